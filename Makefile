@@ -1,0 +1,145 @@
+# Every task of the project; `make help` lists them.
+# Kept to POSIX sh and GNU Make 3.81, which is what macOS ships.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+# The targets share one .venv and one target directory.
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON := $(BIN)/python
+STAMPS := $(VENV)/.histrs
+PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
+
+# The interpreters tried for a new .venv, the best first. To choose: make PYTHONS=python3.12 test
+PYTHONS ?= python3.14 python3.13 python3.12 python3.11 python3
+
+# Arguments for the command behind a target: make demo ARGS="--help"
+ARGS ?=
+
+# rustup's folder, for a shell older than the installation.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# The one Python that pyo3 builds for, whoever starts cargo.
+export PYO3_PYTHON := $(CURDIR)/$(PYTHON)
+
+# Folders too, so that a removed file counts as a change.
+EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Cargo.toml) \
+    $(shell find rust/*/src 2>/dev/null)
+
+.PHONY: help demo test test-rust test-python lint bench docs wheel clean \
+    check-rust check-rust-tools check-unsafe
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	    awk -F '|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+demo: check-rust $(STAMPS)/extension ## train and score on real histograms; writes an HTML page
+	$(BIN)/histrs demo $(ARGS)
+
+test: test-rust test-python ## every test: Rust, Python, documentation, README
+
+test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
+	cargo test --release -p histrs
+	HISTRS_SIMD=scalar cargo test --release -p histrs --tests
+	@for path in rust/histrs/examples/*.rs rust/histrs/examples/*/main.rs; do \
+	    test -e "$$path" || continue; \
+	    case "$$path" in \
+	        */main.rs) name=$$(basename "$$(dirname "$$path")") ;; \
+	        *) name=$$(basename "$$path" .rs) ;; \
+	    esac; \
+	    echo "cargo run --release -p histrs --example $$name"; \
+	    cargo run --quiet --release -p histrs --example "$$name" || exit 1; \
+	done
+
+test-python: check-rust $(STAMPS)/group-test $(STAMPS)/extension ## pytest, both SIMD paths, docstrings, README
+	$(PYTHON) -m pytest $(ARGS)
+	HISTRS_SIMD=scalar $(PYTHON) -m pytest -m simd_paths
+	$(PYTHON) -m pytest --doctest-modules python/histrs
+
+lint: check-rust-tools $(STAMPS)/group-lint $(STAMPS)/extension check-unsafe ## formatting, lints, types, stubs
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(PYTHON) -m mypy.stubtest --mypy-config-file pyproject.toml histrs._histrs
+
+bench: check-rust $(STAMPS)/group-bench $(STAMPS)/extension ## measure against the peers; writes docs/benchmarks.md
+	$(PYTHON) -m benches $(ARGS)
+
+docs: check-rust $(STAMPS)/group-docs $(STAMPS)/extension ## the manual, in docs/_build/html
+	$(PYTHON) -m sphinx -E -W --keep-going -b html docs docs/_build/html
+
+wheel: check-rust $(STAMPS)/group-build ## one wheel for every Python from 3.11 on, in dist/
+	$(BIN)/maturin build --release --interpreter $(PYTHON) --out dist
+
+clean: ## remove what was built; .venv stays
+	rm -rf target dist docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache $(STAMPS)/extension
+	rm -f python/histrs/_histrs*.so
+	find python tests benches examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# ---- what the targets need ------------------------------------------------------------------
+
+$(STAMPS)/venv:
+	@python=; \
+	for candidate in $(PYTHONS); do \
+	    if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	done; \
+	if test -z "$$python"; then \
+	    echo "error: histrs needs Python 3.11 or newer with its venv module; tried: $(PYTHONS)" >&2; \
+	    echo "Get it from https://www.python.org or from your distribution" >&2; \
+	    echo "(Debian, Ubuntu: apt install python3 python3-venv), or name one that you have:" >&2; \
+	    echo "    make PYTHONS=/path/to/python3 $(MAKECMDGOALS)" >&2; \
+	    exit 1; \
+	fi; \
+	echo "$(VENV): $$("$$python" --version), $$python"; \
+	"$$python" -m venv $(VENV)
+	@# The first pip that installs dependency groups.
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/group-%: pyproject.toml $(STAMPS)/venv
+	$(PIP) install --group $*
+	@touch $@
+
+$(STAMPS)/extension: $(EXTENSION_SOURCES) $(STAMPS)/group-build | check-rust
+	env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release
+	@touch $@
+
+check-rust:
+	@need=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
+	if ! have=$$(cargo --version 2>/dev/null); then \
+	    echo "error: cargo was not found: histrs is built with Rust $$need or newer." >&2; \
+	    echo "Get Rust from https://rustup.rs or, where it is new enough, from your distribution" >&2; \
+	    echo "(Fedora: dnf install cargo; Debian, Ubuntu: apt install cargo), then run make again." >&2; \
+	    exit 1; \
+	fi; \
+	have=$${have#cargo }; have=$${have%% *}; minor=$${have#1.}; \
+	if test "$${minor%%.*}" -lt "$${need#1.}"; then \
+	    echo "error: cargo $$have is too old: histrs is built with Rust $$need or newer." >&2; \
+	    echo "Run rustup update, or get Rust from https://rustup.rs" >&2; \
+	    exit 1; \
+	fi
+
+check-rust-tools: | check-rust
+	@for tool in fmt clippy; do \
+	    if ! cargo $$tool --version >/dev/null 2>&1; then \
+	        echo "error: cargo $$tool was not found, and make lint needs it." >&2; \
+	        echo "Run rustup component add rustfmt clippy, or install your distribution's" >&2; \
+	        echo "packages (Fedora: rustfmt clippy; Debian, Ubuntu: rustfmt rust-clippy)." >&2; \
+	        exit 1; \
+	    fi; \
+	done
+
+# The word outside a line comment, anywhere but in simd/.
+check-unsafe:
+	@if grep -rnwE --include='*.rs' '^(([^/]|/[^/])*[^/[:alnum:]_])?unsafe' rust | \
+	    grep -v '^rust/histrs/src/simd/'; then \
+	    echo "error: unsafe is allowed only below rust/histrs/src/simd/" >&2; \
+	    exit 1; \
+	fi

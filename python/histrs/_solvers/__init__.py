@@ -1,0 +1,1 @@
+"""Linear solvers for `(K + noise I) X = B`, apart from the models that use them."""

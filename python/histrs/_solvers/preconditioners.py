@@ -1,0 +1,142 @@
+"""Preconditioners for `K + s I`, each with its inverse as one function."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix, to_core
+
+# Columns of the kernel matrix that pivoted Cholesky takes at a time.
+_PIVOT_BLOCK = 64
+
+
+class Preconditioner(Protocol):
+    """A symmetric positive definite matrix near `K + s I` that is cheap to invert."""
+
+    def solve(self, V: Array) -> Array:
+        """Return `M^-1 V`."""
+        ...
+
+
+class Identity:
+    """No preconditioning: `M = I`."""
+
+    def solve(self, V: Array) -> Array:
+        """Return `V`."""
+        return V
+
+
+class Knots:
+    """The kernel projected on quantiles of every column.
+
+    `M = Phi K_ZZ Phi^T + s I` with hat functions `Phi` on the knots; its inverse is
+    `(I - Phi (Phi^T Phi + s K_ZZ^-1)^-1 Phi^T) / s`. What it leaves of the kernel are Brownian
+    bridges between knots, with eigenvalues of order N / n_knots^2, so that with n_knots growing
+    as sqrt(N) the number of iterations does not depend on N.
+    """
+
+    def __init__(
+        self, columns: _histrs.SortedColumns, s: float, n_knots: int, n_threads: int
+    ) -> None:
+        self._s = s
+        self._n_threads = n_threads
+        self._projection = _histrs.KnotProjection(columns, n_knots, n_threads)
+        inner = self._projection.gram(n_threads)
+        diagonal, upper = self._projection.inverse_kernel()
+        index = np.arange(len(diagonal))
+        inner[index, index] += s * diagonal
+        inner[index[:-1], index[1:]] += s * upper[:-1]
+        inner[index[1:], index[:-1]] += s * upper[:-1]
+        # Columns of different scales would spoil the factorisation.
+        self._scale = 1.0 / np.sqrt(np.diag(inner))
+        inner *= self._scale
+        inner *= self._scale[:, None]
+        self._factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, V: Array) -> Array:
+        """Return `M^-1 V`."""
+        weights = self._projection.project(V, self._n_threads)
+        weights *= self._scale[:, None]
+        weights = linalg.cho_solve(self._factor, weights, overwrite_b=True, check_finite=False)
+        weights *= self._scale[:, None]
+        V = V - self._projection.expand(weights, self._n_threads)
+        V /= self._s
+        return V
+
+
+class PivotedCholesky:
+    """A low-rank approximation of the kernel from some of its columns.
+
+    `M = F F^T + s I` with `F` the partial Cholesky factor of `K`. Pivots are drawn in blocks with
+    probability proportional to the residual diagonal (randomly pivoted Cholesky), which is as
+    good as the greedy choice and lets the columns be computed many at a time.
+
+    References
+    ----------
+    .. [1] E. N. Epperly, J. A. Tropp and R. J. Webber, "Embrace rejection: kernel matrix
+       approximation by accelerated randomly pivoted Cholesky", 2024.
+    """
+
+    def __init__(self, X: Matrix, diagonal: Array, s: float, rank: int, n_threads: int) -> None:
+        self._s = s
+        F = _pivoted_cholesky(X, diagonal, rank, n_threads)
+        inner = F.T @ F
+        inner[np.diag_indices_from(inner)] += s
+        # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
+        L = linalg.cholesky(inner, lower=True)
+        self._E = linalg.solve_triangular(L, F.T, lower=True).T
+
+    def solve(self, V: Array) -> Array:
+        """Return `M^-1 V`."""
+        V = V - self._E @ (self._E.T @ V)
+        V /= self._s
+        return V
+
+
+def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> Array:
+    """Return `F` of shape (n, at most rank) with `K - F F^T` positive semi-definite and small."""
+    n = len(diagonal)
+    # The pivots are part of the algorithm, not of the model: one seed for all.
+    rng = np.random.default_rng(0)
+    # A preconditioner needs no more than single precision, which is twice as fast, but the data
+    # must fit its range.
+    scale = float(X.max()) if X.shape[0] > 0 else 0.0
+    if scale == 0.0:
+        return np.zeros((n, 0))
+    X = (X / scale).astype(np.float32)
+    F = np.zeros((n, min(rank, n)), order="F")
+    residual = diagonal / scale
+    floor = 1e-6 * residual.max()
+    done = 0
+    while done < F.shape[1]:
+        candidates = np.flatnonzero(residual > floor)
+        if len(candidates) == 0:
+            break
+        size = min(_PIVOT_BLOCK, F.shape[1] - done, len(candidates))
+        weight = residual[candidates] / residual[candidates].sum()
+        pivots = rng.choice(candidates, size=size, replace=False, p=weight)
+        block = _kernel_columns(X, pivots, n_threads) - F[:, :done] @ F[pivots, :done].T
+        kept, L = _independent(block[pivots], floor)
+        residual[pivots] = 0.0
+        if len(kept) == 0:
+            continue
+        new = linalg.solve_triangular(L, block[:, kept].T, lower=True).T
+        F[:, done : done + len(kept)] = new
+        residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
+        done += len(kept)
+    return F[:, :done] * np.sqrt(scale)
+
+
+def _kernel_columns(X: Matrix, rows: NDArray[np.intp], n_threads: int) -> Array:
+    columns = _histrs.intersection_gram(to_core(X), to_core(X[rows]), n_threads)
+    return columns.astype(np.float64)
+
+
+def _independent(G: Array, floor: float) -> tuple[NDArray[np.intp], Array]:
+    """Return rows of `G` that are independent, and the Cholesky factor of their block."""
+    factor, permutation, rank, _ = linalg.lapack.dpstrf(G, lower=1, tol=floor)
+    return permutation[:rank] - 1, np.tril(factor[:rank, :rank])

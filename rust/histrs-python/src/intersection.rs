@@ -1,0 +1,307 @@
+//! The histogram intersection kernel.
+
+use histrs::intersection as core;
+use ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::convert::{Csr, Histograms, csr, with_histograms};
+use crate::door::enter;
+
+type Matrix<'py> = Bound<'py, PyArray2<f64>>;
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Training rows with every column sorted.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct SortedColumns(core::SortedColumns);
+
+#[pymethods]
+impl SortedColumns {
+    #[new]
+    fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+        with_histograms!(&x, |x| {
+            enter(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
+        })
+    }
+
+    fn quantized(&self, py: Python<'_>, n_levels: usize, n_threads: usize) -> PyResult<Self> {
+        enter(py, n_threads, |exec| self.0.quantized(exec, n_levels)).map(Self)
+    }
+
+    fn product<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
+    }
+
+    fn product_single<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.product_single(exec, v))?.into_pyarray(py))
+    }
+
+    fn cross_product<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        with_histograms!(&x, |x| {
+            let out: Array2<f64> = enter(py, n_threads, |e| self.0.cross_product(e, &x, v))?;
+            Ok(out.into_pyarray(py))
+        })
+    }
+
+    fn maxima<'py>(&self, py: Python<'py>) -> Vector<'py> {
+        self.0.maxima().into_pyarray(py)
+    }
+
+    #[getter]
+    fn n_rows(&self) -> usize {
+        self.0.n_rows()
+    }
+
+    #[getter]
+    fn n_columns(&self) -> usize {
+        self.0.n_columns()
+    }
+
+    #[getter]
+    fn n_stored(&self) -> usize {
+        self.0.n_stored()
+    }
+
+    #[getter]
+    fn n_knots(&self) -> usize {
+        self.0.n_knots()
+    }
+
+    #[getter]
+    fn n_bytes(&self) -> usize {
+        self.0.n_bytes()
+    }
+
+    #[getter]
+    fn is_coded(&self) -> bool {
+        self.0.is_coded()
+    }
+}
+
+/// The exact piecewise-linear functions of a score.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct ShapeFunctions(core::ShapeFunctions);
+
+#[pymethods]
+impl ShapeFunctions {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        columns: &SortedColumns,
+        alpha: PyReadonlyArray2<'_, f64>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let alpha = alpha.as_array();
+        enter(py, n_threads, |e| core::ShapeFunctions::new(e, &columns.0, alpha)).map(Self)
+    }
+
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| {
+            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+        })
+    }
+
+    fn column<'py>(&self, py: Python<'py>, d: usize) -> PyResult<(Vector<'py>, Matrix<'py>)> {
+        self.check_column(d)?;
+        let (knots, values) = self.0.column(d);
+        Ok((knots.to_vec().into_pyarray(py), values.to_owned().into_pyarray(py)))
+    }
+
+    fn intercepts_and_slopes<'py>(
+        &self,
+        py: Python<'py>,
+        d: usize,
+    ) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
+        self.check_column(d)?;
+        let (intercepts, slopes) = self.0.intercepts_and_slopes(d);
+        Ok((intercepts.into_pyarray(py), slopes.into_pyarray(py)))
+    }
+}
+
+impl ShapeFunctions {
+    fn check_column(&self, d: usize) -> PyResult<()> {
+        if d < self.0.n_columns() {
+            return Ok(());
+        }
+        Err(PyIndexError::new_err(format!("column {d} of {}", self.0.n_columns())))
+    }
+}
+
+/// The table of a score with its certified error.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct LookupTable(core::LookupTable);
+
+#[pymethods]
+impl LookupTable {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        columns: &SortedColumns,
+        alpha: PyReadonlyArray2<'_, f64>,
+        n_bins: usize,
+        interpolation: &str,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let interpolation = match interpolation {
+            "linear" => core::Interpolation::Linear,
+            "nearest" => core::Interpolation::Nearest,
+            other => return Err(PyValueError::new_err(format!("interpolation = {other:?}"))),
+        };
+        let alpha = alpha.as_array();
+        enter(py, n_threads, |e| {
+            core::LookupTable::new(e, &columns.0, alpha, n_bins, interpolation)
+        })
+        .map(Self)
+    }
+
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| {
+            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+        })
+    }
+
+    fn error_bound<'py>(&self, py: Python<'py>) -> Vector<'py> {
+        self.0.error_bound().to_vec().into_pyarray(py)
+    }
+
+    #[getter]
+    fn n_bytes(&self) -> usize {
+        self.0.n_bytes()
+    }
+}
+
+/// The kernel projected on knots.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct KnotProjection(core::KnotProjection);
+
+#[pymethods]
+impl KnotProjection {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        columns: &SortedColumns,
+        n_knots: usize,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        enter(py, n_threads, |e| core::KnotProjection::new(e, &columns.0, n_knots)).map(Self)
+    }
+
+    #[getter]
+    fn n_features(&self) -> usize {
+        self.0.n_features()
+    }
+
+    fn inverse_kernel<'py>(&self, py: Python<'py>) -> (Vector<'py>, Vector<'py>) {
+        let (diagonal, upper) = self.0.inverse_kernel();
+        (diagonal.into_pyarray(py), upper.into_pyarray(py))
+    }
+
+    fn gram<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Matrix<'py>> {
+        Ok(enter(py, n_threads, |e| self.0.gram(e))?.into_pyarray(py))
+    }
+
+    fn project<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |e| self.0.project(e, v))?.into_pyarray(py))
+    }
+
+    fn expand<'py>(
+        &self,
+        py: Python<'py>,
+        w: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let w = w.as_array();
+        Ok(enter(py, n_threads, |e| self.0.expand(e, w))?.into_pyarray(py))
+    }
+}
+
+/// `k(x, x)` of every row.
+#[pyfunction]
+pub(crate) fn row_sums<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    n_threads: usize,
+) -> PyResult<Vector<'py>> {
+    with_histograms!(&x, |x| Ok(enter(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
+}
+
+/// Fails at the first entry that is negative or not finite.
+#[pyfunction]
+pub(crate) fn check_histograms(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<()> {
+    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
+}
+
+/// The kernel matrix; both arguments have the same element type.
+#[pyfunction]
+#[pyo3(signature = (x, y, n_threads))]
+pub(crate) fn intersection_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    match (&x, &y) {
+        (Histograms::Dense64(_) | Histograms::Csr64(_), y) => {
+            let x = double(&x)?;
+            let y = y.as_ref().map(double).transpose()?;
+            Ok(enter(py, n_threads, |e| core::gram(e, &x, y.as_ref()))?.into_pyarray(py).into_any())
+        }
+        (_, y) => {
+            let x = single(&x)?;
+            let y = y.as_ref().map(single).transpose()?;
+            Ok(enter(py, n_threads, |e| core::gram(e, &x, y.as_ref()))?.into_pyarray(py).into_any())
+        }
+    }
+}
+
+fn double<'a>(x: &'a Histograms<'_>) -> PyResult<histrs::HistogramMatrix<'a, f64>> {
+    match x {
+        Histograms::Dense64(x) => Ok(histrs::HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr64(x) => csr(x as &Csr<'_, f64>),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
+}
+
+fn single<'a>(x: &'a Histograms<'_>) -> PyResult<histrs::HistogramMatrix<'a, f32>> {
+    match x {
+        Histograms::Dense32(x) => Ok(histrs::HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr32(x) => csr(x as &Csr<'_, f32>),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
+}

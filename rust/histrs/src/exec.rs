@@ -1,0 +1,187 @@
+//! Threads, fixed blocks and interrupts: the one place.
+//!
+//! Work is cut into blocks whose number depends on the shape of the data alone, never on the
+//! number of threads, and partial results are combined in block order. That is what makes every
+//! result of the crate bit-for-bit the same for any number of threads.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// How often a watched computation lets its caller look for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A pool of threads and the flag that stops the work on it.
+///
+/// # Examples
+///
+/// ```
+/// let exec = histrs::Executor::new(2)?;
+/// assert_eq!(exec.n_threads(), 2);
+/// # Ok::<(), histrs::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Executor {
+    pool: Arc<rayon::ThreadPool>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Executor {
+    /// Starts `n_threads` threads, or one per available core when it is 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Threads`] when the system refuses them, [`Error::SimdSetting`] when the
+    /// environment variable `HISTRS_SIMD` has an unknown value.
+    pub fn new(n_threads: usize) -> Result<Self> {
+        crate::simd::check_setting()?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(n_threads)
+            .thread_name(|i| format!("histrs-{i}"))
+            .build()
+            .map_err(|e| Error::Threads { n_threads, reason: e.to_string() })?;
+        Ok(Self { pool: Arc::new(pool), stop: Arc::new(AtomicBool::new(false)) })
+    }
+
+    /// The same threads with a stop flag of its own, for one interruptible computation.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { pool: Arc::clone(&self.pool), stop: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// Number of threads.
+    #[must_use]
+    pub fn n_threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Runs `work` on the pool while the calling thread asks `interrupted` every 50 ms.
+    ///
+    /// When it answers `true` the work stops at its next block and [`Error::Interrupted`] is
+    /// returned.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `work` returns, or [`Error::Interrupted`].
+    pub fn watch<R: Send>(
+        &self,
+        work: impl FnOnce() -> Result<R> + Send,
+        mut interrupted: impl FnMut() -> bool,
+    ) -> Result<R> {
+        let (sender, receiver) = channel();
+        let result = self.pool.in_place_scope(|scope| {
+            scope.spawn(move |_| {
+                // The receiver outlives the scope, so that sending cannot fail.
+                let _ = sender.send(work());
+            });
+            loop {
+                match receiver.recv_timeout(POLL_INTERVAL) {
+                    Ok(result) => return result,
+                    Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
+                    Err(RecvTimeoutError::Timeout) => {
+                        if interrupted() {
+                            self.stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                }
+            }
+        });
+        self.stop.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Applies `f` to every block number below `n_blocks`, in parallel, and keeps block order;
+    /// of several errors the one of the first block is returned.
+    pub(crate) fn map_blocks<R: Send>(
+        &self,
+        n_blocks: usize,
+        f: impl Fn(usize) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let results: Vec<Result<R>> = self.pool.install(|| {
+            (0..n_blocks)
+                .into_par_iter()
+                .with_max_len(1)
+                .map(|block| {
+                    self.check()?;
+                    f(block)
+                })
+                .collect()
+        });
+        results.into_iter().collect()
+    }
+
+    /// Applies `f` to consecutive chunks of `data`, in parallel, with the number of each.
+    pub(crate) fn for_chunks<T: Send>(
+        &self,
+        data: &mut [T],
+        chunk_len: usize,
+        f: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.pool.install(|| {
+            data.par_chunks_mut(chunk_len.max(1)).enumerate().with_max_len(1).try_for_each(
+                |(block, chunk)| {
+                    self.check()?;
+                    f(block, chunk)
+                },
+            )
+        })
+    }
+
+    /// Fails when the work has been asked to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Cuts `weights` into at most `n_blocks` consecutive ranges of nearly equal sum.
+pub(crate) fn balanced_blocks(weights: &[usize], n_blocks: usize) -> Vec<Range<usize>> {
+    let total: usize = weights.iter().sum();
+    let mut blocks = Vec::with_capacity(n_blocks);
+    let (mut start, mut seen) = (0, 0);
+    for (i, weight) in weights.iter().enumerate() {
+        seen += weight;
+        // Compare seen/total with (blocks + 1)/n_blocks without rounding.
+        if seen * n_blocks >= total * (blocks.len() + 1) && blocks.len() + 1 < n_blocks {
+            blocks.push(start..i + 1);
+            start = i + 1;
+        }
+    }
+    if start < weights.len() {
+        blocks.push(start..weights.len());
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_everything_once() {
+        for n in 0..40 {
+            let weights: Vec<usize> = (0..n).map(|i| (i * 7919) % 13).collect();
+            let blocks = balanced_blocks(&weights, 8);
+            assert!(blocks.len() <= 8);
+            let covered: Vec<usize> = blocks.into_iter().flatten().collect();
+            assert_eq!(covered, (0..n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_interrupt_stops_the_work_and_the_executor_stays_usable() {
+        let exec = Executor::new(2).unwrap();
+        let slow = |_| {
+            std::thread::sleep(Duration::from_millis(20));
+            Ok(())
+        };
+        let result = exec.watch(|| exec.map_blocks(10_000, slow), || true);
+        assert_eq!(result, Err(Error::Interrupted));
+        assert_eq!(exec.watch(|| exec.map_blocks(2, Ok), || false), Ok(vec![0, 1]));
+    }
+}

@@ -1,0 +1,32 @@
+//! The histogram intersection kernel `k(x, y) = sum_d min(x(d), y(d))`.
+//!
+//! Source: Rodner, Freytag, Bodesheim, Fröhlich and Denzler, *Large-scale Gaussian process
+//! inference with generalized histogram intersection kernels*, IJCV 2016; equation numbers below
+//! are of that paper.
+//!
+//! | file | concept | equation |
+//! |---|---|---|
+//! | `sort` | one column in ascending order | section 4.1 |
+//! | `columns` | [`SortedColumns`]: every column sorted once, in the encoding that suits it | section 4.1 |
+//! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
+//! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
+//! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
+//! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
+//! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
+//! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
+
+mod columns;
+mod gram;
+mod knots;
+mod lookup;
+mod panel;
+mod product;
+mod scan;
+mod shape;
+mod sort;
+
+pub use columns::SortedColumns;
+pub use gram::gram;
+pub use knots::KnotProjection;
+pub use lookup::{Interpolation, LookupTable};
+pub use shape::ShapeFunctions;

@@ -1,0 +1,115 @@
+//! `K V` in one pass over the sorted columns.
+
+use ndarray::{Array2, ArrayView2};
+use pulp::Simd;
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
+use crate::intersection::scan::{add_coded, add_runs, add_sorted};
+use crate::simd::{AlignedVec, Element};
+
+impl SortedColumns {
+    /// The product `K V` with the kernel matrix of the stored rows (eq. 9):
+    ///
+    /// ```text
+    /// (K v)_i = sum_d [ sum_{j: x_j(d) <= x_i(d)} x_j(d) v_j + x_i(d) sum_{j: x_j(d) > x_i(d)} v_j ]
+    /// ```
+    ///
+    /// `v` has a row for every stored row and any number of columns, which share each pass. Sums
+    /// are in double precision whatever `T` is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `v` has another number of rows.
+    pub fn product<T: Element>(&self, exec: &Executor, v: ArrayView2<'_, T>) -> Result<Array2<T>> {
+        self.product_in::<f64, T>(exec, v)
+    }
+
+    /// The same product with sums in single precision: half the memory traffic, and a relative
+    /// error near `1e-6` of `K |V|`. Meant for preconditioners and inner iterations.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `v` has another number of rows.
+    pub fn product_single<T: Element>(
+        &self,
+        exec: &Executor,
+        v: ArrayView2<'_, T>,
+    ) -> Result<Array2<T>> {
+        self.product_in::<f32, T>(exec, v)
+    }
+
+    fn product_in<E: Element, T: Element>(
+        &self,
+        exec: &Executor,
+        v: ArrayView2<'_, T>,
+    ) -> Result<Array2<T>> {
+        self.check_rows(v.nrows())?;
+        let blocks = self.blocks();
+        by_panels::<E, T>(exec, v, self.n_rows(), |panel| {
+            let total = panel.column_sums(exec)?;
+            exec.map_blocks(blocks.len(), |block| {
+                let mut out = AlignedVec::zeros(panel.data.len());
+                let columns = &self.columns()[blocks[block].clone()];
+                // Look for an interrupt now and then inside a block, too.
+                for columns in columns.chunks(COLUMNS_PER_CHECK) {
+                    exec.check()?;
+                    let kernel = AddColumns { columns, panel, total: &total, out: &mut out };
+                    run_kernel::<E, _>(panel.width, kernel);
+                }
+                Ok(out)
+            })
+        })
+    }
+
+    /// Fails unless a right-hand side has one row for every stored row.
+    pub(crate) fn check_rows(&self, found: usize) -> Result<()> {
+        if found == self.n_rows() {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            what: "the number of rows of V",
+            found,
+            expected: self.n_rows(),
+            cure: "give one row for every row of X",
+        })
+    }
+}
+
+const COLUMNS_PER_CHECK: usize = 32;
+
+struct AddColumns<'a, E> {
+    columns: &'a [Column],
+    panel: &'a Panel<E>,
+    total: &'a [E],
+    out: &'a mut [E],
+}
+
+impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) {
+        let v = E::vectors::<S>(&self.panel.data).0;
+        let total = E::vectors::<S>(self.total).0;
+        let out = E::vectors_mut::<S>(self.out).0;
+        let mut table = Vec::new();
+        let mut coded: Vec<(&[f64], &[u8])> = Vec::new();
+        for column in self.columns {
+            match column {
+                Column::Coded { values, codes } => coded.push((values, codes)),
+                Column::Runs { values, starts, rows } => {
+                    add_runs::<E, S, NV>(simd, (values, starts, rows), v, out, &mut table);
+                }
+                Column::Sorted { values, rows } => {
+                    add_sorted::<E, S, NV>(simd, (values, rows), v, total, out);
+                }
+            }
+        }
+        for group in coded.chunks(4) {
+            add_coded::<E, S, NV>(simd, group, v, out, &mut table);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The exact piecewise-linear functions `f_d`: tables A and B.
+
+use std::ops::Range;
+
+use ndarray::{Array2, ArrayView2, s};
+use pulp::Simd;
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
+use crate::intersection::scan::column_table;
+use crate::matrix::HistogramMatrix;
+use crate::simd::Element;
+
+/// Test rows scored together, so that a column's knots stay in cache.
+const ROWS: usize = 128;
+/// Bytes of tables that a cross product holds at a time.
+const CROSS_PRODUCT_BYTES: usize = 64 << 20;
+
+/// The score `sum_i alpha_i k(x_i, x) = sum_d f_d(x(d))` taken apart by dimension (eqs. 6 to 8).
+///
+/// Every `f_d` is continuous and linear between neighbouring training values (its *knots*), zero
+/// at zero and constant above the largest value. It is stored as its values at the knots; the
+/// line to the right of a knot is `A + x B` with the paper's tables A and B, see
+/// [`intercepts_and_slopes`](Self::intercepts_and_slopes).
+#[derive(Debug, Clone)]
+pub struct ShapeFunctions {
+    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
+    offsets: Vec<usize>,
+    knots: Vec<f64>,
+    /// `f_d` at each knot, one column an output.
+    values: Array2<f64>,
+}
+
+impl ShapeFunctions {
+    /// The functions of every column for weights `alpha`, one output a column of `alpha`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `alpha` has not one row for every stored row.
+    pub fn new<T: Element>(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, T>,
+    ) -> Result<Self> {
+        Self::of_range(exec, columns, alpha, 0..columns.n_columns())
+    }
+
+    pub(crate) fn of_range<T: Element>(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, T>,
+        range: Range<usize>,
+    ) -> Result<Self> {
+        columns.check_rows(alpha.nrows())?;
+        let columns = &columns.columns()[range];
+        let knots = exec.map_blocks(columns.len(), |d| {
+            let mut knots = vec![0.0];
+            knots.extend(columns[d].distinct().0);
+            Ok(knots)
+        })?;
+        let mut offsets = vec![0];
+        for knots in &knots {
+            offsets.push(offsets[offsets.len() - 1] + knots.len());
+        }
+        let knots = knots.concat();
+        let n_outputs = alpha.ncols();
+        let mut values = Array2::zeros((knots.len(), n_outputs));
+        let mut start = 0;
+        for width in panel_widths::<f64>(n_outputs) {
+            let end = n_outputs.min(start + width);
+            let panel = Panel::<f64>::pack(exec, alpha.slice(s![.., start..end]), width)?;
+            let tables = exec.map_blocks(columns.len(), |d| {
+                Ok(run_kernel::<f64, _>(width, ColumnTable { column: &columns[d], panel: &panel }))
+            })?;
+            for (d, table) in tables.iter().enumerate() {
+                // The row of the knot at zero stays zero.
+                let rows = offsets[d] + 1..offsets[d + 1];
+                for (row, values_at) in rows.zip(table.chunks_exact(width)) {
+                    for (k, value) in values_at[..end - start].iter().enumerate() {
+                        values[[row, start + k]] = *value;
+                    }
+                }
+            }
+            start = end;
+        }
+        Ok(Self { offsets, knots, values })
+    }
+
+    /// Number of columns D.
+    #[must_use]
+    pub fn n_columns(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of outputs.
+    #[must_use]
+    pub fn n_outputs(&self) -> usize {
+        self.values.ncols()
+    }
+
+    /// The knots of one column in ascending order, beginning with 0, and `f_d` at each.
+    #[must_use]
+    pub fn column(&self, d: usize) -> (&[f64], ArrayView2<'_, f64>) {
+        let range = self.offsets[d]..self.offsets[d + 1];
+        (&self.knots[range.clone()], self.values.slice(s![range, ..]))
+    }
+
+    /// The paper's tables for one column: between knot `k` and the next, `f_d(x) = A_k + x B_k`.
+    #[must_use]
+    pub fn intercepts_and_slopes(&self, d: usize) -> (Array2<f64>, Array2<f64>) {
+        let (knots, values) = self.column(d);
+        let mut intercepts = values.to_owned();
+        let mut slopes = Array2::zeros(values.raw_dim());
+        for k in 0..knots.len().saturating_sub(1) {
+            for output in 0..values.ncols() {
+                let rise = values[[k + 1, output]] - values[[k, output]];
+                let slope = rise / (knots[k + 1] - knots[k]);
+                slopes[[k, output]] = slope;
+                intercepts[[k, output]] = values[[k, output]] - knots[k] * slope;
+            }
+        }
+        (intercepts, slopes)
+    }
+
+    /// The score of every row of `x`, one column an output (eq. 8).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `x` has another number of columns, [`Error::Negative`] or
+    /// [`Error::NotFinite`] at its first bad entry.
+    pub fn evaluate<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+    ) -> Result<Array2<f64>> {
+        check_columns(x, self.n_columns())?;
+        x.check(exec, "X")?;
+        let mut out = Array2::zeros((x.n_rows(), self.n_outputs()));
+        self.add_to(exec, x, 0, &mut out)?;
+        Ok(out)
+    }
+
+    /// Adds the scores; column 0 of the functions is column `first` of `x`.
+    fn add_to<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+        first: usize,
+        out: &mut Array2<f64>,
+    ) -> Result<()> {
+        let n_outputs = self.n_outputs();
+        let Some(out) = out.as_slice_mut() else { return Ok(()) };
+        exec.for_chunks(out, ROWS * n_outputs, |block, out| {
+            let start = block * ROWS;
+            visit_rows(x, start, out.len() / n_outputs, first, self.n_columns(), |row, d, value| {
+                let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
+                self.add_column(d, value, out);
+            });
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn add_column(&self, d: usize, x: f64, out: &mut [f64]) {
+        let range = self.offsets[d]..self.offsets[d + 1];
+        let knots = &self.knots[range.clone()];
+        // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
+        let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
+        let Some(values) = self.values.as_slice() else { return };
+        let values = &values[range.start * out.len()..range.end * out.len()];
+        let at = &values[k * out.len()..(k + 1) * out.len()];
+        if let Some(&next) = knots.get(k + 1) {
+            let t = (x - knots[k]) / (next - knots[k]);
+            let after = &values[(k + 1) * out.len()..(k + 2) * out.len()];
+            for ((out, a), b) in out.iter_mut().zip(at).zip(after) {
+                *out += a + t * (b - a);
+            }
+        } else {
+            for (out, a) in out.iter_mut().zip(at) {
+                *out += a;
+            }
+        }
+    }
+}
+
+/// Visits the non-zero entries `(row - start, column - first, value)` of some rows and columns,
+/// column by column where the matrix is dense.
+pub(crate) fn visit_rows<T: Element>(
+    x: &HistogramMatrix<'_, T>,
+    start: usize,
+    n_rows: usize,
+    first: usize,
+    n_columns: usize,
+    mut visit: impl FnMut(usize, usize, f64),
+) {
+    match x {
+        HistogramMatrix::Dense(x) => {
+            let x = x.slice(s![start..start + n_rows, first..first + n_columns]);
+            for (d, column) in x.columns().into_iter().enumerate() {
+                for (row, value) in column.iter().enumerate() {
+                    let value = value.to_f64();
+                    if value > 0.0 {
+                        visit(row, d, value);
+                    }
+                }
+            }
+        }
+        HistogramMatrix::Csr(x) => {
+            for row in 0..n_rows {
+                x.for_each_sum(start + row, |column, value| {
+                    if let Some(d) = column.checked_sub(first)
+                        && d < n_columns
+                        && value > 0.0
+                    {
+                        visit(row, d, value);
+                    }
+                });
+            }
+        }
+    }
+}
+
+pub(crate) fn check_columns<T: Element>(x: &HistogramMatrix<'_, T>, expected: usize) -> Result<()> {
+    if x.n_columns() == expected {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        what: "the number of columns of X",
+        found: x.n_columns(),
+        expected,
+        cure: "give the features that the training data had, in the same order",
+    })
+}
+
+struct ColumnTable<'a> {
+    column: &'a Column,
+    panel: &'a Panel<f64>,
+}
+
+impl PanelKernel<f64> for ColumnTable<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) -> Vec<f64> {
+        let v = f64::vectors::<S>(&self.panel.data).0;
+        let mut table = Vec::new();
+        column_table::<f64, S, NV>(simd, self.column, v, &mut table);
+        let mut flat = vec![0.0; table.len() * S::F64_LANES];
+        f64::vectors_mut::<S>(&mut flat).0.copy_from_slice(&table);
+        flat
+    }
+}
+
+impl SortedColumns {
+    /// The product `K(X*, X) V` with the kernel between the rows of `x` and the stored ones.
+    ///
+    /// The tables of a few columns are made, used and dropped at a time; to score many small
+    /// batches with the same weights build [`ShapeFunctions`] once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `x` has another number of columns or `v` another number of rows,
+    /// [`Error::Negative`] or [`Error::NotFinite`] at the first bad entry of `x`.
+    pub fn cross_product<T: Element, V: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+        v: ArrayView2<'_, V>,
+    ) -> Result<Array2<f64>> {
+        check_columns(x, self.n_columns())?;
+        self.check_rows(v.nrows())?;
+        x.check(exec, "X")?;
+        let mut out = Array2::zeros((x.n_rows(), v.ncols()));
+        let mut first = 0;
+        while first < self.n_columns() {
+            let mut end = first;
+            let mut bytes = 0;
+            while end < self.n_columns() && (end == first || bytes < CROSS_PRODUCT_BYTES) {
+                bytes += self.columns()[end].n_stored() * (v.ncols() + 1) * size_of::<f64>();
+                end += 1;
+            }
+            let functions = ShapeFunctions::of_range(exec, self, v, first..end)?;
+            functions.add_to(exec, x, first, &mut out)?;
+            first = end;
+        }
+        Ok(out)
+    }
+
+    /// Number of knots of the [`ShapeFunctions`] of these columns.
+    #[must_use]
+    pub fn n_knots(&self) -> usize {
+        self.columns().iter().map(|c| c.distinct().0.len() + 1).sum()
+    }
+}

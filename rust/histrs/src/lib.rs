@@ -1,0 +1,37 @@
+//! Kernels for learning on **histograms** at the cost of linear learning.
+//!
+//! | module | what it computes |
+//! |---|---|
+//! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
+//!
+//! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
+//! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
+//! instruction set of the machine at run time.
+//!
+//! # Example
+//!
+//! The product of the kernel matrix `K[i, j] = sum_d min(x_i(d), x_j(d))` with a vector, in time
+//! linear in the number of stored values:
+//!
+//! ```
+//! use histrs::{Executor, HistogramMatrix, intersection::SortedColumns};
+//! use ndarray::array;
+//!
+//! let exec = Executor::new(2)?;
+//! let x = array![[1.0, 2.0], [3.0, 0.0], [2.0, 5.0]];
+//! let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
+//! let product = columns.product(&exec, array![[1.0], [0.0], [-1.0]].view())?;
+//! assert_eq!(product, array![[0.0], [-1.0], [-4.0]]);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+
+mod error;
+mod exec;
+pub mod intersection;
+mod matrix;
+mod simd;
+
+pub use error::{Error, Result};
+pub use exec::Executor;
+pub use matrix::{CsrView, HistogramMatrix};
+pub use simd::{Element, instruction_set};

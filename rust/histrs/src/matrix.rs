@@ -1,0 +1,342 @@
+//! Non-negative matrices, dense or CSR, read column by column.
+
+use std::ops::Range;
+
+use ndarray::ArrayView2;
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::simd::Element;
+
+/// The parts of a compressed sparse row matrix, as SciPy stores them.
+///
+/// Column indices may be in any order within a row; duplicates add up; stored zeros are allowed.
+#[derive(Debug, Clone, Copy)]
+pub struct CsrView<'a, T> {
+    data: &'a [T],
+    indices: &'a [i32],
+    indptr: &'a [i64],
+    n_columns: usize,
+}
+
+impl<'a, T: Element> CsrView<'a, T> {
+    /// Checks that the parts form a matrix.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MalformedCsr`] when they do not.
+    pub fn new(
+        data: &'a [T],
+        indices: &'a [i32],
+        indptr: &'a [i64],
+        n_columns: usize,
+    ) -> Result<Self> {
+        let malformed = |what: String| Err(Error::MalformedCsr(what));
+        if data.len() != indices.len() {
+            return malformed(format!("{} values but {} indices", data.len(), indices.len()));
+        }
+        if indptr.first() != Some(&0) {
+            return malformed("indptr must begin with 0".into());
+        }
+        if indptr.last() != i64::try_from(data.len()).ok().as_ref() {
+            return malformed(format!("indptr must end with {} values", data.len()));
+        }
+        if let Some(row) = indptr.windows(2).position(|w| w[0] > w[1]) {
+            return malformed(format!("indptr decreases after row {row}"));
+        }
+        let outside = |&i: &i32| usize::try_from(i).map_or(true, |i| i >= n_columns);
+        if let Some(bad) = indices.iter().find(|i| outside(i)) {
+            return malformed(format!("column index {bad} is not in 0..{n_columns}"));
+        }
+        Ok(Self { data, indices, indptr, n_columns })
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// Column indices and values stored in a row.
+    pub(crate) fn row(&self, row: usize) -> (&'a [i32], &'a [T]) {
+        let range = self.range(row);
+        (&self.indices[range.clone()], &self.data[range])
+    }
+
+    /// Visits the entries of a row. Duplicates are added up first, which takes a copy of the row
+    /// when its columns are not in strictly ascending order.
+    pub(crate) fn for_each_sum(&self, row: usize, mut visit: impl FnMut(usize, f64)) {
+        let (indices, values) = self.row(row);
+        let entries = indices.iter().zip(values);
+        let entries = entries.map(|(&i, v)| (i.unsigned_abs() as usize, v.to_f64()));
+        if indices.windows(2).all(|w| w[0] < w[1]) {
+            entries.for_each(|(column, value)| visit(column, value));
+        } else {
+            let mut entries: Vec<(usize, f64)> = entries.collect();
+            entries.sort_by_key(|e| e.0);
+            for run in entries.chunk_by(|a, b| a.0 == b.0) {
+                visit(run[0].0, run.iter().map(|e| e.1).sum());
+            }
+        }
+    }
+
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)] // checked by `new`
+    fn range(&self, row: usize) -> Range<usize> {
+        self.indptr[row] as usize..self.indptr[row + 1] as usize
+    }
+}
+
+/// A matrix of histograms, one a row: dense with any strides, or CSR.
+#[derive(Debug, Clone, Copy)]
+pub enum HistogramMatrix<'a, T> {
+    /// A dense view.
+    Dense(ArrayView2<'a, T>),
+    /// A sparse view.
+    Csr(CsrView<'a, T>),
+}
+
+impl<'a, T: Element> HistogramMatrix<'a, T> {
+    /// A dense matrix.
+    #[must_use]
+    pub fn dense(view: ArrayView2<'a, T>) -> Self {
+        Self::Dense(view)
+    }
+
+    /// A sparse matrix.
+    #[must_use]
+    pub fn csr(view: CsrView<'a, T>) -> Self {
+        Self::Csr(view)
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        match self {
+            Self::Dense(x) => x.nrows(),
+            Self::Csr(x) => x.n_rows(),
+        }
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn n_columns(&self) -> usize {
+        match self {
+            Self::Dense(x) => x.ncols(),
+            Self::Csr(x) => x.n_columns,
+        }
+    }
+
+    /// Fails at the first entry, in row order, that is negative or not finite.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Negative`] or [`Error::NotFinite`], which name the place.
+    pub fn check(&self, exec: &Executor, name: &'static str) -> Result<()> {
+        const ROWS: usize = 256;
+        let n_rows = self.n_rows();
+        exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
+            (block * ROWS..n_rows.min((block + 1) * ROWS)).try_for_each(|r| self.check_row(r, name))
+        })
+        .map(drop)
+    }
+
+    fn check_row(&self, row: usize, name: &'static str) -> Result<()> {
+        let complain = |column: usize, value: f64| {
+            if value.is_finite() {
+                Error::Negative { name, row, column, value }
+            } else {
+                Error::NotFinite { name, row, column, value }
+            }
+        };
+        match self {
+            Self::Dense(x) => {
+                let x = x.row(row);
+                match x.iter().position(|&v| !is_valid(v)) {
+                    Some(column) => Err(complain(column, x[column].to_f64())),
+                    None => Ok(()),
+                }
+            }
+            Self::Csr(x) => {
+                let (indices, values) = x.row(row);
+                match values.iter().position(|&v| !is_valid(v)) {
+                    Some(k) => Err(complain(indices[k].unsigned_abs() as usize, values[k].to_f64())),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Prepares the matrix for reading by columns; a CSR matrix is transposed once.
+    pub(crate) fn by_columns(&self, exec: &Executor) -> Result<ColumnReader<'a, T>> {
+        let limit = u32::MAX as usize;
+        if self.n_rows() > limit {
+            return Err(Error::TooManyRows { found: self.n_rows(), limit });
+        }
+        exec.check()?;
+        Ok(match self {
+            Self::Dense(x) => ColumnReader::Dense(*x),
+            Self::Csr(x) => ColumnReader::Sparse(Transposed::new(x)),
+        })
+    }
+
+    /// `k(x, x) = sum_d x(d)` of every row: the diagonal of the intersection kernel matrix.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`].
+    pub fn row_sums(&self, exec: &Executor) -> Result<Vec<f64>> {
+        const ROWS: usize = 256;
+        let mut sums = vec![0.0; self.n_rows()];
+        exec.for_chunks(&mut sums, ROWS, |block, sums| {
+            for (row, sum) in (block * ROWS..).zip(sums) {
+                *sum = match self {
+                    Self::Dense(x) => x.row(row).iter().map(|v| v.to_f64()).sum(),
+                    Self::Csr(x) => x.row(row).1.iter().map(|v| v.to_f64()).sum(),
+                };
+            }
+            Ok(())
+        })?;
+        Ok(sums)
+    }
+}
+
+fn is_valid<T: Element>(v: T) -> bool {
+    v >= T::default() && v.to_f64() < f64::INFINITY
+}
+
+/// The non-zero entries of one column, by ascending row.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnEntries {
+    pub(crate) rows: Vec<u32>,
+    pub(crate) values: Vec<f64>,
+}
+
+/// A matrix prepared for reading by columns.
+#[derive(Debug)]
+pub(crate) enum ColumnReader<'a, T> {
+    Dense(ArrayView2<'a, T>),
+    Sparse(Transposed<T>),
+}
+
+impl<T: Element> ColumnReader<'_, T> {
+    pub(crate) fn n_columns(&self) -> usize {
+        match self {
+            Self::Dense(x) => x.ncols(),
+            Self::Sparse(x) => x.offsets.len() - 1,
+        }
+    }
+
+    /// Reads the non-zero entries of `column` into `entries`.
+    #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
+    pub(crate) fn read(&self, column: usize, entries: &mut ColumnEntries) {
+        entries.rows.clear();
+        entries.values.clear();
+        match self {
+            Self::Dense(x) => {
+                for (row, value) in x.column(column).iter().enumerate() {
+                    let value = value.to_f64();
+                    if value > 0.0 {
+                        entries.rows.push(row as u32);
+                        entries.values.push(value);
+                    }
+                }
+            }
+            Self::Sparse(x) => x.read(column, entries),
+        }
+    }
+}
+
+/// A CSR matrix stored by columns.
+#[derive(Debug)]
+pub(crate) struct Transposed<T> {
+    offsets: Vec<usize>,
+    rows: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T: Element> Transposed<T> {
+    #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
+    fn new(x: &CsrView<'_, T>) -> Self {
+        let column = |i: i32| i.unsigned_abs() as usize;
+        let mut offsets = vec![0; x.n_columns + 1];
+        for &i in x.indices {
+            offsets[column(i) + 1] += 1;
+        }
+        for d in 0..x.n_columns {
+            offsets[d + 1] += offsets[d];
+        }
+        let mut next = offsets.clone();
+        let mut rows = vec![0; x.data.len()];
+        let mut values = vec![T::default(); x.data.len()];
+        for row in 0..x.n_rows() {
+            let (indices, data) = x.row(row);
+            for (&i, &value) in indices.iter().zip(data) {
+                let slot = &mut next[column(i)];
+                rows[*slot] = row as u32;
+                values[*slot] = value;
+                *slot += 1;
+            }
+        }
+        Self { offsets, rows, values }
+    }
+
+    fn read(&self, column: usize, entries: &mut ColumnEntries) {
+        let range = self.offsets[column]..self.offsets[column + 1];
+        for (&row, value) in self.rows[range.clone()].iter().zip(&self.values[range]) {
+            let value = value.to_f64();
+            match (entries.rows.last(), entries.values.last_mut()) {
+                // Rows arrive in order, so that duplicates of an entry are neighbours.
+                (Some(&last), Some(sum)) if last == row => *sum += value,
+                _ if value > 0.0 => {
+                    entries.rows.push(row);
+                    entries.values.push(value);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn csr_parts_are_checked() {
+        let bad = |indices: &[i32], indptr: &[i64]| {
+            CsrView::new(&[1.0_f64, 2.0], indices, indptr, 3).is_err()
+        };
+        assert!(bad(&[0], &[0, 2]));
+        assert!(bad(&[0, 3], &[0, 2]));
+        assert!(bad(&[0, -1], &[0, 2]));
+        assert!(bad(&[0, 1], &[1, 2]));
+        assert!(bad(&[0, 1], &[0, 1]));
+        assert!(bad(&[0, 1], &[0, 2, 1, 2]));
+        assert!(bad(&[0, 1], &[]));
+        assert!(!bad(&[0, 1], &[0, 2]));
+    }
+
+    #[test]
+    fn duplicates_add_up_and_zeros_vanish() {
+        let view = CsrView::new(&[1.0, 2.0, 0.0, 4.0], &[1, 1, 0, 1], &[0, 3, 4], 2).unwrap();
+        let exec = Executor::new(1).unwrap();
+        let reader = HistogramMatrix::csr(view).by_columns(&exec).unwrap();
+        let mut entries = ColumnEntries::default();
+        reader.read(0, &mut entries);
+        assert!(entries.rows.is_empty());
+        reader.read(1, &mut entries);
+        assert_eq!((entries.rows, entries.values), (vec![0, 1], vec![3.0, 4.0]));
+    }
+
+    #[test]
+    fn the_first_bad_entry_is_named() {
+        let exec = Executor::new(2).unwrap();
+        let x = array![[0.0, 1.0], [-0.0, 2.0], [3.0, -0.2], [f64::NAN, 0.0]];
+        let error = HistogramMatrix::dense(x.view()).check(&exec, "X").unwrap_err();
+        assert!(error.to_string().contains("X[2, 1] = -0.2"), "{error}");
+        let x = array![[f64::INFINITY]];
+        let error = HistogramMatrix::dense(x.view()).check(&exec, "X").unwrap_err();
+        assert!(error.to_string().contains("X[0, 0] = infinity"), "{error}");
+    }
+}

@@ -1,0 +1,35 @@
+use std::ops::{Deref, DerefMut};
+
+/// Bytes in a cache line, and in the widest vector.
+const LINE: usize = 64;
+
+/// A buffer that starts on a cache line, so that no vector straddles two.
+#[derive(Debug, Clone)]
+pub(crate) struct AlignedVec<T> {
+    data: Vec<T>,
+    offset: usize,
+    len: usize,
+}
+
+impl<T: Copy + Default> AlignedVec<T> {
+    /// `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let data = vec![T::default(); len + LINE / size_of::<T>()];
+        // `align_offset` may refuse; an unaligned buffer is slower, not wrong.
+        let offset = data.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
+        Self { data, offset, len }
+    }
+}
+
+impl<T> Deref for AlignedVec<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.data[self.offset..self.offset + self.len]
+    }
+}
+
+impl<T> DerefMut for AlignedVec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.data[self.offset..self.offset + self.len]
+    }
+}

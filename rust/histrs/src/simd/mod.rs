@@ -1,0 +1,199 @@
+//! Run-time choice of the instruction set, and the vectors that the kernels are written in.
+//!
+//! Kernels are generic over [`pulp::Simd`] and over [`Element`] (`f32` or `f64`); [`dispatch`]
+//! instantiates them for AVX-512, AVX2, NEON or plain scalars. `HISTRS_SIMD=scalar` forces the
+//! last, which the tests compare with the others.
+
+use std::sync::OnceLock;
+
+use pulp::{Simd, WithSimd};
+
+use crate::error::{Error, Result};
+
+mod aligned;
+mod prefetch;
+
+pub(crate) use aligned::AlignedVec;
+pub(crate) use prefetch::prefetch;
+
+/// The instruction sets a process can choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Best,
+    Scalar,
+}
+
+fn choice() -> Result<Choice> {
+    static CHOICE: OnceLock<Result<Choice>> = OnceLock::new();
+    CHOICE
+        .get_or_init(|| match std::env::var("HISTRS_SIMD") {
+            Err(_) => Ok(Choice::Best),
+            Ok(value) => match value.as_str() {
+                "" | "auto" => Ok(Choice::Best),
+                "scalar" => Ok(Choice::Scalar),
+                _ => Err(Error::SimdSetting(value)),
+            },
+        })
+        .clone()
+}
+
+/// Fails when `HISTRS_SIMD` has an unknown value.
+pub(crate) fn check_setting() -> Result<()> {
+    choice().map(drop)
+}
+
+/// Runs `op` with the best instruction set of this machine, or the one that `HISTRS_SIMD` names.
+#[inline]
+pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
+    match choice() {
+        Ok(Choice::Scalar) => op.with_simd(pulp::Scalar),
+        _ => pulp::Arch::new().dispatch(op),
+    }
+}
+
+/// Number of elements of type `E` in a vector of the instruction set in use.
+pub(crate) fn lanes<E: Element>() -> usize {
+    struct Lanes<E>(std::marker::PhantomData<E>);
+    impl<E: Element> WithSimd for Lanes<E> {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            E::lanes::<S>()
+        }
+    }
+    dispatch(Lanes::<E>(std::marker::PhantomData))
+}
+
+/// Name of the instruction set in use, for benchmark records.
+#[must_use]
+pub fn instruction_set() -> &'static str {
+    struct Name;
+    impl WithSimd for Name {
+        type Output = &'static str;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> &'static str {
+            match S::F64_LANES {
+                8 => "avx512",
+                4 => "avx2",
+                2 => "128-bit",
+                _ => "scalar",
+            }
+        }
+    }
+    dispatch(Name)
+}
+
+/// A floating-point type the kernels work in.
+pub trait Element:
+    Copy + Send + Sync + Default + PartialOrd + std::fmt::Debug + 'static + sealed::Sealed
+{
+    /// A vector of this type.
+    #[doc(hidden)]
+    type Vector<S: Simd>: Copy;
+
+    /// Number of elements in a vector.
+    #[doc(hidden)]
+    fn lanes<S: Simd>() -> usize;
+    #[doc(hidden)]
+    fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b + c`, fused where the machine does that at no cost.
+    #[doc(hidden)]
+    fn mul_add<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn reduce_sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    #[doc(hidden)]
+    fn vectors<S: Simd>(x: &[Self]) -> (&[Self::Vector<S>], &[Self]);
+    #[doc(hidden)]
+    fn vectors_mut<S: Simd>(x: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
+
+    /// The nearest value of this type.
+    fn from_f64(x: f64) -> Self;
+    /// The same value in double precision.
+    fn to_f64(self) -> f64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+macro_rules! impl_element {
+    ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $min:ident,
+     $mul_add:ident, $reduce:ident, $slice:ident, $slice_mut:ident) => {
+        impl Element for $t {
+            type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn lanes<S: Simd>() -> usize {
+                S::$lanes
+            }
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, x: Self) -> S::$vector {
+                simd.$splat(x)
+            }
+            #[inline(always)]
+            fn add<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+            #[inline(always)]
+            fn sub<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$sub(a, b)
+            }
+            #[inline(always)]
+            fn min<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$min(a, b)
+            }
+            #[inline(always)]
+            fn mul_add<S: Simd>(
+                simd: S,
+                a: S::$vector,
+                b: S::$vector,
+                c: S::$vector,
+            ) -> S::$vector {
+                simd.$mul_add(a, b, c)
+            }
+            #[inline(always)]
+            fn reduce_sum<S: Simd>(simd: S, a: S::$vector) -> Self {
+                simd.$reduce(a)
+            }
+            #[inline(always)]
+            fn vectors<S: Simd>(x: &[Self]) -> (&[S::$vector], &[Self]) {
+                S::$slice(x)
+            }
+            #[inline(always)]
+            fn vectors_mut<S: Simd>(x: &mut [Self]) -> (&mut [S::$vector], &mut [Self]) {
+                S::$slice_mut(x)
+            }
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation)]
+            fn from_f64(x: f64) -> Self {
+                x as Self
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+        }
+    };
+}
+
+impl_element!(
+    f32, f32s, F32_LANES, splat_f32s, add_f32s, sub_f32s, min_f32s, mul_add_e_f32s, reduce_sum_f32s,
+    as_simd_f32s, as_mut_simd_f32s
+);
+impl_element!(
+    f64, f64s, F64_LANES, splat_f64s, add_f64s, sub_f64s, min_f64s, mul_add_e_f64s, reduce_sum_f64s,
+    as_simd_f64s, as_mut_simd_f64s
+);
