@@ -1,13 +1,14 @@
 """Arguments at the door: histograms as the core takes them, and numbers of threads."""
 
-import numbers
+import operator
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 CoreMatrix: TypeAlias = (
@@ -22,6 +23,26 @@ HISTOGRAM_CHECKS: Mapping[str, Any] = {
     "ensure_all_finite": False,
 }
 
+_MALFORMED = "malformed CSR matrix:"
+_REBUILD = "build it with scipy.sparse.csr_matrix or check the parts."
+
+
+def validate_fit(
+    estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
+) -> tuple[Matrix, NDArray[Any]]:
+    """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
+    if sparse.issparse(y):
+        raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    try:
+        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+    except ValueError as error:
+        if not str(error).startswith("Input y contains"):
+            raise
+        place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
+        index = ", ".join(str(i) for i in place)
+        raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
+    return X, y
+
 
 def to_core(X: Matrix) -> CoreMatrix:
     """Return `X`, checked by scikit-learn, in the form that the core takes without a copy."""
@@ -32,9 +53,13 @@ def to_core(X: Matrix) -> CoreMatrix:
             f"X has {X.shape[1]} columns, and the column index type holds at most "
             f"{np.iinfo(np.int32).max}; hash or select features first."
         )
+    # The arrays may have room to spare behind the last entry.
+    indices = X.indices[: X.nnz]
+    if indices.dtype != np.int32 and np.any((indices < 0) | (indices >= X.shape[1])):
+        raise ValueError(f"{_MALFORMED} a column index is not in 0..{X.shape[1]}; {_REBUILD}")
     return (
-        X.data,
-        X.indices.astype(np.int32, copy=False),
+        X.data[: X.nnz],
+        indices.astype(np.int32, copy=False),
         X.indptr.astype(np.int64, copy=False),
         X.shape[1],
     )
@@ -42,7 +67,13 @@ def to_core(X: Matrix) -> CoreMatrix:
 
 def canonical(X: Matrix) -> Matrix:
     """Return `X` with sorted indices, no duplicates and no stored zeros, copied if need be."""
-    if not sparse.issparse(X) or (X.has_canonical_format and np.all(X.data)):
+    if not sparse.issparse(X):
+        return X
+    # SciPy trusts the row pointer, and reads out of bounds where it is wrong.
+    n_stored = min(len(X.data), len(X.indices))
+    if X.indptr[0] != 0 or X.indptr[-1] > n_stored or np.any(np.diff(X.indptr) < 0):
+        raise ValueError(f"{_MALFORMED} indptr must ascend from 0 to {n_stored}; {_REBUILD}")
+    if X.has_canonical_format and np.all(X.data):
         return X
     X = X.copy()
     X.sum_duplicates()
@@ -52,8 +83,10 @@ def canonical(X: Matrix) -> Matrix:
 
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` asks for; None asks for every core."""
-    if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
-        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
+    try:
+        n_jobs = -1 if n_jobs is None else operator.index(n_jobs)
+    except TypeError as error:
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.") from error
     if n_jobs == 0:
         raise ValueError("n_jobs == 0 has no meaning; use -1 for every core.")
-    return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
+    return int(effective_n_jobs(n_jobs))

@@ -16,9 +16,9 @@ __all__ = ["intersection_kernel"]
 def intersection_kernel(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
-    """Compute the histogram intersection kernel between rows.
+    r"""Compute the histogram intersection kernel between rows.
 
-    .. math:: k(x, y) = \\sum_d \\min(x(d), y(d))
+    .. math:: k(x, y) = \sum_d \min(x(d), y(d))
 
     Equation 5 of [1]_. The kernel is positive semi-definite on non-negative vectors.
 

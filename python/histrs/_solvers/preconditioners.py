@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
@@ -31,7 +31,7 @@ class Identity:
 
 
 class Knots:
-    """The kernel projected on quantiles of every column.
+    """The kernel projected on some values of every column, its knots.
 
     `M = Phi K_ZZ Phi^T + s I` with hat functions `Phi` on the knots; its inverse is
     `(I - Phi (Phi^T Phi + s K_ZZ^-1)^-1 Phi^T) / s`. What it leaves of the kernel are Brownian
@@ -55,7 +55,7 @@ class Knots:
         self._scale = 1.0 / np.sqrt(np.diag(inner))
         inner *= self._scale
         inner *= self._scale[:, None]
-        self._factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = (_cholesky(inner), True)
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
@@ -87,14 +87,29 @@ class PivotedCholesky:
         inner = F.T @ F
         inner[np.diag_indices_from(inner)] += s
         # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
-        L = linalg.cholesky(inner, lower=True)
-        self._E = linalg.solve_triangular(L, F.T, lower=True).T
+        L = _cholesky(inner)
+        # BLAS multiplies few columns faster by the transpose, row by row.
+        self._E_T = np.ascontiguousarray(linalg.solve_triangular(L, F.T, lower=True))
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
-        V = V - self._E @ (self._E.T @ V)
+        V = V - ((self._E_T @ V).T @ self._E_T).T
         V /= self._s
         return V
+
+
+def _cholesky(A: Array) -> Array:
+    """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
+    diagonal = np.diag(A).copy()
+    jitter = 0.0
+    while True:
+        try:
+            L: Array = linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            jitter = max(10.0 * jitter, len(A) * np.finfo(A.dtype).eps)
+            A[np.diag_indices_from(A)] = (1.0 + jitter) * diagonal
+        else:
+            return L
 
 
 def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> Array:
@@ -107,7 +122,7 @@ def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> 
     scale = float(X.max()) if X.shape[0] > 0 else 0.0
     if scale == 0.0:
         return np.zeros((n, 0))
-    X = (X / scale).astype(np.float32)
+    scaled = _divided(X, scale)
     F = np.zeros((n, min(rank, n)), order="F")
     residual = diagonal / scale
     floor = 1e-6 * residual.max()
@@ -119,7 +134,7 @@ def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> 
         size = min(_PIVOT_BLOCK, F.shape[1] - done, len(candidates))
         weight = residual[candidates] / residual[candidates].sum()
         pivots = rng.choice(candidates, size=size, replace=False, p=weight)
-        block = _kernel_columns(X, pivots, n_threads) - F[:, :done] @ F[pivots, :done].T
+        block = _kernel_columns(scaled, pivots, n_threads) - F[:, :done] @ F[pivots, :done].T
         kept, L = _independent(block[pivots], floor)
         residual[pivots] = 0.0
         if len(kept) == 0:
@@ -128,15 +143,28 @@ def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> 
         F[:, done : done + len(kept)] = new
         residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
         done += len(kept)
-    return F[:, :done] * np.sqrt(scale)
+    F = F[:, :done]
+    F *= np.sqrt(scale)
+    return F
+
+
+def _divided(X: Matrix, scale: float) -> Matrix:
+    """Return `X / scale` in single precision."""
+    if not sparse.issparse(X):
+        return np.asarray(X / scale, dtype=np.float32)
+    # SciPy would multiply by 1 / scale, which may overflow.
+    result = X.astype(np.float64)
+    result.data /= scale
+    return result.astype(np.float32)
 
 
 def _kernel_columns(X: Matrix, rows: NDArray[np.intp], n_threads: int) -> Array:
     columns = _histrs.intersection_gram(to_core(X), to_core(X[rows]), n_threads)
-    return columns.astype(np.float64)
+    return np.asarray(columns, dtype=np.float64)
 
 
 def _independent(G: Array, floor: float) -> tuple[NDArray[np.intp], Array]:
     """Return rows of `G` that are independent, and the Cholesky factor of their block."""
     factor, permutation, rank, _ = linalg.lapack.dpstrf(G, lower=1, tol=floor)
-    return permutation[:rank] - 1, np.tril(factor[:rank, :rank])
+    kept: NDArray[np.intp] = permutation[:rank] - 1
+    return kept, np.tril(factor[:rank, :rank])

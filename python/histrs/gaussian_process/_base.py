@@ -33,7 +33,7 @@ class BaseIntersectionGP(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "preconditioner": [StrOptions({"auto", "knots", "pivoted-cholesky"}), None],
-        "n_bins": [Interval(Integral, 1, 65535, closed="both"), None],
+        "n_bins": [Interval(Integral, 2, 65535, closed="both"), None],
         "interpolation": [StrOptions({"linear", "nearest"})],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "optimizer": [None],
@@ -73,38 +73,45 @@ class BaseIntersectionGP(BaseEstimator):
 
     def _fit_targets(self, X: Matrix, Y: Array) -> None:
         """Solve for the weights of targets `Y` of shape (n_samples, n_outputs)."""
-        system = self._make_system(X)
-        # Sorting reads every value and names the first bad one.
-        _ = system.columns
-        scale = np.max(np.abs(Y), axis=0, initial=0.0)
-        tol = self.tol * np.where(scale > 0, scale, 1.0)
-        start = self._warm_start_weights(Y.shape)
-        with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
-            solution = system.solve(Y, tol, start, progress)
-        if np.any(solution.residual > tol):
-            worst = int(np.argmax(solution.residual / tol))
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.max_iter} iterations with a residual "
-                f"of {solution.residual[worst]:.2e} in output {worst}, above the tolerance "
-                f"{tol[worst]:.2e}: predictions may be far off. Raise max_iter, tol or noise, or "
-                "scale the features down.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        weights = self._warm_start_weights(Y.shape)
+        self.noise_, self.amplitude_ = float(self.noise), float(self.amplitude)
         self.X_fit_ = X
-        self.dual_coef_ = solution.X / self.amplitude
-        self.residual_ = solution.residual
+        self._cache: dict[tuple[Any, ...], Any] = {}
+        system = self._system()
+        system.check()
+        # Targets of any scale are solved at scale 1.
+        scale = np.max(np.abs(Y), axis=0, initial=0.0)
+        scale[scale == 0.0] = 1.0
+        tol = np.full(Y.shape[1], float(self.tol))
+        start = None if weights is None else weights / scale
+        with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
+            solution = system.solve(Y / scale, tol, start, progress)
+        with np.errstate(over="ignore"):
+            self.dual_coef_ = solution.X * (scale / self.amplitude_)
+        if not np.all(np.isfinite(self.dual_coef_)):
+            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        self.residual_ = solution.residual * scale
         self.n_iter_ = solution.n_iter
-        self._cache = {"system": system}
+        if not np.all(solution.residual <= tol):
+            worst = int(np.argmax(solution.residual))
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_.max()} iterations with a "
+                f"residual of {self.residual_[worst]:.2e} in output {worst}, above the tolerance "
+                f"{self.tol * scale[worst]:.2e}: predictions may be far off. Raise max_iter, tol "
+                "or noise, or scale the features down.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         if self.n_bins is not None:
             self.quantization_error_bound_ = self._lookup_table().error_bound()
         elif hasattr(self, "quantization_error_bound_"):
             del self.quantization_error_bound_
 
-    def _make_system(self, X: Matrix) -> KernelSystem:
+    def _make_system(self) -> KernelSystem:
         return KernelSystem(
-            X=X,
-            s=self.noise / self.amplitude,
+            X=self.X_fit_,
+            noise=self.noise_,
+            amplitude=self.amplitude_,
             n_threads=count_threads(self.n_jobs),
             solver=self.solver,
             preconditioner_name=self.preconditioner,
@@ -114,7 +121,7 @@ class BaseIntersectionGP(BaseEstimator):
     def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
         if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
             return None
-        weights: Array = self.dual_coef_ * self.amplitude
+        weights: Array = self.dual_coef_ * self.amplitude_
         return weights
 
     @contextmanager
@@ -131,40 +138,37 @@ class BaseIntersectionGP(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cached objects of the core."""
-        state: dict[str, Any] = super().__getstate__()
-        state.pop("_cache", None)
-        return state
+        return {name: value for name, value in super().__getstate__().items() if name != "_cache"}
 
-    def _cached(self, name: str) -> Any:
-        """Return an object of the core, made from the fitted arrays when it is not there."""
+    def _cached(self, name: str, *arguments: Any) -> Any:
+        """Return an object of the core, made from the fitted arrays when it is not there.
+
+        Threads that predict at once may make it twice, which does no harm.
+        """
         cache = self.__dict__.setdefault("_cache", {})
-        if name not in cache:
-            cache[name] = getattr(self, f"_make_{name}")()
-        return cache[name]
+        key = (name, *arguments)
+        if key not in cache:
+            cache[key] = getattr(self, f"_make_{name}")(*arguments)
+        return cache[key]
 
-    def _fitted_system(self) -> KernelSystem:
-        system: KernelSystem = self._cached("fitted_system")
+    def _system(self) -> KernelSystem:
+        system: KernelSystem = self._cached("system")
         return system
 
-    def _make_fitted_system(self) -> KernelSystem:
-        cache = self.__dict__["_cache"]
-        return cache.pop("system") if "system" in cache else self._make_system(self.X_fit_)
-
     def _lookup_table(self) -> _histrs.LookupTable:
-        table: _histrs.LookupTable = self._cached("lookup_table")
+        table: _histrs.LookupTable = self._cached("lookup_table", self.n_bins, self.interpolation)
         return table
 
-    def _make_lookup_table(self) -> _histrs.LookupTable:
-        system = self._fitted_system()
-        alpha = self.amplitude * self.dual_coef_
-        assert self.n_bins is not None
-        return _histrs.LookupTable(
-            system.columns, alpha, self.n_bins, self.interpolation, system.n_threads
-        )
+    def _make_lookup_table(
+        self, n_bins: int, interpolation: Literal["linear", "nearest"]
+    ) -> _histrs.LookupTable:
+        system = self._system()
+        alpha = self.amplitude_ * self.dual_coef_
+        return _histrs.LookupTable(system.columns, alpha, n_bins, interpolation, system.n_threads)
 
     def _make_shape_functions(self) -> _histrs.ShapeFunctions:
-        system = self._fitted_system()
-        alpha = self.amplitude * self.dual_coef_
+        system = self._system()
+        alpha = self.amplitude_ * self.dual_coef_
         return _histrs.ShapeFunctions(system.columns, alpha, system.n_threads)
 
     # ---- prediction --------------------------------------------------------------------------
@@ -178,25 +182,23 @@ class BaseIntersectionGP(BaseEstimator):
         n_threads = count_threads(self.n_jobs)
         if self.n_bins is not None:
             return self._lookup_table().evaluate(to_core(X), n_threads)
-        columns = self._fitted_system().columns
+        columns = self._system().columns
         if columns.n_knots * (self.dual_coef_.shape[1] + 1) * 8 <= _MAX_TABLE_BYTES:
             functions: _histrs.ShapeFunctions = self._cached("shape_functions")
             return functions.evaluate(to_core(X), n_threads)
-        return columns.cross_product(to_core(X), self.amplitude * self.dual_coef_, n_threads)
+        return columns.cross_product(to_core(X), self.amplitude_ * self.dual_coef_, n_threads)
 
     def _latent_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of the latent function, which all outputs share."""
-        variance, solved = self._fitted_system().latent_variance(
-            X, self.tol, self.dual_coef_.shape[1]
-        )
+        variance, solved = self._system().latent_variance(X, self.tol, self.dual_coef_.shape[1])
         if not np.all(solved):
             warnings.warn(
                 f"The variance of {np.sum(~solved)} rows did not converge in {self.max_iter} "
                 "iterations and is too large there. Raise max_iter, tol or noise.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        return self.amplitude * variance
+        return self.amplitude_ * variance
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -208,7 +210,3 @@ class BaseIntersectionGP(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")
-
-
-
-

@@ -6,19 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical
+from histrs._validation import Matrix, canonical, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
 
 
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
-    """Exact Gaussian process regressor with the histogram intersection kernel.
+    r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
     The target, its mean subtracted, has covariance
 
-    .. math:: \\mathrm{amplitude} \\sum_d \\min(x(d), x'(d)) + \\mathrm{noise}\\,[x = x'].
+    .. math:: \mathrm{amplitude} \sum_d \min(x(d), x'(d)) + \mathrm{noise}\,[x = x'].
 
     `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
     whose components are piecewise linear with knots at the training values. Several targets are
@@ -37,15 +36,15 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     max_iter : int, default=1000
         Most iterations of the solver; a ConvergenceWarning says when they did not suffice.
     preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
-        "knots" projects every column on quantiles, which keeps the number of iterations flat in
+        "knots" projects every column on some of its values, which keeps the iterations flat in
         the number of rows; it suits few columns. "pivoted-cholesky" is a low-rank approximation,
         for many columns. "auto" chooses by the number of columns.
     n_bins : int or None, default=None
         Cells a column of the look-up table that predicts in constant time (section 4.2 of [1]_);
         None predicts exactly. `quantization_error_bound_` certifies the difference.
     interpolation : {"linear", "nearest"}, default="linear"
-        What a cell holds: a line between quantiles of the training values, or the paper's
-        constant at the middle of equal cells.
+        What a cell holds: a line between two training values, or the paper's
+        constant at the nearest of `n_bins` evenly spaced values.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
         cheaper for few rows; "auto" estimates which is.
@@ -64,6 +63,8 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         The training histograms.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
+    noise_, amplitude_ : float
+        The hyper-parameters of the fit.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         The weights alpha of eq. 2.
     n_iter_ : ndarray of shape (n_targets,)
@@ -127,14 +128,16 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             differ.
         """
         with self._unchanged_on_error():
-            X, y = validate_data(
-                self, X, y, multi_output=True, y_numeric=True, **HISTOGRAM_CHECKS
-            )
+            X, y = validate_fit(self, X, y, multi_output=True, y_numeric=True)
             Y = np.asarray(y, dtype=np.float64)
             self._single_target = Y.ndim == 1
             Y = Y.reshape(len(Y), -1)
-            self.y_mean_ = Y.mean(axis=0)
-            self._fit_targets(canonical(X), Y - self.y_mean_)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.y_mean_ = Y.mean(axis=0)
+                centred = Y - self.y_mean_
+            if not np.all(np.isfinite(centred)):
+                raise ValueError("The sum or the spread of y overflows. Scale y down.")
+            self._fit_targets(canonical(X), centred)
         return self
 
     @overload
@@ -167,7 +170,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         mean = self._shaped(self._mean(X) + self.y_mean_)
         if not return_std:
             return mean
-        return mean, self._spread(np.sqrt(self._latent_variance(X) + self.noise))
+        return mean, self._spread(np.sqrt(self._latent_variance(X) + self.noise_))
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent function, without the noise.

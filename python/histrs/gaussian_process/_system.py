@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy import linalg, sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg
+from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky, Preconditioner
 from histrs._validation import Matrix, to_core
 
@@ -26,6 +27,17 @@ _MAX_RANK = 512
 # Above this many rows the stored matrix and its factor outgrow half a gigabyte.
 _MAX_CHOLESKY_ROWS = 8192
 
+# The trace of the kernel matrix, times which the preconditioner counts as noise at least.
+_LEAST_NOISE = 1e-12
+
+# Products with a matrix of larger trace would overflow.
+_LARGEST = 1e300
+
+# Above this many rows 255 levels a column are too coarse to stand in for the exact values.
+_MAX_NESTED_ROWS = 100_000
+_CHEAP_LEVELS = 255
+_SINGLE_PRECISION = float(np.finfo(np.float32).eps)
+
 # Test rows whose variances are solved for at a time.
 _VARIANCE_BLOCK = 64
 
@@ -39,11 +51,35 @@ class KernelSystem:
     """
 
     X: Matrix
-    s: float
+    noise: float
+    amplitude: float
     n_threads: int
     solver: SolverName
     preconditioner_name: PreconditionerName
     max_iter: int
+
+    @property
+    def s(self) -> float:
+        """What is added to the diagonal of `K`."""
+        return self.noise / self.amplitude
+
+    def check(self) -> None:
+        """Fail, with the place and the cure, where the system cannot be solved."""
+        if not 0.0 < self.s < _LARGEST:
+            raise ValueError(
+                f"noise / amplitude = {self.noise} / {self.amplitude} is out of range: raise or "
+                "lower one of them."
+            )
+        # Sorting reads every value and names the first bad one.
+        _ = self.columns
+        with np.errstate(over="ignore"):
+            trace = self.diagonal.sum()
+        if not trace < _LARGEST:
+            row = int(np.argmax(self.diagonal))
+            raise ValueError(
+                f"The entries of row {row} of X sum to {self.diagonal[row]:.1e}, with which the "
+                "kernel matrix overflows. Scale the features down, and amplitude up."
+            )
 
     @cached_property
     def columns(self) -> _histrs.SortedColumns:
@@ -65,17 +101,19 @@ class KernelSystem:
     def preconditioner(self) -> Preconditioner:
         """The preconditioner that was asked for, or that suits the shape of the data."""
         n_rows, n_columns = self.X.shape
+        # With less, the inverse would be lost in rounding.
+        s = max(self.s, _LEAST_NOISE * self.diagonal.sum())
         n_knots = min(_MAX_KNOTS_PER_COLUMN, _MAX_KNOTS // max(n_columns, 1))
         name = self.preconditioner_name
         if name == "auto":
             name = "knots" if n_knots >= _MIN_KNOTS_PER_COLUMN else "pivoted-cholesky"
         if name == "knots":
             return Knots(
-                self.columns, self.s, max(n_knots, _MIN_KNOTS_PER_COLUMN), self.n_threads
+                self.columns, s, max(n_knots, _MIN_KNOTS_PER_COLUMN), self.n_threads
             )
         if name == "pivoted-cholesky":
             rank = min(_MAX_RANK, max(1, n_rows // 8))
-            return PivotedCholesky(self.X, self.diagonal, self.s, rank, self.n_threads)
+            return PivotedCholesky(self.X, self.diagonal, s, rank, self.n_threads)
         return Identity()
 
     def uses_cholesky(self, n_outputs: int) -> bool:
@@ -91,7 +129,7 @@ class KernelSystem:
         cholesky = 0.15 * n * stored / 2 + 0.03 * n**3 / 3
         cg = 40 * n_outputs * (0.5 * stored + 0.03 * 4 * _MAX_RANK * n)
         # The factor also makes exact variances cheap, which is worth some time.
-        return cholesky < 3 * cg
+        return bool(cholesky < 3 * cg)
 
     @cached_property
     def _factor(self) -> Array:
@@ -100,7 +138,14 @@ class KernelSystem:
         K = _histrs.intersection_gram(to_core(X), None, self.n_threads)
         K[np.diag_indices_from(K)] += self.s
         # LAPACK works in place on the transpose, which is the same matrix.
-        factor, _ = linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor, _ = linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
+                f"{self.s:.1e} vanishes beside its largest entry, {self.diagonal.max():.1e}. "
+                "Raise noise, lower amplitude or scale the features down."
+            ) from error
         return np.asarray(factor)
 
     def solve(
@@ -115,15 +160,46 @@ class KernelSystem:
             B = linalg.cho_solve((self._factor, True), Y, check_finite=False)
             residual = np.max(np.abs(Y - self.multiply(B)), axis=0, initial=0.0)
             return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
-        return block_cg(
+        return self._solve_iteratively(Y, tol, X0, callback)
+
+    def _solve_iteratively(
+        self,
+        Y: Array,
+        tol: Array,
+        X0: Array | None = None,
+        callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        n_rows, n_outputs = Y.shape
+        solve = block_cg
+        if n_outputs > 1 and n_rows <= _MAX_NESTED_ROWS and self._survives_single_precision:
+            solve = partial(nested_cg, cheap_operator=self._multiply_cheaply)
+        return solve(
             self.multiply,
-            Y,
+            B=Y,
             tol=tol,
             max_iter=self.max_iter,
             preconditioner=self.preconditioner.solve,
             X0=X0,
             callback=callback,
         )
+
+    @property
+    def _survives_single_precision(self) -> bool:
+        """Whether products in single precision neither drown the noise nor leave the range."""
+        trace = self.diagonal.sum()
+        return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and 1e-15 < self.s and trace < 1e15)
+
+    @cached_property
+    def _cheap_columns(self) -> _histrs.SortedColumns:
+        if self.columns.is_coded:
+            return self.columns
+        return self.columns.quantized(_CHEAP_LEVELS, self.n_threads)
+
+    def _multiply_cheaply(self, V: Array) -> Array:
+        """Return nearly `(K + s I) V`: columns of one-byte codes, sums in single precision."""
+        product = self._cheap_columns.product_single(V, self.n_threads)
+        product += self.s * V
+        return product
 
     def latent_variance(
         self, X: Matrix, tol: float, n_outputs: int
@@ -140,15 +216,12 @@ class KernelSystem:
                 half = linalg.solve_triangular(self._factor, k, lower=True, check_finite=False)
                 explained = np.einsum("ij,ij->j", half, half)
             else:
-                limit = tol * np.max(np.abs(k), axis=0, initial=0.0)
-                solution = block_cg(
-                    self.multiply,
-                    k,
-                    tol=limit,
-                    max_iter=self.max_iter,
-                    preconditioner=self.preconditioner.solve,
-                )
-                explained = np.einsum("ij,ij->j", k, solution.X)
+                # Rows of any scale are solved at scale 1.
+                scale = np.max(k, axis=0, initial=0.0)
+                scale[scale == 0.0] = 1.0
+                limit = np.full(k.shape[1], tol)
+                solution = self._solve_iteratively(k / scale, limit)
+                explained = np.einsum("ij,ij->j", k, solution.X) * scale
                 solved[rows] = solution.residual <= limit
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved

@@ -50,7 +50,9 @@ pub enum Error {
     #[error("malformed CSR matrix: {0}; build it with scipy.sparse.csr_matrix or check the parts")]
     MalformedCsr(String),
     /// More rows than the row index can count.
-    #[error("{found} rows are more than the {limit} that the row index can address; split the data")]
+    #[error(
+        "{found} rows are more than the {limit} that the row index can address; split the data"
+    )]
     TooManyRows {
         /// Number of rows.
         found: usize,

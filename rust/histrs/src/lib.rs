@@ -35,3 +35,8 @@ pub use error::{Error, Result};
 pub use exec::Executor;
 pub use matrix::{CsrView, HistogramMatrix};
 pub use simd::{Element, instruction_set};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

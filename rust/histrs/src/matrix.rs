@@ -32,6 +32,9 @@ impl<'a, T: Element> CsrView<'a, T> {
         n_columns: usize,
     ) -> Result<Self> {
         let malformed = |what: String| Err(Error::MalformedCsr(what));
+        if n_columns > i32::MAX as usize {
+            return malformed(format!("{n_columns} columns are more than 32-bit indices can name"));
+        }
         if data.len() != indices.len() {
             return malformed(format!("{} values but {} indices", data.len(), indices.len()));
         }
@@ -158,10 +161,21 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
             }
             Self::Csr(x) => {
                 let (indices, values) = x.row(row);
-                match values.iter().position(|&v| !is_valid(v)) {
-                    Some(k) => Err(complain(indices[k].unsigned_abs() as usize, values[k].to_f64())),
-                    None => Ok(()),
+                if let Some(k) = values.iter().position(|&v| !is_valid(v)) {
+                    return Err(complain(indices[k].unsigned_abs() as usize, values[k].to_f64()));
                 }
+                // Duplicates may add up to infinity, though rarely: no part exceeds the whole.
+                if is_valid(T::from_f64(values.iter().map(|v| v.to_f64()).sum())) {
+                    return Ok(());
+                }
+                let mut result = Ok(());
+                x.for_each_sum(row, |column, value| {
+                    let value = T::from_f64(value);
+                    if result.is_ok() && !is_valid(value) {
+                        result = Err(complain(column, value.to_f64()));
+                    }
+                });
+                result
             }
         }
     }
@@ -189,10 +203,11 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         let mut sums = vec![0.0; self.n_rows()];
         exec.for_chunks(&mut sums, ROWS, |block, sums| {
             for (row, sum) in (block * ROWS..).zip(sums) {
-                *sum = match self {
-                    Self::Dense(x) => x.row(row).iter().map(|v| v.to_f64()).sum(),
-                    Self::Csr(x) => x.row(row).1.iter().map(|v| v.to_f64()).sum(),
-                };
+                // Not `sum`, which makes -0 of nothing.
+                match self {
+                    Self::Dense(x) => x.row(row).iter().for_each(|v| *sum += v.to_f64()),
+                    Self::Csr(x) => x.row(row).1.iter().for_each(|v| *sum += v.to_f64()),
+                }
             }
             Ok(())
         })?;

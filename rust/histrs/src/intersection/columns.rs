@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::exec::{Executor, balanced_blocks};
+use crate::intersection::levels::level_ends;
 use crate::intersection::sort::Sorter;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
 use crate::simd::Element;
@@ -41,14 +42,7 @@ impl Column {
             }
             Self::Coded { values, codes }
         } else if 2 * n_distinct <= pairs.len() {
-            let mut values = Vec::with_capacity(n_distinct);
-            let mut starts = Vec::with_capacity(n_distinct + 1);
-            starts.push(0);
-            for run in pairs.chunk_by(|a, b| a.0 == b.0) {
-                values.push(f64::from_bits(run[0].0));
-                starts.push(starts[starts.len() - 1] + run.len() as u32);
-            }
-            Self::Runs { values, starts, rows: pairs.iter().map(|p| p.1).collect() }
+            Self::runs(pairs)
         } else {
             Self::Sorted {
                 values: pairs.iter().map(|p| f64::from_bits(p.0)).collect(),
@@ -57,7 +51,17 @@ impl Column {
         }
     }
 
-    /// Calls `visit(row, value)` for every non-zero entry, ascending in value.
+    #[allow(clippy::cast_possible_truncation)] // rows fit the row index
+    fn runs(pairs: &[(u64, u32)]) -> Self {
+        let (mut values, mut starts) = (Vec::new(), vec![0]);
+        for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+            values.push(f64::from_bits(run[0].0));
+            starts.push(starts[starts.len() - 1] + run.len() as u32);
+        }
+        Self::Runs { values, starts, rows: pairs.iter().map(|p| p.1).collect() }
+    }
+
+    /// Calls `visit(row, value)` for every non-zero entry, by value or by row.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, f64)) {
         match self {
             Self::Coded { values, codes } => {
@@ -174,10 +178,10 @@ impl SortedColumns {
         Ok(Self { n_rows, columns: blocks.into_iter().flatten().collect() })
     }
 
-    /// The same rows with every column rounded to at most `n_levels` of its values.
+    /// The same rows with every column of many distinct values rounded to at most `n_levels`.
     ///
-    /// Each run of neighbouring values is replaced by its median, so that columns of many
-    /// distinct values become coded ones. The kernel of the result is positive semi-definite and
+    /// Each run of neighbouring values is replaced by its mean, so that columns of many distinct
+    /// values become coded ones. The kernel of the result is positive semi-definite and
     /// close to the original, which makes it a preconditioner whose products cost a byte a value.
     ///
     /// # Errors
@@ -251,23 +255,23 @@ impl SortedColumns {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // runs fit the 32-bit row index
+/// Rounds a column of many distinct values to the mean of each of its levels.
 fn quantize(column: &Column, n_levels: usize, n_rows: usize) -> Column {
     let Column::Sorted { values, rows } = column else { return column.clone() };
+    let (distinct, counts) = column.distinct();
     let mut pairs: Vec<(u64, u32)> = Vec::with_capacity(rows.len());
-    for level in 0..n_levels {
-        let run = level * rows.len() / n_levels..(level + 1) * rows.len() / n_levels;
-        if run.is_empty() {
-            continue;
-        }
-        let median = values[run.start + run.len() / 2].to_bits();
+    let mut first = 0;
+    for last in level_ends(&distinct, &counts, n_levels) {
         let start = pairs.len();
-        pairs.extend(rows[run].iter().map(|&row| (median, row)));
-        pairs[start..].sort_unstable();
-    }
-    // Ties across levels share a value, which must be one run by ascending row.
-    for run in pairs.chunk_by_mut(|a, b| a.0 == b.0) {
-        run.sort_unstable();
+        let end = start + counts[first..last].iter().sum::<usize>();
+        let mean = values[start..end].iter().sum::<f64>() / (end - start) as f64;
+        // Rounding may move the mean of equal values by an ulp.
+        let mean = mean.clamp(distinct[first], distinct[last - 1]).to_bits();
+        pairs.extend(rows[start..end].iter().map(|&row| (mean, row)));
+        if rows.len() < n_rows.div_ceil(4) {
+            pairs[start..].sort_unstable();
+        }
+        first = last;
     }
     Column::encode(&pairs, n_rows)
 }
@@ -316,7 +320,7 @@ mod tests {
         let coarse = columns.quantized(&exec, 100).unwrap();
         assert!(coarse.is_coded());
         for (row, value) in entries(&coarse.columns[0]) {
-            assert!((value - x[[row as usize, 0]]).abs() <= 5.0);
+            assert!((value - x[[row as usize, 0]]).abs() <= 10.0);
         }
         assert!(columns.quantized(&exec, 0).is_err());
         assert!(columns.quantized(&exec, 256).is_err());

@@ -44,7 +44,7 @@ pub fn gram<'a, T: Element>(
 ) -> Result<Array2<T>> {
     x.check(exec, "X")?;
     if let Some(y) = y {
-        check_columns(y, x.n_columns())?;
+        check_columns("the number of columns of Y", y, x.n_columns())?;
         y.check(exec, "Y")?;
     }
     let other = y.unwrap_or(x);

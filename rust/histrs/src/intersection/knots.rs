@@ -12,15 +12,17 @@ use pulp::Simd;
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
-use crate::intersection::lookup::quantile_knots;
-use crate::intersection::panel::{Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel};
+use crate::intersection::levels::level_ends;
+use crate::intersection::panel::{
+    Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel,
+};
 use crate::intersection::scan::{add_to, load};
 use crate::simd::{AlignedVec, Element};
 
 /// Knots that a one-byte cell number allows.
 const MAX_KNOTS: usize = 255;
 
-/// Hat functions on quantiles of every column, evaluated at the training rows.
+/// Hat functions on knots among the values of every column, evaluated at the training rows.
 ///
 /// The matrix `Phi` of `n_rows` by [`n_features`](Self::n_features) holds two values for every
 /// stored entry and is kept in that form. It is the caller's to combine it with `K_ZZ`: the
@@ -50,7 +52,8 @@ struct KnotColumn {
 }
 
 impl KnotProjection {
-    /// Projects on at most `n_knots` quantiles of the non-zero values of every column.
+    /// Projects on at most `n_knots` of the non-zero values of every column, chosen so that the number
+    /// of rows between neighbours times their distance is nearly the same for all.
     ///
     /// # Errors
     ///
@@ -190,22 +193,28 @@ fn check_rows(what: &'static str, found: usize, expected: usize) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(Error::Shape { what, found, expected, cure: "give one row for every row of the projection" })
+    Err(Error::Shape {
+        what,
+        found,
+        expected,
+        cure: "give one row for every row of the projection",
+    })
 }
 
 impl KnotColumn {
     #[allow(clippy::cast_possible_truncation)] // cells fit a byte; weights are what they round to
     fn new(column: &Column, n_rows: usize, n_knots: usize) -> Self {
         let (values, counts) = column.distinct();
-        let picked = quantile_knots(&counts, n_knots);
-        let knots: Vec<f64> = picked[1..].iter().map(|&k| values[k - 1]).collect();
+        let ends = level_ends(&values, &counts, n_knots);
+        let knots: Vec<f64> = ends.iter().map(|&end| values[end - 1]).collect();
         let place = |x: f64| {
             let cell = knots.partition_point(|&z| z < x).min(knots.len().saturating_sub(1));
             let low = if cell == 0 { 0.0 } else { knots[cell - 1] };
             (cell as u8, ((x - low) / (knots[cell] - low)) as f32)
         };
         let n_stored: usize = counts.iter().sum();
-        let mut placed = Self { knots: Vec::new(), rows: None, cells: Vec::new(), weights: Vec::new() };
+        let mut placed =
+            Self { knots: Vec::new(), rows: None, cells: Vec::new(), weights: Vec::new() };
         if 2 * n_stored >= n_rows {
             placed.cells = vec![0; n_rows];
             placed.weights = vec![0.0; n_rows];
@@ -367,8 +376,9 @@ impl PanelKernel<f64> for Expand<'_> {
                 Some(rows) => {
                     let from = rows.partition_point(|&row| (row as usize) < start);
                     let to = rows.partition_point(|&row| (row as usize) < start + n_rows);
-                    for i in from..to {
-                        add(rows[i] as usize - start, column.cells[i], column.weights[i]);
+                    let entries = column.cells[from..to].iter().zip(&column.weights[from..to]);
+                    for (&row, (&cell, &weight)) in rows[from..to].iter().zip(entries) {
+                        add(row as usize - start, cell, weight);
                     }
                 }
             }

@@ -6,7 +6,8 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
-use crate::intersection::shape::{ShapeFunctions, check_columns, visit_rows};
+use crate::intersection::levels::level_ends;
+use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns, visit_rows};
 use crate::matrix::HistogramMatrix;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
 
@@ -22,11 +23,12 @@ const MAX_WALK: usize = 8;
 /// What a cell of the table stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interpolation {
-    /// A value and a slope a cell, cells between quantiles of the training values. Exact where a
-    /// column has no more distinct values than cells.
+    /// A value and a slope a cell, cells between training values, chosen so that the number of
+    /// training values times the width is nearly the same for all. Exact where a column has no
+    /// more distinct values than cells.
     Linear,
-    /// The paper's table (eq. 10): one value a cell, cells of equal width on `[0, u_d]`, `u_d`
-    /// the largest training value of the column.
+    /// The paper's table (eq. 10): one value for each of `n_bins` prototypes, evenly spaced from 0
+    /// to the largest training value `u_d` of the column.
     Nearest,
 }
 
@@ -68,7 +70,7 @@ impl LookupTable {
     /// # Errors
     ///
     /// [`Error::Shape`] when `alpha` has not one row for every stored row, [`Error::Parameter`]
-    /// unless `1 <= n_bins <= 65535`.
+    /// unless `2 <= n_bins <= 65535`.
     pub fn new<T: Element>(
         exec: &Executor,
         columns: &SortedColumns,
@@ -76,16 +78,17 @@ impl LookupTable {
         n_bins: usize,
         interpolation: Interpolation,
     ) -> Result<Self> {
-        if n_bins == 0 || n_bins > usize::from(u16::MAX) {
+        if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
             return Err(Error::Parameter {
                 name: "n_bins",
                 value: n_bins as f64,
-                expected: "1 to 65535 cells a column",
+                expected: "2 to 65535 cells a column",
             });
         }
         columns.check_rows(alpha.nrows())?;
         let scale = output_scales(columns, alpha);
-        let width = alpha.ncols().next_multiple_of(lanes::<f32>());
+        // One vector at least: cells have a size even when nobody asks for a score.
+        let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
         let n_outputs = alpha.ncols();
         let built = exec.map_blocks(columns.n_columns(), |d| {
             let counts = columns.columns()[d].distinct().1;
@@ -97,7 +100,13 @@ impl LookupTable {
                 Interpolation::Linear => linear_cells(knots, &counts, values, n_bins, width),
                 Interpolation::Nearest => nearest_cells(knots, values, n_bins, width),
             };
-            let errors = cells.errors(knots, values, width);
+            let mut errors = cells.errors(knots, values, width);
+            // Values far below the scale vanish.
+            for (error, values) in errors.iter_mut().zip(functions.column(0).1.columns()) {
+                if values.iter().any(|&value| value != 0.0) {
+                    *error += f64::from(f32::MIN_POSITIVE);
+                }
+            }
             Ok((cells, errors))
         })?;
         let mut error_bound = vec![0.0; n_outputs];
@@ -123,9 +132,7 @@ impl LookupTable {
         self.columns
             .iter()
             .map(|c| {
-                size_of_val(&c.table[..])
-                    + size_of_val(&c.grid[..])
-                    + size_of_val(&c.edges[..])
+                size_of_val(&c.table[..]) + size_of_val(&c.grid[..]) + size_of_val(&c.edges[..])
             })
             .sum()
     }
@@ -141,7 +148,7 @@ impl LookupTable {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<f64>> {
-        check_columns(x, self.columns.len())?;
+        check_columns(COLUMNS_OF_X, x, self.columns.len())?;
         x.check(exec, "X")?;
         let mut out = Array2::zeros((x.n_rows(), self.n_outputs));
         let n_outputs = self.n_outputs;
@@ -153,8 +160,18 @@ impl LookupTable {
                 let columns = &self.columns[first..self.columns.len().min(first + COLUMNS)];
                 sums.fill(0.0);
                 let width = self.width;
-                dispatch(AddCells { x, start: block * ROWS, n_rows, first, columns, width, sums: &mut sums });
-                for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums.chunks_exact(self.width)) {
+                dispatch(AddCells {
+                    x,
+                    start: block * ROWS,
+                    n_rows,
+                    first,
+                    columns,
+                    width,
+                    sums: &mut sums,
+                });
+                for (out, sums) in
+                    out.chunks_exact_mut(n_outputs).zip(sums.chunks_exact(self.width))
+                {
                     for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {
                         *out += f64::from(sum) * scale;
                     }
@@ -289,7 +306,7 @@ impl Cells {
     }
 }
 
-/// Cells between quantiles of the training values; above the last, `f_d` is constant.
+/// Cells between some of the training values; above the last, `f_d` is constant.
 #[allow(clippy::cast_possible_truncation)] // tables are single precision
 fn linear_cells(
     knots: &[f64],
@@ -298,7 +315,8 @@ fn linear_cells(
     n_bins: usize,
     width: usize,
 ) -> Cells {
-    let picked = quantile_knots(counts, n_bins);
+    let mut picked = vec![0];
+    picked.extend(level_ends(&knots[1..], counts, n_bins));
     let edges: Vec<f64> = picked.iter().map(|&k| knots[k]).collect();
     Cells::new(edges, width, |cell, at, rise| {
         let k = picked[cell];
@@ -311,47 +329,20 @@ fn linear_cells(
     })
 }
 
-/// Indices of at most `n_bins + 1` knots, first and last among them, with nearly equal numbers of
-/// training values between neighbours. `counts[k]` belongs to knot `k + 1`.
-pub(crate) fn quantile_knots(counts: &[usize], n_bins: usize) -> Vec<usize> {
-    let mut picked = vec![0];
-    if counts.len() <= n_bins {
-        picked.extend(1..=counts.len());
-        return picked;
-    }
-    let total: usize = counts.iter().sum();
-    let (mut seen, mut target) = (0, 1);
-    for (k, count) in counts.iter().enumerate() {
-        seen += count;
-        if seen * n_bins >= total * target {
-            picked.push(k + 1);
-            // A value that many rows share may pass several quantiles at once.
-            target = seen * n_bins / total + 1;
-        }
-    }
-    picked
-}
-
-/// The paper's cells: equal widths on `[0, u_d]`, the value at the middle of each.
+/// The paper's cells: prototypes `k u_d / (n_bins - 1)`, each standing for the values nearest it.
 #[allow(clippy::cast_possible_truncation)] // tables are single precision
-fn nearest_cells(
-    knots: &[f64],
-    values: ArrayView2<'_, f64>,
-    n_bins: usize,
-    width: usize,
-) -> Cells {
+fn nearest_cells(knots: &[f64], values: ArrayView2<'_, f64>, n_bins: usize, width: usize) -> Cells {
     let top = knots[knots.len() - 1];
-    let cell_width = top / n_bins as f64;
-    let mut edges = Vec::new();
-    if top > 0.0 {
-        edges.extend((0..n_bins).map(|k| k as f64 * cell_width));
+    let step = top / (n_bins - 1) as f64;
+    let mut edges = vec![0.0];
+    // A step too small for its half to be told from zero leaves one cell.
+    if 0.5 * step > 0.0 {
+        edges.extend((1..n_bins).map(|k| (k as f64 - 0.5) * step));
     }
-    edges.push(top);
-    let n_cells = edges.len() - 1;
     Cells::new(edges, width, |cell, at, _| {
-        let x = if cell < n_cells { (cell as f64 + 0.5) * cell_width } else { top };
+        let prototype = (cell as f64 * step).min(top);
         for (output, at) in at.iter_mut().take(values.ncols()).enumerate() {
-            *at = interpolate(knots, values, x, output) as f32;
+            *at = interpolate(knots, values, prototype, output) as f32;
         }
     })
 }

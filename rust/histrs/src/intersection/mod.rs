@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `sort` | one column in ascending order | section 4.1 |
 //! | `columns` | [`SortedColumns`]: every column sorted once, in the encoding that suits it | section 4.1 |
+//! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
@@ -18,6 +19,7 @@
 mod columns;
 mod gram;
 mod knots;
+mod levels;
 mod lookup;
 mod panel;
 mod product;

@@ -135,7 +135,7 @@ impl ShapeFunctions {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<f64>> {
-        check_columns(x, self.n_columns())?;
+        check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         x.check(exec, "X")?;
         let mut out = Array2::zeros((x.n_rows(), self.n_outputs()));
         self.add_to(exec, x, 0, &mut out)?;
@@ -154,10 +154,17 @@ impl ShapeFunctions {
         let Some(out) = out.as_slice_mut() else { return Ok(()) };
         exec.for_chunks(out, ROWS * n_outputs, |block, out| {
             let start = block * ROWS;
-            visit_rows(x, start, out.len() / n_outputs, first, self.n_columns(), |row, d, value| {
-                let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
-                self.add_column(d, value, out);
-            });
+            visit_rows(
+                x,
+                start,
+                out.len() / n_outputs,
+                first,
+                self.n_columns(),
+                |row, d, value| {
+                    let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
+                    self.add_column(d, value, out);
+                },
+            );
             Ok(())
         })
     }
@@ -222,12 +229,20 @@ pub(crate) fn visit_rows<T: Element>(
     }
 }
 
-pub(crate) fn check_columns<T: Element>(x: &HistogramMatrix<'_, T>, expected: usize) -> Result<()> {
+/// What [`check_columns`] complains about.
+pub(crate) const COLUMNS_OF_X: &str = "the number of columns of X";
+
+/// Fails unless `x` has as many columns as expected; `what` says so.
+pub(crate) fn check_columns<T: Element>(
+    what: &'static str,
+    x: &HistogramMatrix<'_, T>,
+    expected: usize,
+) -> Result<()> {
     if x.n_columns() == expected {
         return Ok(());
     }
     Err(Error::Shape {
-        what: "the number of columns of X",
+        what,
         found: x.n_columns(),
         expected,
         cure: "give the features that the training data had, in the same order",
@@ -269,7 +284,7 @@ impl SortedColumns {
         x: &HistogramMatrix<'_, T>,
         v: ArrayView2<'_, V>,
     ) -> Result<Array2<f64>> {
-        check_columns(x, self.n_columns())?;
+        check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         self.check_rows(v.nrows())?;
         x.check(exec, "X")?;
         let mut out = Array2::zeros((x.n_rows(), v.ncols()));

@@ -190,10 +190,28 @@ macro_rules! impl_element {
 }
 
 impl_element!(
-    f32, f32s, F32_LANES, splat_f32s, add_f32s, sub_f32s, min_f32s, mul_add_e_f32s, reduce_sum_f32s,
-    as_simd_f32s, as_mut_simd_f32s
+    f32,
+    f32s,
+    F32_LANES,
+    splat_f32s,
+    add_f32s,
+    sub_f32s,
+    min_f32s,
+    mul_add_e_f32s,
+    reduce_sum_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s
 );
 impl_element!(
-    f64, f64s, F64_LANES, splat_f64s, add_f64s, sub_f64s, min_f64s, mul_add_e_f64s, reduce_sum_f64s,
-    as_simd_f64s, as_mut_simd_f64s
+    f64,
+    f64s,
+    F64_LANES,
+    splat_f64s,
+    add_f64s,
+    sub_f64s,
+    min_f64s,
+    mul_add_e_f64s,
+    reduce_sum_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s
 );

@@ -1,0 +1,126 @@
+"""The data that is measured on: synthetic of three kinds, and Fashion-MNIST when it is there."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+FASHION_MNIST = (
+    "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), "
+    "from the folder that HISTRS_DATA names"
+)
+
+
+def gamma_values(n_rows: int, n_columns: int) -> NDArray[np.float64]:
+    """Return continuous values, all different."""
+    return np.random.default_rng(0).standard_gamma(2.0, size=(n_rows, n_columns))
+
+
+def sparse_values(n_rows: int, n_columns: int, density: float = 0.1) -> sparse.csr_array:
+    """Return continuous values at random places, as CSR."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for start in range(0, n_rows, 10_000):
+        kept = rng.random((min(10_000, n_rows - start), n_columns), dtype=np.float32) < density
+        rows, columns = np.nonzero(kept)
+        values = rng.standard_gamma(2.0, size=len(rows))
+        parts.append(sparse.csr_array((values, (rows, columns)), shape=kept.shape))
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+
+def pixels(n_rows: int) -> tuple[NDArray[np.float64], str]:
+    """Return images of 784 pixels from 0 to 255, and where they are from."""
+    images = _fashion_mnist("train")
+    if images is not None:
+        return images[0][:n_rows].astype(np.float64), FASHION_MNIST
+    rng = np.random.default_rng(0)
+    kept = rng.random((n_rows, 784)) < 0.5
+    values = np.where(kept, rng.integers(1, 256, size=kept.shape), 0)
+    return values.astype(np.float64), "synthetic pixels, half of them 0; HISTRS_DATA is not set"
+
+
+class Classes:
+    """Histograms of ten classes, to train and to test with; rows sum to 1."""
+
+    def __init__(self, X: Any, y: Any, X_test: Any, y_test: Any, source: str) -> None:
+        self.X, self.y, self.X_test, self.y_test = X, y, X_test, y_test
+        self.source = source
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """Return +1 for the class of a row, and -1 for the nine others."""
+        return np.where(self.y[:, None] == np.unique(self.y), 1.0, -1.0)
+
+
+def gamma_classes(n_train: int, n_columns: int, n_test: int, density: float = 1.0) -> Classes:
+    """Return histograms, each class with its own mean; CSR when the density is below 1."""
+    rng = np.random.default_rng(0)
+    n = n_train + n_test
+    y = rng.permutation(np.arange(n) % 10)
+    profile = 1.0 + 0.2 * rng.standard_gamma(1.0, size=(10, n_columns))
+    X = rng.standard_gamma(profile[y])
+    if density < 1.0:
+        X[rng.random(X.shape) >= density] = 0.0
+    X /= X.sum(axis=1, keepdims=True)
+    X_train, X_test = X[:n_train], X[n_train:]
+    if density < 1.0:
+        X_train, X_test = sparse.csr_array(X_train), sparse.csr_array(X_test)
+    source = "synthetic, gamma-distributed, a mean for each class and column"
+    return Classes(X_train, y[:n_train], X_test, y[n_train:], source)
+
+
+def fashion_classes(n_train: int, n_test: int) -> Classes | None:
+    """Return Fashion-MNIST, or None when it is not there."""
+    train, test = _fashion_mnist("train"), _fashion_mnist("t10k")
+    if train is None or test is None:
+        return None
+    X, X_test = (
+        values[:n] / values[:n].sum(axis=1, keepdims=True, dtype=np.float64)
+        for values, n in ((train[0], n_train), (test[0], n_test))
+    )
+    return Classes(X, train[1][:n_train], X_test, test[1][:n_test], FASHION_MNIST)
+
+
+def _fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
+    folder = Path(os.environ.get("HISTRS_DATA", "/nowhere")) / "fashion_mnist"
+    try:
+        with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
+            images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
+        with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:
+            labels = np.frombuffer(file.read(), np.uint8, offset=8)
+    except FileNotFoundError:
+        return None
+    return images, labels
+
+
+class Additive:
+    """Regression on a smooth additive function of uniform features, plus noise."""
+
+    noise = 0.3
+    """Its standard deviation."""
+
+    def __init__(self, n_columns: int) -> None:
+        rng = np.random.default_rng(0)
+        self._amplitude = rng.standard_gamma(2.0, size=n_columns)
+        self._amplitude /= np.sqrt(np.sum(self._amplitude**2) / 2)  # variance 1
+        self._frequency = rng.uniform(0.5, 2.0, size=n_columns)
+        self._phase = rng.uniform(0.0, 1.0, size=n_columns)
+
+    def sample(self, n_rows: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return features and noisy targets."""
+        rng = np.random.default_rng(seed)
+        X = rng.random((n_rows, len(self._phase)))
+        y = self(X)
+        y += self.noise * rng.standard_normal(n_rows)
+        return X, y
+
+    def __call__(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the function itself."""
+        y = np.zeros(len(X))
+        for column, a, f, p in zip(X.T, self._amplitude, self._frequency, self._phase, strict=True):
+            y += a * np.sin(2 * np.pi * (f * column + p))
+        return y

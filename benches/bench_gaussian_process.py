@@ -1,0 +1,599 @@
+"""The Gaussian process: product, fit, growth, prediction, memory."""
+
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from benches import _data, _peers
+from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
+from histrs import _histrs
+from histrs._validation import to_core
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.metrics import intersection_kernel
+
+THREADS = _peers.N_THREADS
+
+# The C++ of E. Rodner et al. (gp-hik-core, one thread), timed once on one core of a machine of the
+# kind that the first results are from. A reference, not a side: it is not run here.
+AUTHORS_PRODUCT_NS = 3.9
+AUTHORS_FIT_SECONDS = {"dense": (32, 42), "sparse": (4, 5)}
+AUTHORS_ROW_US = {"exact": (1400, 1400), "quantised": (51, 63)}
+AUTHORS = "the authors' C++ (reference: one core, not measured in this run)"
+
+
+# ---- K v ------------------------------------------------------------------------------------
+
+
+def _product_data(kind: str, quick: bool) -> tuple[Any, str]:
+    n, d = (500, 200) if quick else (10_000, 784)
+    match kind:
+        case "continuous":
+            return _data.gamma_values(n, d), "gamma-distributed values, all different"
+        case "pixels":
+            return _data.pixels(n)
+        case "sparse":
+            return _data.sparse_values(n, d), "gamma-distributed values, 10% stored"
+        case "sparse-large":
+            return _data.sparse_values(10 * n, d), "gamma-distributed values, 10% stored"
+    raise ValueError(kind)
+
+
+def _values(X: Any) -> int:
+    return int(X.nnz if sparse.issparse(X) else np.count_nonzero(X))
+
+
+def kernel_product(quick: bool, *, kind: str) -> Trial:
+    """K v on sorted columns, beside reading as many values of eight bytes."""
+    X, source = _product_data(kind, quick)
+    n = X.shape[0]
+    columns = _histrs.SortedColumns(to_core(X), THREADS)
+    stored = _values(X)
+    V = np.random.default_rng(1).standard_normal((n, 10))
+    v = np.ascontiguousarray(V[:, :1])
+    values = np.ones(stored)
+    some = np.random.default_rng(2).choice(n, size=4 if quick else 20, replace=False)
+    K = np.array([_minimum_row(X, i) for i in some])
+
+    def errors(results):
+        found = {}
+        for name, product in results.items():
+            if isinstance(product, np.ndarray):
+                right = V[:, : product.shape[1]]
+                found[name] = np.max(np.abs(product[some] - K @ right) / (K @ np.abs(right)))
+        return found
+
+    def per_value(m: Measured, name: str) -> float:
+        return m.median(name) / stored / (10 if "ten" in name else 1) * 1e9
+
+    targets = []
+    for name in ("one", "ten"):
+        # Ten right-hand sides share one pass, and each is compared with a reading of its own.
+        share = 10 if name == "ten" else 1
+        targets += [
+            Target(
+                f"{name}: time a right-hand side within 2x of streaming 8 B a value",
+                lambda m, name=name, share=share: m.slowdown(name) / share,
+                at_most=2,
+            ),
+            Target(
+                f"{name}: ns a stored value and right-hand side",
+                partial(per_value, name=name),
+                at_most=0.5,
+                unit=" ns",
+            ),
+        ]
+
+    def figures(m: Measured):
+        names = ["one", "ten", "one, one thread", "ten, one thread"]
+        streaming = m.fastest()
+        return [
+            Figure("values that are not 0", stored),
+            Figure("entries that a product passes over", columns.n_stored),
+            *(Figure(f"{x}: a value and right-hand side", per_value(m, x), "ns") for x in names),
+            Figure(f"{streaming}: a value", m.median(streaming) / stored * 1e9, "ns"),
+            Figure(f"{streaming}: bandwidth", 8 * stored / m.median(streaming) / 1e9, "GB/s"),
+            Figure(
+                f"one thread, faster than {AUTHORS}, {AUTHORS_PRODUCT_NS} ns",
+                AUTHORS_PRODUCT_NS / per_value(m, "one, one thread"),
+                "x",
+            ),
+        ]
+
+    return Trial(
+        sides=[
+            Side("one", lambda _: columns.product(v, THREADS)),
+            Side("streaming, NumPy sum", lambda _: _peers.stream(values), peer=True),
+            Side("ten", lambda _: columns.product(V, THREADS)),
+            Side("streaming, BLAS dot", lambda _: _peers.stream_blas(values), peer=True),
+            Side("one, one thread", lambda _: columns.product(v, 1)),
+            Side("ten, one thread", lambda _: columns.product(V, 1)),
+        ],
+        targets=targets,
+        checks=[Check("error of some rows, relative to K |v|", errors, limit=1e-12)],
+        figures=figures,
+        note=f"{n:,} x {X.shape[1]}: {source}. 'one' and 'ten' are numbers of right-hand sides. "
+        "Times are divided by the values that are not 0. The peer reads an array of as many "
+        "8-byte values in all threads; on small data both sides work in the cache.",
+    )
+
+
+def _minimum_row(X: Any, i: int) -> np.ndarray:
+    if sparse.issparse(X):
+        x = X[[i]].toarray()[0]
+        return np.concatenate(
+            [np.minimum(X[j : j + 5000].toarray(), x).sum(1) for j in range(0, X.shape[0], 5000)]
+        )
+    return np.concatenate(
+        [np.minimum(X[j : j + 500], X[i]).sum(axis=1) for j in range(0, len(X), 500)]
+    )
+
+
+for _kind, _title in [
+    ("continuous", "K v, exact, 10,000 x 784 continuous"),
+    ("pixels", "K v, exact, 10,000 x 784 pixels of 8 bits"),
+    ("sparse", "K v, exact, 10,000 x 784 CSR, 10% stored"),
+    ("sparse-large", "K v, exact, 100,000 x 784 CSR, 10% stored"),
+]:
+    row(f"kernel-product-{_kind}", _title)(partial(kernel_product, kind=_kind))
+
+
+def column_memory(quick: bool) -> Trial:
+    """Bytes a stored value of the sorted columns, and the time to sort them."""
+    kinds = {kind: _product_data(kind, quick)[0] for kind in ("continuous", "pixels", "sparse")}
+    stored = {kind: _values(X) for kind, X in kinds.items()}
+
+    def make(X):
+        return _histrs.SortedColumns(to_core(X), THREADS)
+
+    def table(m: Measured) -> Table:
+        header = ["kind", "values not 0", "bytes a value", "bytes a value, input", "ns a value"]
+        rows = []
+        for kind, X in kinds.items():
+            arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+            given = sum(array.nbytes for array in arrays)
+            rows.append(
+                [
+                    kind,
+                    stored[kind],
+                    m.digests[kind]["bytes"] / stored[kind],
+                    given / stored[kind],
+                    m.median(kind) / stored[kind] * 1e9,
+                ]
+            )
+        return Table(header, rows)
+
+    return Trial(
+        sides=[
+            Side(
+                kind,
+                lambda _, X=X: make(X),
+                digest=lambda columns: {"bytes": columns.n_bytes, "stored": columns.n_stored},
+            )
+            for kind, X in kinds.items()
+        ],
+        checks=[
+            Check(
+                "values that are not stored, for all that they are not 0",
+                lambda results: {k: max(0, stored[k] - r["stored"]) for k, r in results.items()},
+                limit=0,
+            )
+        ],
+        table=table,
+        note="The data of the rows above, float64; the times are those of sorting, in all threads. "
+        "A value is one that is not 0; what zeros take is shared out among them.",
+    )
+
+
+row("column-memory", "Memory of the sorted columns, and the time to make them")(column_memory)
+
+
+# ---- fit ------------------------------------------------------------------------------------
+
+TIGHT, LOOSE = "histrs, tol=1e-7", "histrs, default tol"
+CHOLESKY, CHOLESKY_F32 = "Gram + Cholesky", "Gram + Cholesky, float32"
+CHOLESKY_NUMPY, CHOLESKY_DENSE = "NumPy Gram + Cholesky", "Gram of dense + Cholesky"
+NOISE = 0.1
+TOLERANCES = {
+    TIGHT: 1e-7,
+    LOOSE: 1e-4,
+    CHOLESKY: 1e-7,
+    CHOLESKY_F32: 1e-4,
+    CHOLESKY_NUMPY: 1e-7,
+    CHOLESKY_DENSE: 1e-7,
+}
+
+
+def fit(quick: bool, *, kind: str) -> Trial:
+    """Ten classes at once, beside the stored kernel matrix and its factor."""
+    n, d, n_test = (400, 300, 100) if quick else (10_000, 784, 500)
+
+    @cache
+    def data() -> _data.Classes:
+        if kind == "fashion":
+            return _data.fashion_classes(n, n_test) or _data.gamma_classes(n, 784, n_test)
+        return _data.gamma_classes(n, d, n_test, 0.1 if kind == "sparse" else 1.0)
+
+    @cache
+    def system() -> SimpleNamespace:
+        return SimpleNamespace(
+            columns=_histrs.SortedColumns(to_core(data().X), THREADS),
+            K_test=intersection_kernel(data().X_test, data().X),
+        )
+
+    def residual(alpha: np.ndarray) -> float:
+        product = system().columns.product(np.ascontiguousarray(alpha), THREADS)
+        return float(np.max(np.abs(product + NOISE * alpha - data().targets)))
+
+    def digest_model(model: IntersectionGPClassifier) -> dict[str, Any]:
+        return {
+            "residual": residual(model.dual_coef_),
+            "scores": model.decision_function(data().X_test),
+            "n_iter": int(np.max(model.n_iter_)),
+            "accuracy": model.score(data().X_test, data().y_test),
+        }
+
+    def digest_weights(alpha: np.ndarray) -> dict[str, Any]:
+        alpha = alpha.astype(np.float64)
+        return {"residual": residual(alpha), "scores": system().K_test @ alpha}
+
+    def histrs(**parameters: Any):
+        model = IntersectionGPClassifier(noise=NOISE, **parameters)
+        return lambda data: model.fit(data.X, data.y)
+
+    def cholesky(gram, convert=lambda X: X):
+        return lambda data: _peers.cholesky_weights(gram(convert(data.X)), NOISE, data.targets)
+
+    def peer(name: str, run, **options: Any) -> Side:
+        return Side(name, run, data, digest_weights, peer=True, **options)
+
+    sides = [
+        Side(TIGHT, histrs(tol=1e-7, solver="cg"), data, digest_model, memory=True),
+        peer(CHOLESKY, cholesky(intersection_kernel), memory=True),
+        Side(LOOSE, histrs(solver="cg"), data, digest_model),
+        peer(CHOLESKY_F32, cholesky(intersection_kernel, lambda X: X.astype(np.float32))),
+    ]
+    if kind == "continuous":
+        sides.append(peer(CHOLESKY_NUMPY, cholesky(_peers.gram_by_rows)))
+    if kind == "sparse":
+        dense = cholesky(intersection_kernel, lambda X: X.toarray())
+        sides.append(peer(CHOLESKY_DENSE, dense))
+    exact = [side.name for side in sides if side.peer and side.name != CHOLESKY_F32]
+
+    def residuals(results):
+        return {name: r["residual"] / TOLERANCES[name] for name, r in results.items()}
+
+    def differences(results):
+        scores = results[CHOLESKY]["scores"]
+        return {
+            name: np.max(np.abs(r["scores"] - scores)) / TOLERANCES[name]
+            for name, r in results.items()
+        }
+
+    low, high = AUTHORS_FIT_SECONDS["sparse" if kind == "sparse" else "dense"]
+
+    def figures(m: Measured):
+        speedup = m.median(CHOLESKY) / m.median(TIGHT)
+        found = [
+            Figure("iterations, tol=1e-7", m.digests[TIGHT]["n_iter"]),
+            Figure("iterations, default tol", m.digests[LOOSE]["n_iter"]),
+            Figure("accuracy on the test rows", 100 * m.digests[LOOSE]["accuracy"], "%"),
+            Figure(f"{AUTHORS}: at least", low, "s"),
+            Figure(f"{AUTHORS}: at most", high, "s"),
+            Figure(f"{CHOLESKY} over {TIGHT}", speedup, "x"),
+        ]
+        if CHOLESKY_NUMPY in m.seconds:
+            found.append(
+                Figure(f"{CHOLESKY_NUMPY} over {TIGHT}", m.speedup(TIGHT, CHOLESKY_NUMPY), "x")
+            )
+        return found
+
+    return Trial(
+        sides,
+        targets=[
+            Target(
+                "faster than Gram + Cholesky, residual 1e-7",
+                lambda m: m.speedup(TIGHT, *exact),
+                at_least=10,
+            ),
+            Target(
+                "faster than Gram + Cholesky, residual 1e-4, float32 allowed",
+                lambda m: m.speedup(LOOSE),
+                at_least=10,
+            ),
+            Target(
+                f"faster than the authors' C++ (reference: {low} to {high} s), residual 1e-7",
+                lambda m: low / m.median(TIGHT),
+                at_least=50,
+            ),
+        ],
+        checks=[
+            Check("largest entry of Y - (K + noise I) alpha, in tolerances", residuals, limit=1.1),
+            Check(
+                f"largest difference of test scores to {CHOLESKY}, in tolerances",
+                differences,
+                limit=100,
+            ),
+        ],
+        figures=figures,
+        note=f"{n:,} x {data().X.shape[1]} in ten classes, noise {NOISE}, rows of sum 1: "
+        f"{data().source}. The Gram matrix is histrs' own `intersection_kernel`, the fastest there "
+        "is; the factorisation is LAPACK's by `scipy.linalg.cho_factor` in all threads. The "
+        "reference for the authors' C++ is for 10,000 x 784 on one core, from another run.",
+    )
+
+
+for _kind, _title in [
+    ("continuous", "GP fit, 10,000 x 784, ten classes, continuous"),
+    ("fashion", "GP fit, 10,000 x 784, ten classes, Fashion-MNIST"),
+    ("sparse", "GP fit, 10,000 x 784, ten classes, CSR, 10% stored"),
+]:
+    row(f"fit-{_kind}", _title)(partial(fit, kind=_kind))
+
+
+# ---- growth ---------------------------------------------------------------------------------
+
+
+def slope(x: Any, y: Any) -> float:
+    """Return the exponent of the power law that fits best."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def growth(quick: bool) -> Trial:
+    """Fits of more and more rows, on one function."""
+    sizes = [200, 400, 800] if quick else [10**3, 3000, 10**4, 30_000, 10**5, 300_000, 10**6]
+    function = _data.Additive(6 if quick else 30)
+    X_test, _ = function.sample(2000 if quick else 20_000, seed=1)
+
+    def digest(model: IntersectionGPRegressor, n: int) -> dict[str, float]:
+        X, y = function.sample(n, seed=0)
+        y = y - model.y_mean_
+        product = _histrs.SortedColumns(X, THREADS).product(model.dual_coef_, THREADS)[:, 0]
+        residual = np.max(np.abs(product + NOISE * model.dual_coef_[:, 0] - y))
+        mean = model.predict(X_test)
+        found = {
+            "n_iter": int(model.n_iter_[0]),
+            "rmse": float(np.sqrt(np.mean((mean - function(X_test)) ** 2))),
+            "residual": float(residual / (model.tol * np.max(np.abs(y)))),
+        }
+        if n <= 3000:
+            peer = IntersectionGPRegressor(noise=NOISE, solver="cholesky")
+            other = peer.fit(X, y + model.y_mean_).predict(X_test)
+            found["difference"] = float(np.max(np.abs(mean - other)))
+        return found
+
+    def side(n: int) -> Side:
+        model = IntersectionGPRegressor(noise=NOISE, solver="cg")
+        return Side(
+            f"{n:,} rows",
+            lambda data: model.fit(*data),
+            partial(function.sample, n, 0),
+            lambda model: digest(model, n),
+            memory=True,
+        )
+
+    sides = [side(n) for n in sizes]
+    names = [side.name for side in sides]
+
+    def exponent(m: Measured, first: int) -> float:
+        chosen = [(n, m.median(name)) for n, name in zip(sizes, names, strict=True) if n >= first]
+        return slope(*zip(*chosen, strict=True))
+
+    last_decade, reference = sizes[-1] // 10, min(sizes[-1] // 4, 10_000)
+
+    def iterations(m: Measured) -> float:
+        counts = {n: m.digests[name]["n_iter"] for n, name in zip(sizes, names, strict=True)}
+        return max(c for n, c in counts.items() if n >= reference) / counts[reference]
+
+    def of(key: str):
+        return lambda results: {k: r[key] for k, r in results.items() if key in r}
+
+    def table(m: Measured) -> Table:
+        header = ["rows", "seconds", "us a row", "iterations", "peak memory, MB", "RMSE"]
+        rows = [
+            [
+                n,
+                m.median(name),
+                m.median(name) / n * 1e6,
+                m.digests[name]["n_iter"],
+                m.peak_bytes[name] / 1e6 if name in m.peak_bytes else None,
+                m.digests[name]["rmse"],
+            ]
+            for n, name in zip(sizes, names, strict=True)
+        ]
+        return Table(header, rows)
+
+    return Trial(
+        sides,
+        targets=[
+            Target(
+                "exponent of the time in the rows, all sizes",
+                partial(exponent, first=sizes[0]),
+                at_most=1.1,
+                unit="",
+            ),
+            Target(
+                f"exponent of the time in the rows, from {last_decade:,} rows on",
+                partial(exponent, first=last_decade),
+                at_most=1.1,
+                unit="",
+            ),
+            Target(
+                f"iterations flat: most from {reference:,} rows on, over those at {reference:,}",
+                iterations,
+                at_most=1.5,
+            ),
+        ],
+        checks=[
+            Check("largest entry of the residual, in tolerances", of("residual"), limit=1.1),
+            Check(
+                "largest difference of predictions to a Cholesky solution, up to 3,000 rows",
+                of("difference"),
+                limit=0.02,
+            ),
+        ],
+        table=table,
+        note=f"A smooth additive function of {X_test.shape[1]} uniform features with noise of standard "
+        f"deviation {function.noise}; `IntersectionGPRegressor(noise={NOISE}, solver='cg')`, default tol. "
+        "The RMSE is to the function without its noise. Peak memory is that of the whole process, "
+        "with interpreter, libraries and data. A cost that does not grow, the factor of the knots, "
+        "makes the exponent over all sizes smaller; the last decade hardly notices it.",
+    )
+
+
+row("growth", "GP fit, regression on 30 columns, growth from 1,000 to 1,000,000 rows")(growth)
+
+
+def boosting(quick: bool) -> Trial:
+    """A million rows, beside gradient boosting."""
+    n, d, n_test = (2000, 6, 2000) if quick else (1_000_000, 30, 100_000)
+    function = _data.Additive(d)
+    ours, theirs = "histrs", "HistGradientBoostingRegressor"
+    data = partial(function.sample, n, 0)
+
+    def rmse(model: Any) -> dict[str, float]:
+        X, _ = function.sample(n_test, seed=1)
+        error = model.predict(X) - function(X)
+        return {"rmse": float(np.sqrt(np.mean(error**2)))}
+
+    def figures(m: Measured):
+        return [
+            Figure(f"{name}: RMSE to the function", m.digests[name]["rmse"])
+            for name in (ours, theirs)
+        ]
+
+    return Trial(
+        sides=[
+            Side(
+                ours,
+                lambda data: IntersectionGPRegressor(noise=NOISE).fit(*data),
+                data,
+                rmse,
+                memory=True,
+            ),
+            Side(
+                theirs,
+                lambda data: HistGradientBoostingRegressor(random_state=0).fit(*data),
+                data,
+                rmse,
+                peer=True,
+                memory=True,
+            ),
+        ],
+        targets=[
+            Target(f"time over that of {theirs}", lambda m: m.slowdown(ours), at_most=1),
+            Target(
+                "peak memory",
+                lambda m: m.peak_bytes[ours] / 1e9,
+                at_most=3,
+                unit=" GB",
+            ),
+        ],
+        checks=[
+            Check(
+                "RMSE over that of the peer",
+                lambda results: {ours: results[ours]["rmse"] / results[theirs]["rmse"]},
+                limit=1.0,
+            )
+        ],
+        figures=figures,
+        note=f"{n:,} x {d}, the function of the row above; both with their defaults "
+        f"(ours with noise={NOISE}).",
+    )
+
+
+row("boosting", "GP fit, 1,000,000 x 30 regression")(boosting)
+
+
+# ---- prediction -----------------------------------------------------------------------------
+
+
+def prediction(quick: bool, *, kind: str) -> Trial:
+    """Scores of ten classes, exact and quantised, beside a linear model's."""
+    n, d, n_test = (300, 300, 300) if quick else (10_000, 784, 10_000)
+    n_single = 20 if quick else 200
+    data = _data.fashion_classes(n, n_test) if kind == "fashion" else None
+    data = data or _data.gamma_classes(n, d if kind == "continuous" else 784, n_test)
+    X, X_test = data.X.astype(np.float32), np.ascontiguousarray(data.X_test.astype(np.float32))
+    exact = IntersectionGPClassifier(noise=NOISE).fit(X, data.y)
+    quantised = IntersectionGPClassifier(noise=NOISE, n_bins=100).fit(X, data.y)
+    nearest = IntersectionGPClassifier(noise=NOISE, n_bins=100, interpolation="nearest")
+    nearest.fit(X, data.y)
+    columns = _histrs.SortedColumns(X, THREADS)
+    lookup = _histrs.LookupTable(columns, quantised.dual_coef_, 100, "linear", THREADS)
+    W = np.random.default_rng(0).standard_normal((X.shape[1], 10)).astype(np.float32)
+    W_columns = np.asfortranarray(W)
+    single = [X_test[i : i + 1] for i in range(n_single)]
+    Q, E, N, T = "quantised", "exact", "quantised, nearest", "quantised, core alone"
+    Q1, E1, T1 = f"{Q}, row by row", f"{E}, row by row", f"{T}, row by row"
+
+    def each(run):
+        return lambda _: np.concatenate([run(x) for x in single])
+
+    def errors(results):
+        right = results[E]
+        found = {}
+        for name, scores in results.items():
+            if name.startswith("quantised"):
+                model = nearest if name == N else quantised
+                # Rounding apart, what the model certifies.
+                bound = model.quantization_error_bound_ + 1e-5
+                found[name] = np.max(np.abs(scores - right[: len(scores)]) / bound)
+        return found
+
+    def agreement(results):
+        return {E1: np.max(np.abs(results[E1] - results[E][:n_single]))}
+
+    def figures(m: Measured):
+        rows = dict.fromkeys((E, Q, N, T), n_test) | dict.fromkeys((E1, Q1, T1), n_single)
+        found = [
+            Figure(f"{name}: a row", m.median(name) / count * 1e6, "us")
+            for name, count in rows.items()
+        ]
+        for name, (low, high) in AUTHORS_ROW_US.items():
+            found.append(Figure(f"{AUTHORS}, {name}: a row, at least", low, "us"))
+            if high > low:
+                found.append(Figure(f"{AUTHORS}, {name}: a row, at most", high, "us"))
+        right = np.argmax(m.digests[E], axis=1)
+        for name in (Q, N):
+            same = 100 * np.mean(np.argmax(m.digests[name], axis=1) == right)
+            found.append(Figure(f"{name}: same class as exact", same, "%"))
+            largest = np.max(np.abs(m.digests[name] - m.digests[E]))
+            found.append(Figure(f"{name}: largest error of a score", largest))
+        return found
+
+    return Trial(
+        sides=[
+            Side(Q, lambda _: quantised.decision_function(X_test)),
+            Side("X @ W", lambda _: X_test @ W, peer=True),
+            Side(T, lambda _: lookup.evaluate(X_test, THREADS)),
+            Side("X @ W, W by columns", lambda _: X_test @ W_columns, peer=True),
+            Side(N, lambda _: nearest.decision_function(X_test)),
+            Side(E, lambda _: exact.decision_function(X_test)),
+            Side(Q1, each(quantised.decision_function)),
+            Side(T1, each(lambda x: lookup.evaluate(x, 1))),
+            Side(E1, each(exact.decision_function)),
+        ],
+        targets=[
+            Target("time over that of X @ W in float32", lambda m: m.slowdown(Q), at_most=3),
+        ],
+        checks=[
+            Check("largest error to exact scores, in certified bounds", errors, limit=1.0),
+            Check("largest difference of exact scores row by row", agreement, limit=1e-5),
+        ],
+        figures=figures,
+        note=f"{n_test:,} rows of float32 and {X.shape[1]} columns, ten classes, {n:,} training "
+        f"rows, n_bins=100: {data.source}. The public `decision_function`, with its validation of "
+        "the input; 'core alone' is without. 'row by row' is a call for each row; the core alone "
+        "uses one thread for it, the estimator as many as it does.",
+    )
+
+
+for _kind, _title in [
+    ("continuous", "GP prediction, quantised, ten classes, continuous"),
+    ("fashion", "GP prediction, quantised, ten classes, Fashion-MNIST"),
+]:
+    row(f"prediction-{_kind}", _title)(partial(prediction, kind=_kind))

@@ -1,0 +1,61 @@
+//! Where to cut a column into a few levels.
+
+/// Cuts ascending distinct `values`, held by `counts` rows each, into at most `n_levels` runs of
+/// nearly equal `n h`, `n` being the number of rows in a run and `h` its width, and returns where
+/// the runs end.
+///
+/// What rounding to levels, or interpolating between their ends, leaves of the kernel has
+/// eigenvalues of order `n h`, so that no run is much worse than the others. Quantiles, equal `n`,
+/// would leave long gaps in the tail; equal widths would crowd the values near zero.
+pub(crate) fn level_ends(values: &[f64], counts: &[usize], n_levels: usize) -> Vec<usize> {
+    if values.len() <= n_levels {
+        return (1..=values.len()).collect();
+    }
+    // The sum of sqrt(gap) over the rows of a run is near sqrt(n h).
+    let mut cumulative = Vec::with_capacity(values.len());
+    let (mut previous, mut total) = (0.0, 0.0);
+    for (&value, &count) in values.iter().zip(counts) {
+        total += ((value - previous) * count as f64).sqrt();
+        previous = value;
+        cumulative.push(total);
+    }
+    let mut ends: Vec<usize> = (1..n_levels)
+        .map(|level| total * (level as f64 / n_levels as f64))
+        .map(|limit| cumulative.partition_point(|&weight| weight <= limit))
+        .filter(|&end| end > 0)
+        .collect();
+    ends.push(values.len());
+    ends.dedup();
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ends_ascend_to_the_last_value(
+            gaps in prop::collection::vec((1e-300..1e300_f64, 1..50_usize), 0..200),
+            n_levels in 1..40_usize,
+        ) {
+            let mut values: Vec<f64> = gaps.iter().map(|g| g.0).collect();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            let counts: Vec<usize> = gaps.iter().take(values.len()).map(|g| g.1).collect();
+            let ends = level_ends(&values, &counts, n_levels);
+            prop_assert!(ends.len() <= n_levels);
+            prop_assert!(ends.windows(2).all(|w| w[0] < w[1]));
+            prop_assert_eq!(ends.last().copied().unwrap_or(0), values.len());
+            prop_assert!(ends.first().is_none_or(|&end| end > 0));
+        }
+    }
+
+    #[test]
+    fn a_long_tail_gets_levels_of_its_own() {
+        let values: Vec<f64> = (1..=1000).map(|i| 1.0 / f64::from(1001 - i)).collect();
+        let ends = level_ends(&values, &vec![1; 1000], 10);
+        assert!(ends[ends.len() - 2] > 990, "{ends:?}");
+    }
+}

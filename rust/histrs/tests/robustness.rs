@@ -1,0 +1,412 @@
+//! Bad input, wild input, and threads.
+
+#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::*;
+use histrs::intersection::{
+    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, gram,
+};
+use histrs::{CsrView, Element, Error, Executor, HistogramMatrix};
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+/// Everything that the crate computes from these, one after the other.
+fn everything<'a, T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'a, T>,
+    new: &HistogramMatrix<'a, T>,
+    v: &Array2<f64>,
+    n_bins: usize,
+) -> histrs::Result<Vec<f64>> {
+    let mut all = x.row_sums(exec)?;
+    let columns = SortedColumns::new(exec, x)?;
+    all.extend(columns.maxima());
+    all.extend(columns.product(exec, v.view())?);
+    all.extend(columns.product_single(exec, v.view())?);
+    all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));
+    let coarse = columns.quantized(exec, n_bins.min(255))?;
+    all.extend(coarse.product(exec, v.view())?);
+    let functions = ShapeFunctions::new(exec, &columns, v.view())?;
+    for d in 0..functions.n_columns() {
+        let (knots, values) = functions.column(d);
+        all.extend(knots);
+        all.extend(values);
+        let (intercepts, slopes) = functions.intercepts_and_slopes(d);
+        all.extend(intercepts);
+        all.extend(slopes);
+    }
+    all.extend(functions.evaluate(exec, new)?);
+    all.extend(columns.cross_product(exec, new, v.view())?);
+    for interpolation in [Interpolation::Linear, Interpolation::Nearest] {
+        let table = LookupTable::new(exec, &columns, v.view(), n_bins, interpolation)?;
+        all.extend(table.error_bound());
+        all.extend(table.evaluate(exec, new)?);
+    }
+    all.extend(gram(exec, x, None)?.mapv(T::to_f64));
+    all.extend(gram(exec, x, Some(new))?.mapv(T::to_f64));
+    let projection = KnotProjection::new(exec, &columns, n_bins.min(255))?;
+    let (diagonal, upper) = projection.inverse_kernel();
+    all.extend(diagonal);
+    all.extend(upper);
+    all.extend(projection.gram(exec)?);
+    let projected = projection.project(exec, v.view())?;
+    all.extend(projection.expand(exec, projected.view())?);
+    all.extend(projected);
+    Ok(all)
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+fn check_threads<T: Element>(sample: &Sample, layout: Layout, n_outputs: usize) {
+    let x = sample.matrix::<T>();
+    let stored = Stored::new(&x, layout, sample.seed);
+    let new = rows_to_score(&to_f64(&x), 50, sample.seed).mapv(T::from_f64);
+    let new = Stored::new(&new, layout, sample.seed);
+    let v = right_hand_side::<f64>(sample.n_rows, n_outputs, sample.seed);
+    let [one, two, seven] = executors()
+        .each_ref()
+        .map(|exec| bits(&everything(exec, &stored.view(), &new.view(), &v, 20).unwrap()));
+    assert!(one == two && one == seven);
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit(
+        sample in sample(SCALES),
+        layout in layout(),
+        n_outputs in n_outputs(),
+    ) {
+        check_threads::<f64>(&sample, layout, n_outputs);
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit_in_single_precision(
+        sample in sample(SINGLE_SCALES),
+        layout in layout(),
+        n_outputs in n_outputs(),
+    ) {
+        check_threads::<f32>(&sample, layout, n_outputs);
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit_of_many_rows() {
+    let mut kinds = vec![Kind::Distinct, Kind::Ties(5), Kind::HeavyTail, Kind::RareTies];
+    kinds.extend([Kind::Ties(11); 9]);
+    let sample = Sample { n_rows: 5000, kinds, scale: 1.0, duplicates: true, seed: 2 };
+    let x = sample.matrix::<f64>();
+    let new = Stored::new(&rows_to_score(&x, 700, 3), Layout::Rows, 0);
+    let stored = Stored::new(&x, Layout::Scattered, 0);
+    let v = right_hand_side::<f64>(sample.n_rows, 9, 4);
+    let results = executors().each_ref().map(|exec| {
+        let columns = SortedColumns::new(exec, &stored.view()).unwrap();
+        let mut all = columns.product(exec, v.view()).unwrap().into_raw_vec_and_offset().0;
+        all.extend(columns.product_single(exec, v.view()).unwrap());
+        all.extend(columns.cross_product(exec, &new.view(), v.view()).unwrap());
+        let projection = KnotProjection::new(exec, &columns, 30).unwrap();
+        all.extend(projection.gram(exec).unwrap());
+        let w = projection.project(exec, v.view()).unwrap();
+        all.extend(projection.expand(exec, w.view()).unwrap());
+        let table = LookupTable::new(exec, &columns, v.view(), 50, Interpolation::Linear).unwrap();
+        all.extend(table.evaluate(exec, &new.view()).unwrap());
+        bits(&all)
+    });
+    assert!(results[0] == results[1] && results[0] == results[2]);
+}
+
+// ---- wild input --------------------------------------------------------------------------------
+
+fn wild() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => prop::sample::select(&[0.0, -0.0, 1.0, 0.5, 3.0][..]),
+        2 => prop::sample::select(vec![
+            f64::MAX,
+            f64::MAX / 3.0,
+            f64::MIN_POSITIVE,
+            f64::from_bits(1),
+            f64::from_bits(12345),
+            1e-310,
+            f64::from(f32::MAX),
+            f64::from(f32::MIN_POSITIVE),
+            1e-45,
+        ]),
+        1 => any::<f64>(),
+    ]
+}
+
+fn bad() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        prop::sample::select(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -5e-324][..]),
+        any::<f64>(),
+    ]
+}
+
+fn matrix(values: impl Strategy<Value = f64> + 'static) -> impl Strategy<Value = Array2<f64>> {
+    let values = values.boxed();
+    (0_usize..7, 0_usize..6).prop_flat_map(move |(n, d)| {
+        prop::collection::vec(values.clone(), n * d)
+            .prop_map(move |values| Array2::from_shape_vec((n, d), values).unwrap())
+    })
+}
+
+/// Fails by a panic alone.
+fn try_everything(x: &Array2<f64>, new: &Array2<f64>, v: &Array2<f64>, n_bins: usize) {
+    for layout in [Layout::Rows, Layout::Scattered] {
+        let (a, b) = (Stored::new(x, layout, 1), Stored::new(new, layout, 2));
+        let _ = everything(exec(), &a.view(), &b.view(), v, n_bins);
+        let (x, new) = (x.mapv(f32::from_f64), new.mapv(f32::from_f64));
+        let (a, b) = (Stored::new(&x, layout, 1), Stored::new(&new, layout, 2));
+        let _ = everything(exec(), &a.view(), &b.view(), v, n_bins);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(500))]
+
+    #[test]
+    fn extreme_values_give_a_result_or_an_error(
+        x in matrix(wild().prop_map(f64::abs)),
+        new in matrix(wild().prop_map(f64::abs)),
+        v in matrix(prop_oneof![wild(), bad()]),
+        n_bins in 0_usize..6,
+        fit in any::<bool>(),
+    ) {
+        let (mut new, mut v) = (new, v);
+        if fit {
+            new = x.clone();
+            v = Array2::from_shape_fn((x.nrows(), v.ncols()), |(i, k)| {
+                if v.is_empty() { 1.0 } else { v[[i % v.nrows(), k]] }
+            });
+        }
+        try_everything(&x, &new, &v, n_bins);
+    }
+
+    #[test]
+    fn any_values_give_a_result_or_an_error(
+        x in matrix(prop_oneof![9 => wild().prop_map(f64::abs).boxed(), 1 => bad().boxed()]),
+        n_bins in 0_usize..6,
+    ) {
+        try_everything(&x, &x, &x, n_bins);
+    }
+
+    #[test]
+    fn any_parts_of_a_csr_matrix_give_a_result_or_an_error(
+        data in prop::collection::vec(prop_oneof![9 => wild().boxed(), 1 => bad().boxed()], 0..9),
+        indices in prop::collection::vec(
+            prop_oneof![9 => (0..5_i32).boxed(), 1 => any::<i32>().boxed()], 0..9),
+        indptr in prop::collection::vec(
+            prop_oneof![9 => (0..9_i64).boxed(), 1 => any::<i64>().boxed()], 0..6),
+        repair in any::<bool>(),
+        n_columns in prop_oneof![9 => (0..7_usize).boxed(), 1 => Just(usize::MAX).boxed()],
+    ) {
+        let (mut indices, mut indptr) = (indices, indptr);
+        if repair {
+            indices.resize(data.len(), 1);
+            indptr.iter_mut().for_each(|p| *p = (*p).clamp(0, data.len() as i64));
+            indptr.push(0);
+            indptr.push(data.len() as i64);
+            indptr.sort_unstable();
+        }
+        let Ok(view) = CsrView::new(&data, &indices, &indptr, n_columns) else { return Ok(()) };
+        prop_assert!(n_columns < usize::MAX);
+        let v = Array2::from_elem((view.n_rows(), 3), 1.0);
+        let view = HistogramMatrix::csr(view);
+        prop_assert_eq!((view.n_rows(), view.n_columns()), (v.nrows(), n_columns));
+        let _ = everything(exec(), &view, &view, &v, 2);
+    }
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn the_first_bad_entry_is_named(
+        sample in sample(&[1.0]),
+        layout in layout(),
+        places in prop::collection::vec((any::<u64>(), any::<u64>()), 1..4),
+        bad in prop::sample::select(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5][..]),
+    ) {
+        let good = sample.matrix::<f64>();
+        let (n, d) = good.dim();
+        if n == 0 || d == 0 {
+            return Ok(());
+        }
+        let mut x = good.clone();
+        for (row, column) in places {
+            x[[row as usize % n, column as usize % d]] = bad;
+        }
+        let stored = Stored::new(&x, layout, sample.seed);
+        let good = Stored::new(&good, layout, sample.seed);
+        let is_bad = |error: Error, argument: &str| {
+            let (name, row, column, value) = match error {
+                Error::Negative { name, row, column, value } if bad == -0.5 => {
+                    (name, row, column, value)
+                }
+                Error::NotFinite { name, row, column, value } if bad != -0.5 => {
+                    (name, row, column, value)
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(name, argument);
+            assert!(x[[row, column]].to_bits() == bad.to_bits());
+            // An entry may be scattered in parts.
+            assert!(value.to_bits() == bad.to_bits() || layout == Layout::Scattered);
+            let is_valid = |x: &f64| *x >= 0.0 && *x < f64::INFINITY;
+            assert!(x.rows().into_iter().take(row).all(|r| r.iter().all(is_valid)));
+            if layout != Layout::Scattered {
+                assert!(x.row(row).iter().take(column).all(is_valid));
+            }
+        };
+        let (exec, v) = (exec(), Array2::from_elem((n, 1), 1.0));
+        is_bad(stored.view().check(exec, "the data").unwrap_err(), "the data");
+        is_bad(SortedColumns::new(exec, &stored.view()).unwrap_err(), "X");
+        is_bad(gram(exec, &stored.view(), None).unwrap_err(), "X");
+        is_bad(gram(exec, &good.view(), Some(&stored.view())).unwrap_err(), "Y");
+        let columns = SortedColumns::new(exec, &good.view()).unwrap();
+        is_bad(columns.cross_product(exec, &stored.view(), v.view()).unwrap_err(), "X");
+        let functions = ShapeFunctions::new(exec, &columns, v.view()).unwrap();
+        is_bad(functions.evaluate(exec, &stored.view()).unwrap_err(), "X");
+        let table = LookupTable::new(exec, &columns, v.view(), 3, Interpolation::Linear).unwrap();
+        is_bad(table.evaluate(exec, &stored.view()).unwrap_err(), "X");
+    }
+}
+
+#[test]
+fn duplicates_that_add_up_to_infinity_are_not_finite() {
+    let data = [1.0, f64::MAX, 2.0, f64::MAX];
+    let view = CsrView::new(&data, &[1, 2, 0, 2], &[0, 1, 4], 3).unwrap();
+    let error = SortedColumns::new(exec(), &HistogramMatrix::csr(view)).unwrap_err();
+    let expected = Error::NotFinite { name: "X", row: 1, column: 2, value: f64::INFINITY };
+    assert_eq!(error, expected);
+    let data = [1.0, f32::MAX, 2.0, f32::MAX];
+    let view = CsrView::new(&data, &[1, 2, 0, 2], &[0, 1, 4], 3).unwrap();
+    let error = SortedColumns::new(exec(), &HistogramMatrix::csr(view)).unwrap_err();
+    assert!(matches!(error, Error::NotFinite { row: 1, column: 2, .. }), "{error}");
+    // Large entries in different columns are none of that.
+    let view = CsrView::new(&data, &[1, 2, 0, 1], &[0, 1, 4], 3).unwrap();
+    assert!(SortedColumns::new(exec(), &HistogramMatrix::csr(view)).is_ok());
+}
+
+#[test]
+fn wrong_shapes_say_which_and_what_was_expected() {
+    let exec = exec();
+    let x = array![[1.0, 2.0], [0.0, 3.0], [4.0, 0.5]];
+    let stored = Stored::new(&x, Layout::Rows, 0);
+    let wide = Stored::new(&Array2::from_elem((2, 5), 1.0), Layout::Csr, 0);
+    let columns = SortedColumns::new(exec, &stored.view()).unwrap();
+    let (good, long) = (Array2::from_elem((3, 2), 1.0), Array2::from_elem((4, 2), 1.0));
+    let functions = ShapeFunctions::new(exec, &columns, good.view()).unwrap();
+    let linear = Interpolation::Linear;
+    let table = LookupTable::new(exec, &columns, good.view(), 3, linear).unwrap();
+    let projection = KnotProjection::new(exec, &columns, 2).unwrap();
+    let check = |error: Error, argument: &str, numbers: (usize, usize)| match error {
+        Error::Shape { what, found, expected, .. } => {
+            assert!(what.ends_with(argument), "{what}");
+            assert_eq!((found, expected), numbers);
+            let message = error.to_string();
+            assert!(message.contains(&format!("is {found}, expected {expected}")), "{message}");
+        }
+        other => panic!("{other:?}"),
+    };
+    check(columns.product(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
+    check(columns.product_single(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
+    check(ShapeFunctions::new(exec, &columns, long.view()).unwrap_err(), "rows of V", (4, 3));
+    check(
+        LookupTable::new(exec, &columns, long.view(), 3, linear).unwrap_err(),
+        "rows of V",
+        (4, 3),
+    );
+    let error = columns.cross_product(exec, &stored.view(), long.view()).unwrap_err();
+    check(error, "rows of V", (4, 3));
+    let error = columns.cross_product(exec, &wide.view(), good.view()).unwrap_err();
+    check(error, "columns of X", (5, 2));
+    check(functions.evaluate(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
+    check(table.evaluate(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
+    let error = gram(exec, &stored.view(), Some(&wide.view())).unwrap_err();
+    check(error, "columns of Y", (5, 2));
+    check(projection.project(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
+    let long = Array2::from_elem((7, 2), 1.0);
+    check(projection.expand(exec, long.view()).unwrap_err(), "rows of W", (7, 4));
+}
+
+#[test]
+fn parameters_out_of_range_are_refused() {
+    let exec = exec();
+    let x = Stored::new(&array![[1.0, 2.0]], Layout::Rows, 0);
+    let columns = SortedColumns::new(exec, &x.view()).unwrap();
+    let alpha = array![[1.0]];
+    let out_of_range = |error: Error| matches!(error, Error::Parameter { .. });
+    for n in [0, 65_536, usize::MAX] {
+        let table =
+            LookupTable::new(exec, &columns, alpha.view(), n, Interpolation::Nearest).unwrap_err();
+        assert!(out_of_range(table));
+        assert!(out_of_range(KnotProjection::new(exec, &columns, n).unwrap_err()));
+        assert!(out_of_range(columns.quantized(exec, n).unwrap_err()));
+    }
+    assert!(KnotProjection::new(exec, &columns, 255).is_ok());
+    assert!(columns.quantized(exec, 255).is_ok());
+}
+
+#[test]
+fn an_interrupt_ends_a_long_product() {
+    let n = 20_000;
+    let sample = Sample {
+        n_rows: n,
+        kinds: vec![Kind::Distinct; 20],
+        scale: 1.0,
+        duplicates: false,
+        seed: 1,
+    };
+    let x = Stored::new(&sample.matrix::<f64>(), Layout::Rows, 0);
+    let columns = SortedColumns::new(exec(), &x.view()).unwrap();
+    let exec = executors()[0].fork();
+    let v = Array2::from_elem((n, 10_000), 1.0_f32);
+    let asked = AtomicBool::new(false);
+    let result = exec.watch(
+        || columns.product(&exec, v.view()),
+        || {
+            asked.store(true, Ordering::Relaxed);
+            true
+        },
+    );
+    assert!(asked.load(Ordering::Relaxed));
+    assert_eq!(result.unwrap_err(), Error::Interrupted);
+    // The executor goes on, and another with the same threads never stopped.
+    assert!(columns.product(&exec, array![[1.0]].broadcast((n, 1)).unwrap()).is_ok());
+}
+
+/// A setting that is not known is an error of the first executor of a process.
+#[test]
+fn an_unknown_instruction_set_is_refused() {
+    const CHILD: &str = "HISTRS_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let setting = std::env::var("HISTRS_SIMD").unwrap();
+        match Executor::new(1) {
+            Ok(_) => assert!(setting != "fastest"),
+            Err(error) => assert_eq!(error, Error::SimdSetting("fastest".into())),
+        }
+        if setting == "scalar" {
+            assert_eq!(histrs::instruction_set(), "scalar");
+        }
+        return;
+    }
+    for setting in ["fastest", "scalar", "auto", ""] {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["an_unknown_instruction_set_is_refused", "--exact", "--quiet"])
+            .env("HISTRS_SIMD", setting)
+            .env(CHILD, "1")
+            .status()
+            .unwrap();
+        assert!(status.success(), "{setting:?}");
+    }
+}

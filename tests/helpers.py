@@ -1,0 +1,160 @@
+"""Matrices in every container, the exact Gaussian process, and other processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from histrs.testing._common import LAYOUTS, lay_out
+from tests.oracles import intersection as oracle
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+# ---- one matrix in many containers ------------------------------------------------------------
+
+
+def with_index_type(X, dtype):
+    X = sparse.csr_matrix(X)
+    X.indices, X.indptr = X.indices.astype(dtype), X.indptr.astype(dtype)
+    return X
+
+
+def unsorted(X):
+    X = sparse.csr_matrix(X)
+    for row in range(X.shape[0]):
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        X.indices[part], X.data[part] = X.indices[part][::-1], X.data[part][::-1]
+    X.has_sorted_indices = False
+    return X
+
+
+def with_duplicates(X):
+    """Every entry as two halves, which add up exactly."""
+    X = sparse.csr_matrix(X)
+    parts = np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr
+    return sparse.csr_matrix(parts, shape=X.shape)
+
+
+def with_explicit_zeros(X):
+    X = np.asarray(X)
+    columns = np.tile(np.arange(X.shape[1]), len(X))
+    return sparse.csr_matrix((X.ravel(), columns, np.arange(len(X) + 1) * X.shape[1]), X.shape)
+
+
+def with_spare_room(X):
+    """Arrays longer than the matrix, as incremental builders leave them."""
+    X = sparse.csr_matrix(X)
+    X.data = np.append(X.data, [np.nan, -1.0]).astype(X.dtype)
+    X.indices = np.append(X.indices, [0, 0]).astype(X.indices.dtype)
+    return X
+
+
+def read_only(X):
+    for part in (X.data, X.indices, X.indptr):
+        part.flags.writeable = False
+    return X
+
+
+# The same numbers for every function that takes histograms.
+CONTAINERS = {
+    **{layout: lambda X, layout=layout: lay_out(X, layout) for layout in LAYOUTS},
+    "list": lambda X: X.tolist(),
+    "DataFrame": pd.DataFrame,
+    "CSR array": sparse.csr_array,
+    "CSR matrix": sparse.csr_matrix,
+    "CSC": sparse.csc_matrix,
+    "COO": sparse.coo_array,
+    "CSR, 64-bit indices": lambda X: with_index_type(X, np.int64),
+    "CSR, unsorted": unsorted,
+    "CSR, duplicates": with_duplicates,
+    "CSR, explicit zeros": with_explicit_zeros,
+    "CSR, spare room": with_spare_room,
+    "CSR, read-only": lambda X: read_only(sparse.csr_array(X)),
+    "CSR, read-only, unsorted": lambda X: read_only(unsorted(X)),
+}
+
+
+# ---- histograms with everything that is awkward about them -------------------------------------
+
+
+def awkward_histograms(rng, n_rows, n_columns=6):
+    """Ties, zeros, a zero column, a constant column, a zero row, duplicated rows."""
+    X = rng.integers(0, 5, size=(n_rows, n_columns)) * rng.random(n_columns)
+    X[:, 1] += rng.random(n_rows)
+    X[:, 2] = 0.0
+    X[:, 3] = 0.7
+    X[n_rows // 2] = 0.0
+    X[n_rows // 3] = X[0]
+    # Exact in single precision, so that every dtype holds the same numbers.
+    return X.astype(np.float32).astype(np.float64)
+
+
+# ---- the exact Gaussian process ----------------------------------------------------------------
+
+
+class ExactGP(NamedTuple):
+    """Means and variances by Cholesky factorisation of the kernel matrix."""
+
+    X: np.ndarray
+    fit: oracle.GPFit
+    amplitude: float
+
+    @classmethod
+    def of(cls, X, Y, noise, amplitude=1.0):
+        K = amplitude * oracle.intersection_kernel(X)
+        return cls(dense(X), oracle.gp_fit(K, Y, noise), amplitude)
+
+    @property
+    def alpha(self):
+        return self.fit.alpha
+
+    def mean(self, X_star):
+        return oracle.gp_mean(self.fit, self._cross_kernel(X_star))
+
+    def latent_variance(self, X_star):
+        prior = self.amplitude * dense(X_star).sum(axis=1, dtype=np.float64)
+        return oracle.gp_latent_variance(self.fit, self._cross_kernel(X_star), prior)
+
+    def _cross_kernel(self, X_star):
+        return self.amplitude * oracle.intersection_kernel(X_star, self.X)
+
+
+def assert_close(actual, expected, relative):
+    """Assert that no entry is off by more than `relative` times the largest one."""
+    __tracebackhide__ = True
+    scale = np.max(np.abs(expected), initial=0.0)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=relative * scale)
+
+
+# ---- other processes ---------------------------------------------------------------------------
+
+
+def start_python(code, *arguments, **environment):
+    """Start a script in a new interpreter that imports what this one does."""
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code, *arguments],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_python(code, *arguments, **environment):
+    """Run a script to its end; return the JSON that it prints."""
+    with start_python(code, *arguments, **environment) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return json.loads(out)

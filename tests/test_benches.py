@@ -1,0 +1,359 @@
+"""The harness of the benches: turns, medians, judgements, the page. No time is asserted."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from benches import __main__ as program
+from benches import _harness, _peers, _report, bench_gaussian_process
+from benches._data import Additive, gamma_classes, sparse_values
+from benches._harness import Check, Figure, Measured, Row, Side, Table, Target, Trial, measure
+from tests.oracles import intersection as oracle
+
+
+class Clock:
+    """A clock that moves when a side says so."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.log = []
+
+    def __call__(self):
+        return self.now
+
+    def side(self, name, seconds, result=0.0, **options):
+        def run(_):
+            self.log.append(name)
+            self.now += seconds[len(self.log) % len(seconds)] if seconds else 0.0
+            return result
+
+        return Side(name, run, **options)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(_harness, "PAUSE_SECONDS", 0.0)
+    return Clock()
+
+
+def run(clock, *sides, quick=False, **options):
+    row = Row("toy", "A toy", lambda quick: Trial(sides, **options), "toys")
+    return measure(row, quick, clock)
+
+
+def errors(results):
+    return {name: abs(result) for name, result in results.items()}
+
+
+# ---- measuring ------------------------------------------------------------------------------
+
+
+def test_sides_run_in_turns_after_a_warm_up(clock):
+    result = run(clock, clock.side("ours", [1.0]), clock.side("peer", [2.0], peer=True))
+    assert clock.log == ["ours", "peer"] * (1 + _harness.MIN_RUNS)
+    ours, peer = result["sides"]
+    assert ours["seconds"] == [1.0] * _harness.MIN_RUNS
+    assert peer["median"] == peer["min"] == peer["max"] == 2.0
+    assert (ours["peer"], peer["peer"]) == (False, True)
+
+
+def test_short_sides_run_more_often(clock):
+    result = run(clock, clock.side("ours", [0.001]))
+    assert len(result["sides"][0]["seconds"]) == _harness.MAX_RUNS
+    assert result["runs_per_sample"] == {"ours": 20}
+    assert result["sides"][0]["median"] == pytest.approx(0.001)
+
+
+def test_median_and_spread(clock):
+    result = run(clock, clock.side("ours", [3.0, 1.0, 9.0]))["sides"][0]
+    assert sorted(result["seconds"]) == [1.0, 3.0, 3.0, 9.0, 9.0]
+    assert (result["median"], result["min"], result["max"]) == (3.0, 1.0, 9.0)
+
+
+def test_prepared_data_and_digest():
+    side = Side("ours", lambda data: [*data, 3], lambda: [1, 2], digest=sum)
+    result = run(
+        lambda: 0.0,
+        side,
+        figures=lambda m: [Figure("sum", m.digests["ours"])],
+        quick=True,
+    )
+    assert result["figures"] == [{"text": "sum", "value": 6.0, "unit": ""}]
+
+
+def test_two_sides_of_one_name(clock):
+    with pytest.raises(ValueError, match="two sides of toy have one name"):
+        run(clock, clock.side("ours", [1.0]), clock.side("ours", [1.0]))
+
+
+def test_other_load_is_a_share_of_the_machine():
+    cores = _harness.OtherLoad().cores()
+    assert cores is None or cores >= 0
+
+
+def test_peak_memory_is_that_of_a_process_of_its_own():
+    peak = _harness.peak_bytes("column-memory", "continuous", quick=True)
+    # Interpreter and libraries alone take more than 20 MB; the data is small.
+    assert 2e7 < peak < 2e9
+
+
+# ---- judging --------------------------------------------------------------------------------
+
+
+def speedup(*peers):
+    return Target("faster", lambda m: m.speedup("ours", *peers), at_least=3)
+
+
+def test_the_fastest_accurate_peer_counts(clock):
+    result = run(
+        clock,
+        clock.side("ours", [1.0]),
+        clock.side("slow", [8.0], peer=True),
+        clock.side("fast", [4.0], peer=True),
+        clock.side("wrong", [2.0], result=1.0, peer=True),
+        targets=[speedup(), speedup("slow")],
+        checks=[Check("difference", errors, limit=0.5)],
+    )
+    assert [target["reached"] for target in result["targets"]] == [4.0, 8.0]
+    assert [target["met"] for target in result["targets"]] == [True, True]
+    assert [side["accurate"] for side in result["sides"]] == [True, True, True, False]
+    assert result["checks"][0]["failed"] == ["wrong"]
+    assert result["valid"]
+
+
+@pytest.mark.parametrize("error", [1.0, math.nan, math.inf])
+def test_nothing_counts_when_ours_is_wrong(clock, error):
+    result = run(
+        clock,
+        clock.side("ours", [1.0], result=error),
+        clock.side("peer", [8.0], peer=True),
+        targets=[speedup()],
+        checks=[Check("difference", errors, limit=0.5)],
+    )
+    assert not result["valid"]
+    assert result["targets"][0]["met"] is None
+    assert _report.verdict(result["targets"][0]) == "**not comparable**"
+    json.dumps(result, allow_nan=False)
+
+
+def test_no_comparison_without_an_accurate_peer(clock):
+    result = run(
+        clock,
+        clock.side("ours", [1.0]),
+        clock.side("peer", [8.0], result=1.0, peer=True),
+        targets=[speedup()],
+        checks=[Check("difference", errors, limit=0.5)],
+        figures=lambda m: [Figure("speed-up", m.speedup("ours"))],
+    )
+    assert result["valid"]
+    assert result["targets"][0]["reached"] is None
+    assert result["targets"][0]["met"] is None
+    assert result["figures"] == []
+
+
+def test_targets():
+    at_most, at_least = Target("a", len, at_most=2), Target("b", len, at_least=2)
+    assert [at_most.is_met_by(x) for x in (1, 2, 3)] == [True, True, False]
+    assert [at_least.is_met_by(x) for x in (1, 2, 3)] == [False, True, True]
+    for limits in ({}, {"at_most": 1, "at_least": 1}):
+        with pytest.raises(ValueError, match="needs at_most or at_least"):
+            Target("c", len, **limits)
+
+
+def test_ratios():
+    measured = Measured({"ours": [1.0, 2.0, 9.0], "peer": [6.0]}, ["peer"])
+    assert measured.speedup("ours") == 3.0
+    assert measured.slowdown("ours") == pytest.approx(1 / 3)
+
+
+# ---- the rows -------------------------------------------------------------------------------
+
+
+def test_rows_are_told_apart():
+    rows = _harness.all_rows()
+    assert {"growth", "boosting"} <= rows.keys()
+    assert len({_report.anchor(row.title) for row in rows.values()}) == len(rows)
+    assert {row.module for row in rows.values()} >= {"gaussian_process", "metrics"}
+
+
+def test_a_name_is_declared_once():
+    with pytest.raises(ValueError, match="two rows are named 'growth'"):
+        _harness.row("growth", "Again")(lambda quick: Trial([]))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [([], ["a-x", "a-y", "b"]), (["a-*"], ["a-x", "a-y"]), (["two"], ["b"]), (["c"], [])],
+)
+def test_selection(patterns, chosen):
+    rows = {
+        name: Row(name, name, Trial, module)
+        for name, module in [("a-x", "one"), ("a-y", "one"), ("b", "two")]
+    }
+    assert [row.name for row in program.select(rows, patterns)] == chosen
+
+
+def test_list(capsys):
+    assert program.main(["--list", "growth"]) == 0
+    assert capsys.readouterr().out.startswith("growth ")
+    assert program.main(["--list", "no-such-row"]) == 2
+
+
+def test_exponent():
+    sizes = np.array([1e3, 1e4, 1e6])
+    assert bench_gaussian_process.slope(sizes, 7 * sizes**1.5) == pytest.approx(1.5)
+
+
+# ---- peers and data -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "gram",
+    [
+        _peers.gram_by_rows,
+        _peers.gram_by_features,
+        _peers.gram_by_cdist,
+        _peers.gram_by_sklearn,
+    ],
+)
+def test_peers_compute_the_kernel(gram):
+    X = np.random.default_rng(0).random((150, 5))
+    np.testing.assert_allclose(gram(X), oracle.intersection_kernel(X), rtol=1e-12)
+
+
+def test_cholesky_peer_solves_the_system():
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((30, 5)), rng.normal(size=(30, 2))
+    K = oracle.intersection_kernel(X)
+    alpha = _peers.cholesky_weights(K.copy(), 0.1, Y)
+    np.testing.assert_allclose(K @ alpha + 0.1 * alpha, Y, atol=1e-10)
+
+
+def test_streaming_reads_every_value():
+    values = np.ones(1001)
+    assert _peers.stream(values) == _peers.stream_blas(values) == 1001.0
+
+
+def test_data():
+    classes = gamma_classes(50, 12, 10, density=0.5)
+    assert classes.X.shape == (50, 12)
+    assert classes.targets.shape == (50, 10)
+    np.testing.assert_allclose(classes.X.sum(axis=1), 1.0)
+    assert 0.05 < sparse_values(200, 50).nnz / 10_000 < 0.15
+    function = Additive(3)
+    X, y = function.sample(2000, seed=0)
+    assert np.std(y - function(X)) == pytest.approx(function.noise, rel=0.1)
+
+
+# ---- the page -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def result(clock):
+    found = run(
+        clock,
+        clock.side("ours", [1.0]),
+        clock.side("peer", [8.0], peer=True),
+        targets=[speedup(), Target("small", lambda m: 7.0, at_most=5, unit=" ns")],
+        checks=[Check("difference", errors, limit=0.5)],
+        figures=lambda m: [Figure("answer", 42.5, "ms")],
+        table=lambda m: Table(["rows", "seconds"], [[1000, 0.25]]),
+        note="Only a toy.",
+    )
+    return found | {
+        "command": "python -m benches toy",
+        "date": "2000-01-01 00:00 UTC",
+        "machine": {
+            "processor": "Abacus",
+            "cores": 2,
+            "caches": ["L1 32K"],
+            "memory_bytes": 8e9,
+            "system": "Linux x86_64",
+            "instruction_set": "scalar",
+        },
+        "versions": {"histrs": "0", "revision": "abc", "blas": "openblas"},
+        "load": {"averages": [0.0, 0.0, 0.0], "cores_used_by_others": 0.0},
+        "rates": {
+            "stream_1_thread_bytes_per_second": 1e10,
+            "stream_all_threads_bytes_per_second": 2e10,
+            "dgemm_flops": 5e10,
+            "sgemm_flops": 1e11,
+        },
+    }
+
+
+def test_page(result):
+    page = _report.render([result])
+    for line in [
+        "| [A toy](#a-toy) | faster | at least 3x | 8x | met |",
+        "| [A toy](#a-toy) | small | at most 5 ns | 7 ns | **not met** |",
+        "## A toy",
+        "Only a toy.",
+        "`python -m benches toy`",
+        "| peer (peer) | 8 s | 8 s | 8 s | 5 |",
+        "Checked, difference (limit 0.500): ours 0, peer 0.",
+        "* answer: 42.5 ms",
+        "| 1,000 | 0.250 |",
+    ]:
+        assert line in page.splitlines()
+    assert "Abacus" in page
+    assert "--quick" not in page
+
+
+def test_page_says_what_is_wrong(result):
+    other = result | {"name": "other", "quick": True, "valid": False, "cores_used_by_others": 1.5}
+    other["versions"] = {**result["versions"], "revision": "def"}
+    page = _report.render([result, other])
+    assert "measured with `--quick`" in page
+    assert "Others kept 1.50 cores busy" in page
+    assert "A check failed" in page
+    assert "(A)" in page
+    assert "on machine B" in page
+
+
+def test_results_are_kept(result, tmp_path):
+    rows = {name: Row(name, name, Trial, "toys") for name in ("absent", "toy", "other")}
+    program.save(result | {"name": "other"}, tmp_path)
+    program.save(result, tmp_path)
+    assert [found["name"] for found in program.load(tmp_path, rows)] == ["toy", "other"]
+    page = tmp_path / "page" / "benchmarks.md"
+    _report.write(program.load(tmp_path, rows), page)
+    assert page.read_text(encoding="utf-8").startswith("# Benchmarks\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (1234567.0, "1,234,567"),
+        (0.0123456, "0.0123"),
+        (12.3456, "12.3"),
+        (123.456, "123"),
+        (1e-9, "1.00e-09"),
+        (None, "–"),
+        ("pixels", "pixels"),
+    ],
+)
+def test_numbers(value, text):
+    assert _report.number(value) == text
+
+
+def test_units():
+    assert [_report.seconds(x) for x in (2.5, 0.0025, 2.5e-6, 2.5e-9)] == [
+        "2.50 s",
+        "2.50 ms",
+        "2.50 us",
+        "2.50 ns",
+    ]
+    assert [_report.size(x) for x in (2.5e9, 2.5e6, None)] == ["2.50 GB", "2.50 MB", "–"]
+
+
+def test_the_kept_page_is_that_of_the_kept_results():
+    if not program.PAGE.exists():
+        pytest.skip("docs/benchmarks.md is not there; make bench writes it")
+    picture = "images/growth.png"
+    drawn = picture if (program.PAGE.parent / picture).exists() else None
+    page = _report.render(program.load(program.RESULTS, _harness.all_rows()), drawn)
+    assert program.PAGE.read_text(encoding="utf-8") == page

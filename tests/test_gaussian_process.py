@@ -1,0 +1,718 @@
+"""Gaussian processes against the exact solution by Cholesky factorisation, and scikit-learn's."""
+
+import pickle
+import re
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, PairwiseKernel
+
+from histrs import _progress
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import _base as base
+from histrs.testing import count_matrices, histograms
+from tests.helpers import CONTAINERS, ExactGP, assert_close, awkward_histograms, dense
+from tests.oracles import intersection as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "knots": {"solver": "cg", "preconditioner": "knots"},
+    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky"},
+    "plain": {"solver": "cg", "preconditioner": None},
+}
+each_model = pytest.mark.parametrize("model_class", MODELS)
+each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+
+
+class Problem(NamedTuple):
+    """A model class with data for it, and the exact solution."""
+
+    model_class: type
+    X: np.ndarray
+    X_star: np.ndarray
+    y: np.ndarray
+    targets: np.ndarray  # (N, outputs), centred
+    offset: np.ndarray  # what centring took away
+
+    def exact(self, noise=0.1, amplitude=1.0):
+        return ExactGP.of(self.X, self.targets, noise, amplitude)
+
+    def as_output(self, means):
+        """Outputs as the estimator shapes them: one for two classes, or for a single target."""
+        single = self.y.ndim == 1 and means.shape[1] == 1
+        return means[:, 0] if single else means
+
+    def scores(self, model, X):
+        name = "predict" if self.model_class is IntersectionGPRegressor else "decision_function"
+        return getattr(model, name)(X)
+
+
+def make_problem(kind, rng, n_rows=60):
+    X, X_star = awkward_histograms(rng, n_rows), awkward_histograms(rng, 25)
+    X_star[1:4] = X[5:8]
+    X_star[4] *= 3.0  # beyond the training values
+    if kind in ("target", "targets"):
+        outputs = 1 if kind == "target" else 3
+        Y = np.sin(3 * X[:, :1]) + 5.0 + 0.1 * rng.normal(size=(n_rows, outputs))
+        y = Y[:, 0] if kind == "target" else Y
+        offset = Y.mean(axis=0)
+        return Problem(IntersectionGPRegressor, X, X_star, y, Y - offset, offset)
+    labels = ["ash", "oak"] if kind == "two classes" else ["ash", "birch", "oak", "yew"]
+    y = rng.permutation(np.resize(labels, n_rows))
+    y[: n_rows // 2] = np.take(labels, (X[: n_rows // 2, 0] > 1).astype(int))
+    _, targets = oracle.one_vs_all_targets(y)
+    targets = targets[:, 1:] if kind == "two classes" else targets
+    return Problem(IntersectionGPClassifier, X, X_star, y, targets, np.zeros(targets.shape[1]))
+
+
+@pytest.fixture(params=["two classes", "classes", "target", "targets"])
+def problem(request, rng):
+    return make_problem(request.param, rng)
+
+
+@pytest.fixture
+def several_targets(rng):
+    return make_problem("targets", rng)
+
+
+# ---- the exact solution ------------------------------------------------------------------------
+
+
+@each_solver
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_agrees_with_the_exact_solution(problem, solver, container, dtype):
+    X, X_star = (CONTAINERS[container](M.astype(dtype)) for M in (problem.X, problem.X_star))
+    model = problem.model_class(noise=0.2, amplitude=0.5, tol=1e-8, **solver).fit(X, problem.y)
+    exact = problem.exact(noise=0.2, amplitude=0.5)
+
+    assert_close(model.dual_coef_, exact.alpha, 1e-6)
+    for M, name in [(X_star, "test rows"), (X, "training rows")]:
+        mean = problem.as_output(exact.mean(dense(M)) + problem.offset)
+        variance = exact.latent_variance(dense(M))
+        assert_close(problem.scores(model, M), mean, 1e-6)
+
+        latent_mean, latent_variance = model.latent_mean_and_variance(M)
+        prediction, std = model.predict(M, return_std=True)
+        if problem.model_class is IntersectionGPRegressor:
+            variance = np.broadcast_to(variance[:, None], (*variance.shape, mean[0].size))
+            variance = variance.reshape(mean.shape)
+            assert_close(prediction, mean, 1e-6)
+        np.testing.assert_array_equal(latent_mean, problem.scores(model, M), err_msg=name)
+        assert_close(latent_variance, variance, 1e-6)
+        assert_close(std, np.sqrt(variance + 0.2), 1e-6)
+        np.testing.assert_array_equal(prediction, model.predict(M))
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_containers_do_not_matter(rng, container, solver):
+    problem = make_problem("classes", rng)
+    model = problem.model_class(tol=1e-9, solver=solver)
+    expected = model.fit(problem.X, problem.y).latent_mean_and_variance(problem.X_star)
+    model.fit(container(problem.X), problem.y)
+    for X_star in (problem.X_star, container(problem.X_star)):
+        for actual, value in zip(model.latent_mean_and_variance(X_star), expected, strict=True):
+            assert_close(actual, value, 1e-7)
+
+
+@each_solver
+@given(data=st.data())
+def test_agrees_with_the_exact_solution_on_any_histograms(solver, data):
+    n_columns = data.draw(st.integers(1, 20))
+    kinds = {"dtype": st.sampled_from([np.float32, np.float64]), "format": "any"}
+    scale = data.draw(st.sampled_from([1.0, "tiny", "huge", "mixed"]))
+    X = data.draw(histograms((1, 40), n_columns, normalize="max", scale=scale, **kinds))
+    X_star = data.draw(histograms((1, 9), n_columns, normalize="l1", **kinds))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    y = rng.normal(size=(X.shape[0], 2))
+
+    model = IntersectionGPRegressor(tol=1e-10, **solver).fit(X, y)
+    exact = ExactGP.of(X, y - y.mean(axis=0), noise=0.1)
+    mean, variance = model.latent_mean_and_variance(X_star)
+    assert_close(mean, exact.mean(X_star) + y.mean(axis=0), 1e-6)
+    prior = dense(X_star).astype(np.float64).sum(axis=1)
+    error = np.abs(variance[:, 0] - exact.latent_variance(X_star))
+    assert (error <= 1e-6 * prior.max()).all()
+
+
+@each_solver
+def test_agrees_with_scikit_learn(several_targets, solver):
+    problem = several_targets
+
+    def minimum(x, y, gamma):
+        return np.minimum(x, y).sum()
+
+    kernel = ConstantKernel(0.5, "fixed") * PairwiseKernel(gamma=1.0, metric=minimum)
+    peer = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None)
+    peer.fit(problem.X, problem.y - problem.offset)
+    model = IntersectionGPRegressor(noise=0.2, amplitude=0.5, tol=1e-8, **solver)
+    model.fit(problem.X, problem.y)
+
+    mean, std = peer.predict(problem.X_star, return_std=True)
+    latent_mean, latent_variance = model.latent_mean_and_variance(problem.X_star)
+    assert_close(latent_mean, mean + problem.offset, 1e-6)
+    assert_close(latent_variance, std**2, 1e-6)
+    assert_close(model.dual_coef_, peer.alpha_, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 4)])
+def test_regressor_keeps_the_shape_of_its_targets(rng, shape):
+    X, y = rng.random((30, 2)), rng.normal(size=shape)
+    model = IntersectionGPRegressor().fit(X, y)
+    mean, std = model.predict(X[:7], return_std=True)
+    _, variance = model.latent_mean_and_variance(X[:7])
+    assert mean.shape == std.shape == variance.shape == (7, *shape[1:])
+    assert model.dual_coef_.shape == (30, *(shape[1:] or (1,)))
+    assert model.n_iter_.shape == model.residual_.shape == model.y_mean_.shape
+    assert 0.0 < model.score(X, y) < 1.0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["no", "yes"], [3, -1, 7], [True, False], np.array(["a", "b", "c"], dtype=object), [0.0, 2.0]],
+)
+def test_classifier_takes_any_labels(rng, labels):
+    X, y = rng.random((30, 2)), np.resize(labels, 30)
+    model = IntersectionGPClassifier(noise=1e-3, amplitude=100.0).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, np.unique(y))
+    np.testing.assert_array_equal(model.predict(X), y)
+    assert model.predict(X).dtype == y.dtype
+    assert model.score(X, y) == 1.0
+
+
+@each_model
+def test_an_unfitted_model_says_so(model_class):
+    with pytest.raises(NotFittedError):
+        model_class().predict(np.ones((2, 2)))
+
+
+# ---- the solver says what it did ---------------------------------------------------------------
+
+
+def true_residual(problem, model):
+    K = model.amplitude * oracle.intersection_kernel(problem.X)
+    fitted = K @ model.dual_coef_ + model.noise * model.dual_coef_
+    return np.abs(problem.targets - fitted).max(axis=0)
+
+
+@each_solver
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e16, 1e40])
+def test_residual_is_the_true_one(several_targets, solver, scale):
+    problem = several_targets._replace(X=scale * several_targets.X)
+    model = problem.model_class(**solver)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if solver == SOLVERS["cholesky"] and scale >= 1e16:
+            # Noise that vanishes beside the kernel makes the matrix singular.
+            with pytest.raises(ValueError, match=r"not positive definite.*[Rr]aise noise"):
+                model.fit(problem.X, problem.y)
+            return
+        model.fit(problem.X, problem.y)
+    limit = model.tol * np.abs(problem.targets).max(axis=0)
+    residual = true_residual(problem, model)
+    # The products of the oracle round too.
+    rounding = 1e-14 * scale * np.abs(model.dual_coef_).sum(axis=0) * problem.X[0].size
+    assert (np.abs(model.residual_ - residual) <= 1e-2 * residual + rounding).all()
+    warned = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    assert bool(warned) == bool((model.residual_ > limit).any())
+
+
+@each_solver
+def test_n_iter_counts(problem, solver):
+    counts = []
+    for tol in (1e-2, 1e-5, 1e-9):
+        model = problem.model_class(tol=tol, **solver).fit(problem.X, problem.y)
+        counts.append(model.n_iter_)
+        limit = tol * np.abs(problem.targets).max(axis=0)
+        assert (model.residual_ <= limit).all()
+    for count in counts:
+        assert count.shape == (problem.targets.shape[1],)
+        assert count.dtype.kind == "i"
+        assert ((count >= 1) & (count <= model.max_iter)).all()
+    if solver["solver"] == "cholesky":
+        np.testing.assert_array_equal(counts, 1)
+    else:
+        assert (np.diff([c.max() for c in counts]) >= 0).all()
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_too_few_iterations_are_reported_with_the_residual(problem, max_iter):
+    model = problem.model_class(solver="cg", preconditioner=None, tol=1e-6, max_iter=max_iter)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(problem.X, problem.y)
+    (warning,) = caught
+    assert warning.filename == __file__
+    residual = true_residual(problem, model)
+    worst = residual.argmax()
+    words = str(warning.message)
+    told = re.search(r"residual of (\S+) in output (\d+)", words)
+    assert float(told[1]) == pytest.approx(residual[int(told[2])], rel=0.01)
+    assert residual[int(told[2])] == pytest.approx(residual[worst], rel=0.2)
+    assert f"{max_iter} iteration" in words
+    assert "max_iter" in words
+    assert (model.n_iter_ <= max_iter).all()
+    assert (model.n_iter_ == max_iter).any()
+    np.testing.assert_allclose(model.residual_, residual, rtol=1e-6)
+
+
+def test_too_few_iterations_for_the_variance_are_reported(rng):
+    problem = make_problem("target", rng)
+    exact = problem.exact()
+    model = problem.model_class(solver="cg", preconditioner=None).fit(problem.X, problem.y)
+    model.set_params(max_iter=1)
+    results = {}
+    for method, arguments in [("predict", {"return_std": True}), ("latent_mean_and_variance", {})]:
+        # Loaded anew, the model solves with the parameters it has now.
+        model = pickle.loads(pickle.dumps(model))
+        with pytest.warns(ConvergenceWarning, match=r"variance of \d+ rows .* max_iter") as caught:
+            results[method] = getattr(model, method)(problem.X_star, **arguments)
+        assert [w.filename for w in caught] == [__file__]
+    variance = results["latent_mean_and_variance"][1]
+    assert (variance >= exact.latent_variance(problem.X_star) - 1e-9).all()
+
+
+def test_a_tolerance_below_rounding_is_reported(problem):
+    for solver in SOLVERS.values():
+        model = problem.model_class(tol=1e-18, max_iter=200, **solver)
+        with pytest.warns(ConvergenceWarning, match="above the tolerance"):
+            model.fit(problem.X, problem.y)
+        assert_close(model.dual_coef_, problem.exact().alpha, 1e-9)
+
+
+# ---- warm start --------------------------------------------------------------------------------
+
+
+def test_warm_start_begins_at_the_old_weights(problem):
+    model = problem.model_class(solver="cg", preconditioner=None, tol=1e-6, warm_start=True)
+    cold = model.fit(problem.X, problem.y).n_iter_
+    weights = model.dual_coef_
+    np.testing.assert_array_equal(model.fit(problem.X, problem.y).n_iter_, 0)
+    np.testing.assert_array_equal(model.dual_coef_, weights)
+    assert_close(true_residual(problem, model), model.residual_, 1e-6)
+
+    model.set_params(noise=0.101).fit(problem.X, problem.y)
+    assert (model.n_iter_ >= 1).all()
+    assert model.n_iter_.max() < cold.max()
+    assert_close(model.dual_coef_, problem.exact(noise=0.101).alpha, 1e-4)
+    warm = model.n_iter_
+    model.set_params(warm_start=False).fit(problem.X, problem.y)
+    assert model.n_iter_.max() > warm.max()
+
+
+def test_warm_start_undoes_the_old_amplitude(rng):
+    # (2 K + 2 noise I) alpha = Y is solved by half the old weights.
+    problem = make_problem("target", rng)
+    model = problem.model_class(noise=0.1, solver="cg", warm_start=True)
+    model.fit(problem.X, problem.y)
+    model.set_params(amplitude=2.0, noise=0.2).fit(problem.X, problem.y)
+    np.testing.assert_array_equal(model.n_iter_, 0)
+    assert_close(model.dual_coef_, problem.exact(0.2, 2.0).alpha, 1e-3)
+
+
+def test_warm_start_ignores_weights_of_another_shape(rng):
+    model = IntersectionGPClassifier(solver="cg", warm_start=True, tol=1e-9)
+    for kind, n_rows in [("classes", 60), ("classes", 50), ("two classes", 50)]:
+        problem = make_problem(kind, rng, n_rows)
+        model.fit(problem.X, problem.y)
+        assert_close(model.dual_coef_, problem.exact().alpha, 1e-6)
+
+
+def test_warm_start_continues_where_the_iterations_ended(problem):
+    model = problem.model_class(
+        solver="cg", preconditioner=None, tol=1e-6, max_iter=15, warm_start=True
+    )
+    with pytest.warns(ConvergenceWarning):
+        model.fit(problem.X, problem.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _ in range(20):
+            model.fit(problem.X, problem.y)
+    assert_close(model.dual_coef_, problem.exact().alpha, 1e-4)
+
+
+# ---- probabilities -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["two classes", "classes"])
+@pytest.mark.parametrize("n_bins", [None, 50])
+def test_probabilities_are_their_definition(rng, kind, n_bins):
+    problem = make_problem(kind, rng)
+    model = problem.model_class(noise=0.3, n_bins=n_bins).fit(problem.X, problem.y)
+    probabilities = model.predict_proba(problem.X_star)
+    assert probabilities.shape == (len(problem.X_star), len(model.classes_))
+    assert (probabilities > 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
+
+    mean, variance = model.latent_mean_and_variance(problem.X_star)
+    mean = mean.reshape(len(mean), -1)
+    std = np.sqrt(variance + 0.3)[:, None]
+    targets = np.array([[-1.0], [1.0]]) if kind == "two classes" else 2 * np.eye(4) - 1
+    # Density of the targets of each class, among the target vectors that can occur.
+    density = np.array([stats.norm.pdf(t, loc=mean, scale=std).prod(axis=1) for t in targets]).T
+    expected = density / density.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
+    np.testing.assert_array_equal(
+        model.classes_[probabilities.argmax(axis=1)], model.predict(problem.X_star)
+    )
+
+
+def test_decision_function_decides(problem):
+    if problem.model_class is IntersectionGPRegressor:
+        pytest.skip("a regressor decides nothing")
+    model = problem.model_class().fit(problem.X, problem.y)
+    scores = model.decision_function(problem.X_star)
+    if scores.ndim == 1:
+        expected = model.classes_[(scores > 0).astype(int)]
+    else:
+        expected = model.classes_[scores.argmax(axis=1)]
+    np.testing.assert_array_equal(model.predict(problem.X_star), expected)
+
+
+def test_probabilities_are_calibrated_on_digits():
+    X, y = load_digits(return_X_y=True)
+    train, test = np.split(np.random.default_rng(0).permutation(len(y)), [1000])
+    model = IntersectionGPClassifier(amplitude=0.001).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.9
+    probabilities = model.predict_proba(X[test])
+    confidence, right = probabilities.max(axis=1), model.predict(X[test]) == y[test]
+    assert confidence[right].mean() > confidence[~right].mean() + 0.1
+    certain = confidence > 0.9
+    assert certain.mean() > 0.1
+    assert right[certain].mean() > 0.95
+
+
+# ---- look-up tables ----------------------------------------------------------------------------
+
+each_interpolation = pytest.mark.parametrize("interpolation", ["linear", "nearest"])
+
+
+@each_interpolation
+@pytest.mark.parametrize("n_bins", [2, 3, 10, 255, 256, 1000, 65535])
+def test_tables_are_within_their_bound(problem, interpolation, n_bins):
+    exact = problem.model_class().fit(problem.X, problem.y)
+    table = problem.model_class(n_bins=n_bins, interpolation=interpolation)
+    table.fit(problem.X, problem.y)
+    np.testing.assert_array_equal(table.dual_coef_, exact.dual_coef_)
+    bound = table.quantization_error_bound_
+    assert bound.shape == (exact.dual_coef_.shape[1],)
+    for X in (problem.X, problem.X_star, 10 * problem.X_star):
+        for M in (X, sparse.csr_array(X)):
+            error = np.abs(problem.scores(table, M) - problem.scores(exact, M))
+            assert (error.reshape(len(X), -1) <= bound * (1 + 1e-12)).all()
+            if problem.model_class is IntersectionGPRegressor:
+                _, std = table.predict(M, return_std=True)
+                np.testing.assert_array_equal(std, exact.predict(M, return_std=True)[1])
+
+
+@each_interpolation
+@given(data=st.data())
+def test_tables_are_within_their_bound_on_any_histograms(interpolation, data):
+    n_columns = data.draw(st.integers(1, 20))
+    kinds = {"dtype": st.sampled_from([np.float32, np.float64]), "format": "any"}
+    X = data.draw(histograms((2, 40), n_columns, **kinds))
+    X_star = data.draw(histograms((1, 9), n_columns, **kinds))
+    y = np.random.default_rng(0).normal(size=X.shape[0])
+    model = IntersectionGPRegressor(interpolation=interpolation, amplitude=0.01).fit(X, y)
+    exact = model.predict(X_star)
+    model.set_params(n_bins=data.draw(st.integers(2, 40))).fit(X, y)
+    error = np.abs(model.predict(X_star) - exact)
+    assert (error <= model.quantization_error_bound_[0] + 1e-12 * np.abs(exact).max()).all()
+
+
+def test_nearest_is_the_papers_table(problem):
+    # So many that no value is half way between two.
+    model = problem.model_class(n_bins=13, interpolation="nearest").fit(problem.X, problem.y)
+    table = oracle.nearest_lookup_table(problem.X, model.dual_coef_, 13)
+    expected = oracle.nearest_lookup(table, problem.X_star) + problem.offset
+    assert_close(problem.scores(model, problem.X_star), problem.as_output(expected), 1e-5)
+    largest = oracle.nearest_error_bound(table, model.dual_coef_, problem.X_star).max(axis=0)
+    # Measured on the functions themselves, the bound is no larger than by the weights' norm.
+    widths = (np.max(table.prototypes, axis=1) / 12 / 2).sum()
+    worst = np.abs(model.dual_coef_).sum(axis=0) * widths
+    assert (model.quantization_error_bound_ <= 1.0001 * worst).all()
+    assert (largest <= worst).all()
+
+
+@given(
+    X=count_matrices((2, 40), (1, 12), max_count=9, format="any", dtype=np.float64),
+    X_star=count_matrices((1, 9), 12, max_count=12, dtype=np.float64),
+)
+def test_linear_tables_are_exact_with_few_distinct_values(X, X_star):
+    X_star = X_star[:, : X.shape[1]]
+    y = np.random.default_rng(0).normal(size=X.shape[0])
+    model = IntersectionGPRegressor().fit(X, y)
+    exact = model.predict(X_star)
+    model.set_params(n_bins=10).fit(X, y)
+    # Tables are in single precision.
+    size = oracle.cross_product_scale(X_star, X, model.dual_coef_).max()
+    assert np.abs(model.predict(X_star) - exact).max() <= 1e-5 * size
+    assert model.quantization_error_bound_[0] <= 1e-5 * max(
+        size, oracle.cross_product_scale(X, X, model.dual_coef_).max()
+    )
+
+
+def test_linear_tables_are_much_closer_than_nearest_ones(rng):
+    X = rng.gamma(0.5, size=(400, 8))
+    y = np.sin(X).sum(axis=1)
+    exact = IntersectionGPRegressor(noise=0.01).fit(X, y).predict(X)
+    errors = {}
+    for interpolation in ("linear", "nearest"):
+        model = IntersectionGPRegressor(noise=0.01, n_bins=50, interpolation=interpolation)
+        errors[interpolation] = np.abs(model.fit(X, y).predict(X) - exact).mean()
+    assert errors["linear"] < errors["nearest"] / 4
+
+
+def test_the_bound_goes_with_the_table(rng):
+    X, y = rng.random((20, 3)), rng.normal(size=20)
+    model = IntersectionGPRegressor(n_bins=5).fit(X, y)
+    assert hasattr(model, "quantization_error_bound_")
+    model.set_params(n_bins=None).fit(X, y)
+    assert not hasattr(model, "quantization_error_bound_")
+
+
+def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatch):
+    expected = problem.scores(problem.model_class().fit(problem.X, problem.y), problem.X_star)
+    monkeypatch.setattr(base, "_MAX_TABLE_BYTES", 0)
+    model = problem.model_class().fit(problem.X, problem.y)
+    assert_close(problem.scores(model, problem.X_star), expected, 1e-12)
+
+
+# ---- what must not matter ----------------------------------------------------------------------
+
+
+@each_solver
+@pytest.mark.parametrize("scale", [1e-30, 3e-5, 1e6, 1e30])
+def test_scaling_features_is_scaling_amplitude(several_targets, solver, scale):
+    problem = several_targets
+    model = problem.model_class(tol=1e-9, **solver).fit(problem.X, problem.y)
+    scaled = problem.model_class(tol=1e-9, amplitude=1.0 / scale, **solver)
+    scaled.fit(scale * problem.X, problem.y)
+    assert_close(scaled.dual_coef_, model.dual_coef_, 1e-6)
+    for actual, expected in zip(
+        scaled.latent_mean_and_variance(scale * problem.X_star),
+        model.latent_mean_and_variance(problem.X_star),
+        strict=True,
+    ):
+        assert_close(actual, expected, 1e-6)
+
+
+@each_solver
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e20, 1e200])
+def test_scaling_targets_scales_the_regression(several_targets, solver, scale):
+    problem = several_targets
+    model = problem.model_class(tol=1e-9, **solver).fit(problem.X, problem.y)
+    expected = model.predict(problem.X_star) * scale
+    actual = model.fit(problem.X, scale * problem.y).predict(problem.X_star)
+    assert_close(actual, expected, 1e-6)
+
+
+@each_solver
+def test_order_of_rows_and_columns_does_not_matter(several_targets, rng, solver):
+    problem = several_targets
+    rows, columns = rng.permutation(len(problem.X)), rng.permutation(problem.X.shape[1])
+    model = problem.model_class(tol=1e-9, **solver)
+    weights = model.fit(problem.X, problem.y).dual_coef_
+    expected = problem.scores(model, problem.X_star)
+    model.fit(problem.X[rows][:, columns], problem.y[rows])
+    assert_close(model.dual_coef_, weights[rows], 1e-6)
+    assert_close(problem.scores(model, problem.X_star[:, columns]), expected, 1e-6)
+
+
+@each_solver
+def test_rows_given_twice_halve_the_noise(several_targets, solver):
+    problem = several_targets
+    model = problem.model_class(noise=0.2, tol=1e-9, **solver)
+    twice = model.fit(np.vstack([problem.X] * 2), np.concatenate([problem.y] * 2))
+    exact = problem.exact(noise=0.1)
+    mean, variance = twice.latent_mean_and_variance(problem.X_star)
+    assert_close(mean, problem.as_output(exact.mean(problem.X_star) + problem.offset), 1e-6)
+    assert_close(variance.reshape(len(mean), -1)[:, 0], exact.latent_variance(problem.X_star), 1e-6)
+
+
+@each_solver
+def test_histograms_without_entries_predict_the_mean(several_targets, solver):
+    problem = several_targets
+    zeros = np.zeros_like(problem.X)
+    model = problem.model_class(**solver).fit(zeros, problem.y)
+    mean, variance = model.latent_mean_and_variance(problem.X_star)
+    np.testing.assert_allclose(mean - problem.as_output(0 * mean + problem.offset), 0.0, atol=1e-14)
+    expected = problem.X_star.sum(axis=1)
+    np.testing.assert_allclose(variance.reshape(len(mean), -1)[:, 0], expected)
+
+
+@each_solver
+def test_equal_rows(several_targets, solver):
+    problem = several_targets
+    X = np.tile(problem.X[1], (len(problem.X), 1))
+    model = problem.model_class(tol=1e-8, **solver).fit(X, problem.y)
+    exact = problem._replace(X=X).exact()
+    assert_close(model.dual_coef_, exact.alpha, 1e-6)
+
+
+@each_solver
+def test_a_single_row_and_constant_targets(solver):
+    model = IntersectionGPRegressor(noise=0.5, **solver).fit([[1.0, 2.0]], [7.0])
+    mean, std = model.predict([[1.0, 2.0], [0.0, 9.0]], return_std=True)
+    np.testing.assert_array_equal(mean, 7.0)
+    np.testing.assert_allclose(std**2, [3 - 9 / 3.5 + 0.5, 9 - 4 / 3.5 + 0.5], rtol=1e-4)
+    np.testing.assert_array_equal(model.residual_, 0.0)
+
+
+# ---- hyper-parameters --------------------------------------------------------------------------
+
+
+@each_solver
+@pytest.mark.parametrize("amplitude", [1e-8, 1e-3, 1e3])
+@pytest.mark.parametrize("noise", [1e-3, 1.0, 1e6])
+def test_any_amplitude_and_noise(several_targets, solver, amplitude, noise):
+    problem = several_targets
+    model = problem.model_class(noise=noise, amplitude=amplitude, tol=1e-8, **solver)
+    model.fit(problem.X, problem.y)
+    exact = problem.exact(noise, amplitude)
+    mean, variance = model.latent_mean_and_variance(problem.X_star)
+    assert_close(model.dual_coef_, exact.alpha, 1e-5)
+    assert_close(mean, exact.mean(problem.X_star) + problem.offset, 1e-5)
+    prior = amplitude * problem.X_star.sum(axis=1).max()
+    error = variance[:, 0] - exact.latent_variance(problem.X_star)
+    assert np.abs(error).max() <= 1e-6 * prior
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("noise", "amplitude"), [(1e300, 1e-300), (1e-300, 1e300)], ids=["overflow", "underflow"]
+)
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_a_ratio_out_of_range_is_refused(rng, model_class, noise, amplitude, solver):
+    X, y = rng.random((20, 3)), np.arange(20) % 2
+    model = model_class(noise=noise, amplitude=amplitude, solver=solver)
+    with pytest.raises(ValueError, match=r"noise / amplitude = .* out of range.*(raise|lower)"):
+        model.fit(X, y)
+    assert not hasattr(model, "dual_coef_")
+
+
+@each_model
+@pytest.mark.parametrize("scale", [1e308, 1e299])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_features_whose_sum_overflows_are_refused(rng, model_class, scale, solver):
+    X, y = scale * np.ones((20, 6)), np.arange(20) % 2
+    with pytest.raises(ValueError, match=r"row \d+ of X .* overflow.*[Ss]cale"):
+        model_class(solver=solver).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [[1.7e308, 1.7e308, 0.0], [-1.7e308, -1.0, 1.7e308]])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_targets_that_overflow_are_refused(y, solver):
+    with pytest.raises(ValueError, match=r"overflows?\. Scale y down"):
+        IntersectionGPRegressor(solver=solver).fit([[1.0], [2.0], [3.0]], y)
+
+
+def test_factorising_without_noise_names_the_cure(rng):
+    X = np.tile(rng.random(4), (30, 1))
+    y = rng.normal(size=30)
+    with pytest.raises(ValueError, match=r"not positive definite.*[Rr]aise noise"):
+        IntersectionGPRegressor(noise=1e-300, solver="cholesky").fit(X, y)
+
+
+@pytest.mark.parametrize("preconditioner", ["auto", "knots", "pivoted-cholesky", None])
+def test_iterating_without_noise_interpolates(rng, preconditioner):
+    X = 10 * rng.random((30, 4))
+    y = rng.normal(size=30)
+    model = IntersectionGPRegressor(
+        noise=1e-13, solver="cg", preconditioner=preconditioner, tol=1e-6
+    )
+    np.testing.assert_allclose(model.fit(X, y).predict(X), y, atol=1e-4)
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("noise", 0.0),
+        ("noise", -1.0),
+        ("noise", np.inf),
+        ("noise", np.nan),
+        ("noise", "0.1"),
+        ("amplitude", 0.0),
+        ("amplitude", np.inf),
+        ("tol", 0.0),
+        ("tol", np.nan),
+        ("max_iter", 0),
+        ("max_iter", 1.5),
+        ("preconditioner", "none"),
+        ("n_bins", 1),
+        ("n_bins", 65536),
+        ("n_bins", 2.5),
+        ("interpolation", "cubic"),
+        ("solver", "lu"),
+        ("optimizer", "fmin_l_bfgs_b"),
+        ("warm_start", "yes"),
+        ("n_jobs", 0.5),
+        ("n_jobs", 0),
+        ("verbose", -1),
+    ],
+)
+def test_parameters_are_checked(rng, model_class, name, value):
+    X, y = rng.random((20, 3)), np.arange(20) % 2
+    model = model_class(**{name: value})
+    with pytest.raises(ValueError, match=name):
+        model.fit(X, y)
+    assert not hasattr(model, "dual_coef_")
+
+
+@each_solver
+def test_changed_parameters_wait_for_the_next_fit(several_targets, solver):
+    problem = several_targets
+    model = problem.model_class(noise=0.2, amplitude=0.5, **solver).fit(problem.X, problem.y)
+    expected = model.latent_mean_and_variance(problem.X_star)
+    _, expected_std = model.predict(problem.X_star, return_std=True)
+    model.set_params(noise=5.0, amplitude=3.0)
+    for fitted in (model, pickle.loads(pickle.dumps(model))):
+        for actual, value in zip(
+            fitted.latent_mean_and_variance(problem.X_star), expected, strict=True
+        ):
+            np.testing.assert_array_equal(actual, value)
+        _, std = fitted.predict(problem.X_star, return_std=True)
+        np.testing.assert_array_equal(std, expected_std)
+
+
+def test_tables_can_be_changed_without_a_fit(several_targets):
+    problem = several_targets
+    model = problem.model_class().fit(problem.X, problem.y)
+    for n_bins in (4, 64):
+        expected = problem.model_class(n_bins=n_bins).fit(problem.X, problem.y)
+        model.set_params(n_bins=n_bins)
+        np.testing.assert_array_equal(
+            model.predict(problem.X_star), expected.predict(problem.X_star)
+        )
+
+
+# ---- progress ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_tqdm", [True, False])
+def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
+    if not with_tqdm:
+        monkeypatch.setattr(_progress, "tqdm", None)
+    problem = make_problem("classes", rng)
+    for verbose in (0, 1, True):
+        model = problem.model_class(solver="cg", preconditioner=None, verbose=verbose)
+        model.fit(problem.X, problem.y)
+        out, err = capsys.readouterr()
+        assert out == ""
+        if verbose:
+            assert "IntersectionGPClassifier" in err
+            assert ("it/s]" if with_tqdm else "4/4 solved\n") in err
+        else:
+            assert err == ""
