@@ -263,7 +263,11 @@ pub(crate) fn row_sums<'py>(
 
 /// Fails at the first entry that is negative or not finite.
 #[pyfunction]
-pub(crate) fn check_histograms(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<()> {
+pub(crate) fn check_histograms(
+    py: Python<'_>,
+    x: Histograms<'_>,
+    n_threads: usize,
+) -> PyResult<()> {
     with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
 }
 

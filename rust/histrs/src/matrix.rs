@@ -1,5 +1,6 @@
 //! Non-negative matrices, dense or CSR, read column by column.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use ndarray::ArrayView2;
@@ -66,20 +67,28 @@ impl<'a, T: Element> CsrView<'a, T> {
         (&self.indices[range.clone()], &self.data[range])
     }
 
-    /// Visits the entries of a row. Duplicates are added up first, which takes a copy of the row
+    /// Column indices and values of a row with duplicates added up, which takes a copy of the row
     /// when its columns are not in strictly ascending order.
-    pub(crate) fn for_each_sum(&self, row: usize, mut visit: impl FnMut(usize, f64)) {
+    pub(crate) fn row_sums_of_duplicates(&self, row: usize) -> (Cow<'a, [i32]>, Cow<'a, [T]>) {
         let (indices, values) = self.row(row);
-        let entries = indices.iter().zip(values);
-        let entries = entries.map(|(&i, v)| (i.unsigned_abs() as usize, v.to_f64()));
         if indices.windows(2).all(|w| w[0] < w[1]) {
-            entries.for_each(|(column, value)| visit(column, value));
-        } else {
-            let mut entries: Vec<(usize, f64)> = entries.collect();
-            entries.sort_by_key(|e| e.0);
-            for run in entries.chunk_by(|a, b| a.0 == b.0) {
-                visit(run[0].0, run.iter().map(|e| e.1).sum());
-            }
+            return (Cow::Borrowed(indices), Cow::Borrowed(values));
+        }
+        let mut entries: Vec<(i32, T)> =
+            indices.iter().copied().zip(values.iter().copied()).collect();
+        entries.sort_by_key(|e| e.0);
+        let sum = |run: &[(i32, T)]| T::from_f64(run.iter().map(|e| e.1.to_f64()).sum());
+        let (indices, values): (Vec<i32>, Vec<T>) =
+            entries.chunk_by(|a, b| a.0 == b.0).map(|run| (run[0].0, sum(run))).unzip();
+        (Cow::Owned(indices), Cow::Owned(values))
+    }
+
+    /// Visits the entries of a row, duplicates added up.
+    #[inline]
+    pub(crate) fn for_each_sum(&self, row: usize, mut visit: impl FnMut(usize, f64)) {
+        let (indices, values) = self.row_sums_of_duplicates(row);
+        for (&index, value) in indices.iter().zip(values.iter()) {
+            visit(index.unsigned_abs() as usize, value.to_f64());
         }
     }
 

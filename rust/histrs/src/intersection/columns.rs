@@ -273,7 +273,11 @@ fn quantize(column: &Column, n_levels: usize, n_rows: usize) -> Column {
         }
         first = last;
     }
-    Column::encode(&pairs, n_rows)
+    match Column::encode(&pairs, n_rows) {
+        // Few values in few rows: no cheaper as runs, but of the kind that was asked for.
+        Column::Sorted { .. } => Column::runs(&pairs),
+        column => column,
+    }
 }
 
 #[cfg(test)]

@@ -215,9 +215,12 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
             let rows = f64::vectors::<S>(&interleaved).0;
             for j in first..stride {
                 let mut acc = f64::splat(simd, 0.0);
-                y.for_each_sum(j, |column, value| {
-                    acc = simd.add_f64s(acc, simd.min_f64s(rows[column], simd.splat_f64s(value)));
-                });
+                // A plain loop: vectors inside a closure may not be inlined, and are slow then.
+                let (columns, values) = y.row_sums_of_duplicates(j);
+                for (&column, &value) in columns.iter().zip(values.iter()) {
+                    let row = rows[column.unsigned_abs() as usize];
+                    acc = simd.add_f64s(acc, simd.min_f64s(row, simd.splat_f64s(value.to_f64())));
+                }
                 let acc = [acc];
                 let sums: &[f64] = pulp::bytemuck::cast_slice(&acc);
                 for (row, &sum) in sums[..size].iter().enumerate() {

@@ -314,20 +314,20 @@ impl PanelKernel<f64> for Project<'_> {
     fn run<S: Simd, const NV: usize>(self, simd: S) {
         let v = f64::vectors::<S>(&self.panel.data).0;
         let table = f64::vectors_mut::<S>(self.table).0;
-        let mut add = |row: usize, cell: u8, weight: f32| {
+        // Plain loops: vectors inside a closure may not be inlined, and are slow then.
+        for (i, (&cell, &weight)) in self.column.cells.iter().zip(&self.column.weights).enumerate()
+        {
+            let row = self.column.rows.as_ref().map_or(i, |rows| rows[i] as usize);
             let weight = f64::splat(simd, f64::from(weight));
             let x = load::<_, NV>(v, row);
-            let upper = x.map(|x| simd.mul_f64s(weight, x));
-            let lower = core::array::from_fn(|k| f64::sub(simd, x[k], upper[k]));
+            let mut upper = x;
+            let mut lower = x;
+            for k in 0..NV {
+                upper[k] = simd.mul_f64s(weight, x[k]);
+                lower[k] = simd.sub_f64s(x[k], upper[k]);
+            }
             add_to::<f64, S, NV>(simd, table, usize::from(cell), lower);
             add_to::<f64, S, NV>(simd, table, usize::from(cell) + 1, upper);
-        };
-        let entries = self.column.cells.iter().zip(&self.column.weights);
-        match &self.column.rows {
-            None => entries.enumerate().for_each(|(row, (&cell, &weight))| add(row, cell, weight)),
-            Some(rows) => entries
-                .zip(rows)
-                .for_each(|((&cell, &weight), &row)| add(row as usize, cell, weight)),
         }
     }
 }
@@ -353,34 +353,27 @@ impl PanelKernel<f64> for Expand<'_> {
             knots.clear();
             knots.resize(NV, simd.splat_f64s(0.0));
             knots.extend_from_slice(&w[offset * NV..(offset + column.knots.len()) * NV]);
-            let mut add = |row: usize, cell: u8, weight: f32| {
-                let weight = simd.splat_f64s(f64::from(weight));
-                let low = load::<_, NV>(&knots, usize::from(cell));
-                let high = load::<_, NV>(&knots, usize::from(cell) + 1);
-                let value = core::array::from_fn(|k| {
-                    simd.mul_add_e_f64s(weight, simd.sub_f64s(high[k], low[k]), low[k])
-                });
-                add_to::<f64, S, NV>(simd, out, row, value);
-            };
             if column.knots.is_empty() {
                 continue;
             }
-            match &column.rows {
-                None => {
-                    let cells = &column.cells[start..start + n_rows];
-                    let weights = &column.weights[start..start + n_rows];
-                    for (row, (&cell, &weight)) in cells.iter().zip(weights).enumerate() {
-                        add(row, cell, weight);
-                    }
-                }
+            let entries = match &column.rows {
+                None => start..start + n_rows,
                 Some(rows) => {
-                    let from = rows.partition_point(|&row| (row as usize) < start);
-                    let to = rows.partition_point(|&row| (row as usize) < start + n_rows);
-                    let entries = column.cells[from..to].iter().zip(&column.weights[from..to]);
-                    for (&row, (&cell, &weight)) in rows[from..to].iter().zip(entries) {
-                        add(row as usize - start, cell, weight);
-                    }
+                    rows.partition_point(|&row| (row as usize) < start)
+                        ..rows.partition_point(|&row| (row as usize) < start + n_rows)
                 }
+            };
+            for i in entries {
+                let row = column.rows.as_ref().map_or(i, |rows| rows[i] as usize) - start;
+                let weight = simd.splat_f64s(f64::from(column.weights[i]));
+                let low = load::<_, NV>(&knots, usize::from(column.cells[i]));
+                let high = load::<_, NV>(&knots, usize::from(column.cells[i]) + 1);
+                let mut value = low;
+                for k in 0..NV {
+                    let rise = simd.sub_f64s(high[k], low[k]);
+                    value[k] = simd.mul_add_e_f64s(weight, rise, low[k]);
+                }
+                add_to::<f64, S, NV>(simd, out, row, value);
             }
         }
     }

@@ -16,7 +16,7 @@ const ROWS: usize = 256;
 /// Columns added in single precision before they are added up in double precision.
 const COLUMNS: usize = 64;
 /// Buckets of the grid that finds a cell; a few for each cell.
-const BUCKETS_PER_CELL: usize = 4;
+const BUCKETS_PER_CELL: usize = 8;
 /// Cells in a bucket that are walked through one by one.
 const MAX_WALK: usize = 8;
 
@@ -155,23 +155,26 @@ impl LookupTable {
         let Some(flat) = out.as_slice_mut() else { return Ok(out) };
         exec.for_chunks(flat, ROWS * n_outputs, |block, out| {
             let mut sums = AlignedVec::zeros(ROWS * self.width);
-            let n_rows = out.len() / n_outputs;
+            let mut placed = Vec::with_capacity(ROWS);
+            let (start, n_rows) = (block * ROWS, out.len() / n_outputs);
             for first in (0..self.columns.len()).step_by(COLUMNS) {
-                let columns = &self.columns[first..self.columns.len().min(first + COLUMNS)];
+                let end = self.columns.len().min(first + COLUMNS);
                 sums.fill(0.0);
-                let width = self.width;
-                dispatch(AddCells {
-                    x,
-                    start: block * ROWS,
-                    n_rows,
-                    first,
-                    columns,
-                    width,
-                    sums: &mut sums,
-                });
-                for (out, sums) in
-                    out.chunks_exact_mut(n_outputs).zip(sums.chunks_exact(self.width))
-                {
+                // A dense matrix is taken column by column, whose cells then stay in the cache.
+                let step = if matches!(x, HistogramMatrix::Dense(_)) { 1 } else { COLUMNS };
+                for first in (first..end).step_by(step) {
+                    let columns = &self.columns[first..end.min(first + step)];
+                    placed.clear();
+                    visit_rows(x, start, n_rows, first, columns.len(), |row, column, value| {
+                        let cell = columns[column].find(value);
+                        let offset = columns[column].offset(cell, value);
+                        placed.push(Placed { row, column, cell, offset });
+                    });
+                    let (placed, sums) = (&placed, &mut sums);
+                    dispatch(AddCells { placed, columns, width: self.width, sums });
+                }
+                let sums = sums.chunks_exact(self.width);
+                for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums) {
                     for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {
                         *out += f64::from(sum) * scale;
                     }
@@ -183,35 +186,38 @@ impl LookupTable {
     }
 }
 
-struct AddCells<'a, 'm, T> {
-    x: &'a HistogramMatrix<'m, T>,
-    start: usize,
-    n_rows: usize,
-    first: usize,
+/// A value of a test row, found in the table of its column.
+struct Placed {
+    row: usize,
+    column: usize,
+    cell: usize,
+    offset: f32,
+}
+
+struct AddCells<'a> {
+    placed: &'a [Placed],
     columns: &'a [Cells],
     width: usize,
     sums: &'a mut [f32],
 }
 
-impl<T: Element> WithSimd for AddCells<'_, '_, T> {
+impl WithSimd for AddCells<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { x, start, n_rows, first, columns, width, sums } = self;
+        let Self { placed, columns, width, sums } = self;
         let width = width / S::F32_LANES;
         let sums = S::as_mut_simd_f32s(sums).0;
-        visit_rows(x, start, n_rows, first, columns.len(), |row, d, value| {
-            let cells = &columns[d];
-            let cell = cells.find(value);
-            let offset = simd.splat_f32s(cells.offset(cell, value));
-            let table = S::as_simd_f32s(&cells.table).0;
+        for &Placed { row, column, cell, offset } in placed {
+            let table = S::as_simd_f32s(&columns[column].table).0;
+            let offset = simd.splat_f32s(offset);
             let (at, rise) = table[2 * cell * width..2 * (cell + 1) * width].split_at(width);
             let sums = &mut sums[row * width..(row + 1) * width];
             for ((sum, &at), &rise) in sums.iter_mut().zip(at).zip(rise) {
                 *sum = simd.add_f32s(*sum, simd.mul_add_e_f32s(rise, offset, at));
             }
-        });
+        }
     }
 }
 

@@ -30,9 +30,8 @@ impl SortedColumns {
     /// The same product with sums in single precision, at half the memory traffic. Meant for
     /// preconditioners and inner iterations.
     ///
-    /// The error is near `1e-6` of `K |V|` for a few hundred rows and grows with their number and
-    /// with the spread of a column's values; `1e-4` holds for 100,000 rows of log-normal values.
-    /// Entries of the rows, of `V` and of the product must be in the range of `f32`.
+    /// The error of row `i` is near `1e-6 k(x_i, x_i) |v|_1` and grows with the root of the number
+    /// of rows. Entries of the rows, of `V` and of the product must be in the range of `f32`.
     ///
     /// # Errors
     ///

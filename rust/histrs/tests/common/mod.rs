@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use histrs::{CsrView, Element, Executor, HistogramMatrix};
-use ndarray::{Array2, ArrayView2, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use proptest::prelude::*;
 
 /// Scales that leave room for sums in double precision.
@@ -357,19 +357,12 @@ pub(crate) fn times(a: &Array2<f64>, b: &Array2<f64>) -> Array2<f64> {
     out
 }
 
-/// The knots of a column: all distinct non-zero values when there are at most `n` of them, else
-/// the values at which the distribution of the non-zero values reaches `1/n, 2/n, ..., 1`.
-pub(crate) fn knots(column: &[f64], n: usize) -> Vec<f64> {
+/// The distinct non-zero values of a column in ascending order.
+pub(crate) fn distinct(column: ArrayView1<'_, f64>) -> Vec<f64> {
     let mut values: Vec<f64> = column.iter().copied().filter(|&v| v > 0.0).collect();
     values.sort_by(f64::total_cmp);
-    let mut distinct = values.clone();
-    distinct.dedup();
-    if distinct.len() <= n {
-        return distinct;
-    }
-    let mut knots: Vec<f64> = (1..=n).map(|t| values[(t * values.len()).div_ceil(n) - 1]).collect();
-    knots.dedup();
-    knots
+    values.dedup();
+    values
 }
 
 /// Fails unless `|got - want| <= tolerance * size` in every entry.

@@ -1,0 +1,929 @@
+"""Bad input, Ctrl-C, fork, threads, persistence and the tools of scikit-learn around a model."""
+
+import copy
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, Normalizer
+
+from histrs import _histrs
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.metrics import intersection_kernel
+from tests.helpers import CONTAINERS, assert_close, awkward_histograms, run_python, start_python
+
+MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
+each_model = pytest.mark.parametrize("model_class", MODELS)
+each_solver = pytest.mark.parametrize("solver", ["cholesky", "cg"])
+
+
+def make_data(model_class, rng, n_rows=30):
+    X = awkward_histograms(rng, n_rows)
+    if model_class is IntersectionGPRegressor:
+        return X, rng.normal(size=(n_rows, 2))
+    return X, np.resize(["ash", "birch", "oak"], n_rows)
+
+
+@pytest.fixture
+def data(model_class, rng):
+    return make_data(model_class, rng)
+
+
+class Unchanged:
+    """Assert that a block leaves a model as it was: the same objects, with the same contents."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __enter__(self):
+        self.attributes = {k: v for k, v in vars(self.model).items() if k != "_cache"}
+        self.contents = pickle.dumps(self.attributes)
+
+    def __exit__(self, *_):
+        attributes = {k: v for k, v in vars(self.model).items() if k != "_cache"}
+        assert attributes.keys() == self.attributes.keys()
+        assert all(attributes[k] is v for k, v in self.attributes.items())
+        assert pickle.dumps(attributes) == self.contents
+
+
+# ---- bad input ---------------------------------------------------------------------------------
+
+
+def with_entry(value):
+    def spoil(X):
+        X = X.copy()
+        X[3, 1] = X[7, 0] = value
+        return X
+
+    return spoil
+
+
+def malformed(**parts):
+    """A CSR matrix with one of its arrays replaced behind SciPy's back."""
+
+    def spoil(X):
+        X = sparse.csr_matrix(X)
+        for name, change in parts.items():
+            setattr(X, name, change(getattr(X, name).copy()))
+        return X
+
+    return spoil
+
+
+def set_item(index, value):
+    def change(part):
+        part[index] = value
+        return part
+
+    return change
+
+
+# What is done to X, and what the message must say: the place, and the cure where it is not plain.
+BAD_X = {
+    "NaN": (with_entry(np.nan), r"X\[3, 1\] = NaN.*(impute|drop)"),
+    "infinity": (with_entry(np.inf), r"X\[3, 1\] = infinity.*(impute|drop)"),
+    "minus infinity": (with_entry(-np.inf), r"X\[3, 1\] = -infinity.*(impute|drop)"),
+    "negative": (with_entry(-0.25), r"X\[3, 1\] = -0.25.*(clip|shift)"),
+    "NaN in CSR": (
+        lambda X: sparse.csr_matrix(with_entry(np.nan)(X)),
+        r"X\[3, 1\] = NaN.*(impute|drop)",
+    ),
+    "negative in CSR": (
+        lambda X: sparse.csr_array(with_entry(-0.25)(X)),
+        r"X\[3, 1\] = -0.25.*(clip|shift)",
+    ),
+    "negative, single precision": (
+        lambda X: with_entry(-0.25)(X).astype(np.float32),
+        r"X\[3, 1\] = -0.25.*(clip|shift)",
+    ),
+    "negative, Fortran order": (
+        lambda X: np.asfortranarray(with_entry(-0.25)(X)),
+        r"X\[3, 1\] = -0.25.*(clip|shift)",
+    ),
+    "negative integer": (
+        lambda X: with_entry(-2)(np.ones(X.shape, dtype=int)),
+        r"X\[3, 1\] = -2.*(clip|shift)",
+    ),
+    "negative in a frame": (
+        lambda X: pd.DataFrame(with_entry(-0.25)(X)),
+        r"X\[3, 1\] = -0.25.*(clip|shift)",
+    ),
+    "empty": (lambda X: X[:0], r"0 sample\(s\).*minimum of 1"),
+    "no columns": (lambda X: X[:, :0], r"0 feature\(s\).*minimum of 1"),
+    "nothing": (lambda X: [], r"(?i)2d array|reshape"),
+    "scalar": (lambda X: 3.0, r"(?s)Expected 2D array, got scalar.*Reshape"),
+    "vector": (lambda X: X[:, 0], r"(?s)Expected 2D array, got 1D.*Reshape"),
+    "cube": (lambda X: X[:, :, None], r"dim 3"),
+    "complex": (lambda X: X * 1j, "Complex data not supported"),
+    "words": (lambda X: np.full(X.shape, "word"), "could not convert string"),
+    "None": (lambda X: np.full(X.shape, None), "(?i)NaN|float"),
+    "column index too large": (
+        malformed(indices=set_item(0, 100)),
+        r"malformed CSR.*column index.* not in 0\.\.6.*check the parts",
+    ),
+    "column index negative": (
+        malformed(indices=set_item(0, -1)),
+        r"malformed CSR.*column index.* not in 0\.\.6.*check the parts",
+    ),
+    "64-bit column index too large": (
+        malformed(
+            indices=lambda i: set_item(0, 2**32)(i.astype(np.int64)),
+            indptr=lambda i: i.astype(np.int64),
+        ),
+        r"malformed CSR.*column index.* not in 0\.\.6.*check the parts",
+    ),
+    "row pointer decreasing": (
+        malformed(indptr=set_item(2, 10**6)),
+        r"malformed CSR.*indptr.*check the parts",
+    ),
+    "row pointer beyond the end": (
+        malformed(indptr=set_item(-1, 10**6)),
+        r"malformed CSR.*indptr.*check the parts",
+    ),
+    "row pointer not from zero": (
+        malformed(indptr=set_item(0, 1)),
+        r"malformed CSR.*indptr.*check the parts",
+    ),
+    "too many columns": (
+        lambda X: sparse.csr_matrix(
+            (np.ones(len(X)), np.zeros(len(X), int), np.arange(len(X) + 1)),
+            shape=(len(X), 2**31 + 5),
+        ),
+        r"2147483653 columns.*at most 2147483647.*(hash|select)|is expecting 6 features",
+    ),
+}
+
+
+def methods_of(model):
+    names = ["predict", "predict_proba", "decision_function", "latent_mean_and_variance"]
+    return [getattr(model, name) for name in names if hasattr(model, name)]
+
+
+@each_model
+@each_solver
+@pytest.mark.parametrize(("spoil", "message"), BAD_X.values(), ids=BAD_X)
+def test_bad_histograms(model_class, data, solver, spoil, message):
+    X, y = data
+    model = model_class(solver=solver)
+    with Unchanged(model), pytest.raises(ValueError, match=message):
+        model.fit(spoil(X), y)
+
+    for n_bins in (None, 4):
+        model.set_params(n_bins=n_bins).fit(X, y)
+        expected = model.predict(X)
+        with Unchanged(model):
+            with pytest.raises(ValueError, match=message):
+                model.fit(spoil(X), y)
+            for method in methods_of(model):
+                with pytest.raises(ValueError, match=message):
+                    method(spoil(X))
+            with pytest.raises(ValueError, match=message):
+                model.predict(spoil(X), return_std=True)
+            np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@each_model
+@pytest.mark.parametrize("container", ["C", "F", "list", "DataFrame", "CSR matrix", "CSC"])
+def test_another_number_of_columns(model_class, data, container):
+    X, y = data
+    model = model_class().fit(X, y)
+    for columns, found in [(slice(0, 3), 3), ([0, 1, 2, 3, 4, 5, 5], 7)]:
+        message = f"X has {found} features, but {model_class.__name__} is expecting 6 features"
+        for method in methods_of(model):
+            with Unchanged(model), pytest.raises(ValueError, match=message):
+                method(CONTAINERS[container](X[:, columns]))
+
+
+def bad_target(value, *index):
+    def spoil(y):
+        y = y.astype(float) if y.dtype.kind == "f" else (y == "oak").astype(float)
+        y[index[: y.ndim]] = value
+        return y
+
+    return spoil
+
+
+BAD_Y = {
+    "too short": (lambda y: y[:-1], r"inconsistent numbers of samples: \[30, 29\]"),
+    "empty": (lambda y: y[:0], r"inconsistent numbers of samples: \[30, 0\]"),
+    "cube": (lambda y: np.zeros((30, 2, 2)), r"dim 3|1d array|Unknown label type"),
+    "scalar": (lambda y: 3.0, r"(?i)y should be a 1d array|scalar|expected 2d|singleton"),
+    "None": (lambda y: None, r"requires y to be passed"),
+    "NaN": (bad_target(np.nan, 5, 1), r"(?s)y contains NaN.*y\[5(, 1)?\].*(drop|impute)"),
+    "infinity": (bad_target(np.inf, 5, 1), r"(?s)y contains inf.*y\[5(, 1)?\].*(drop|impute)"),
+    "complex": (lambda y: np.ones(30) * 1j, r"(?i)complex"),
+}
+BAD_LABELS = {
+    "one class": (lambda y: np.full_like(y, "oak"), r"y contains only one class: 'oak'.*Add"),
+    "two columns": (lambda y: np.column_stack([y, y]), r"y should be a 1d array"),
+    "continuous": (lambda y: np.linspace(0, 1, 30), r"Unknown label type: continuous"),
+}
+BAD_TARGETS = {
+    "words": (lambda y: np.full(30, "oak"), r"could not convert string to float"),
+}
+
+
+@pytest.mark.parametrize(
+    ("model_class", "spoil", "message"),
+    [
+        pytest.param(model_class, *case, id=f"{model_class.__name__}-{name}")
+        for model_class, cases in [
+            (IntersectionGPClassifier, BAD_Y | BAD_LABELS),
+            (IntersectionGPRegressor, BAD_Y | BAD_TARGETS),
+        ]
+        for name, case in cases.items()
+    ],
+)
+def test_bad_targets(model_class, data, spoil, message):
+    X, y = data
+    for model in (model_class(), model_class().fit(X, y)):
+        with Unchanged(model), pytest.raises(ValueError, match=message):
+            model.fit(X, spoil(y))
+
+
+@each_model
+def test_sparse_targets(model_class, data):
+    X, _ = data
+    model = model_class()
+    with Unchanged(model), pytest.raises(TypeError, match=r"Sparse data .* for y.*toarray"):
+        model.fit(X, sparse.csr_matrix(np.ones((30, 1))))
+
+
+@each_model
+def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatch):
+    X, y = data
+    model = model_class(n_bins=5).fit(X, y)
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_histrs, "LookupTable", fail)
+    with Unchanged(model), pytest.raises(MemoryError):
+        model.fit(X[::-1], y[::-1])
+
+
+@each_model
+def test_a_warning_made_an_error_changes_nothing(model_class, data):
+    X, y = data
+    model = model_class(solver="cg", preconditioner=None).fit(X, y)
+    model.set_params(max_iter=1)
+    with Unchanged(model), pytest.raises(ConvergenceWarning):
+        model.fit(X, y)
+
+
+@each_model
+def test_invalid_parameters_change_nothing(model_class, data):
+    X, y = data
+    model = model_class().fit(X, y).set_params(noise=-1.0)
+    with Unchanged(model), pytest.raises(ValueError, match="'noise' parameter"):
+        model.fit(X, y)
+
+
+def test_more_rows_than_the_row_index_holds():
+    # One value that stands for all entries: there is no memory for so many.
+    X = np.broadcast_to(np.ones((1, 1)), (2**32 + 1, 1))
+    with pytest.raises(ValueError, match=r"4294967297 rows.*4294967295.*split the data"):
+        _histrs.SortedColumns(X, 1)
+
+
+@pytest.mark.parametrize("n_columns", [2**31, 2**40, 2**62])
+def test_more_columns_than_the_column_index_holds(n_columns):
+    parts = (np.ones(1), np.zeros(1, dtype=np.int32), np.array([0, 1]), n_columns)
+    with pytest.raises(ValueError, match=r"columns.*(hash|select)"):
+        _histrs.SortedColumns(parts, 1)
+
+
+@each_model
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_arguments_are_not_changed(model_class, data, container):
+    X, y = data
+    X, y = container(X), container(y) if y.ndim == 2 and container is CONTAINERS["F"] else y
+    kept = copy.deepcopy((X, y))
+    model = model_class().fit(X, y)
+    for method in methods_of(model):
+        method(X)
+    for part in ("data", "indices", "indptr") if hasattr(X, "indptr") else ():
+        np.testing.assert_array_equal(getattr(X, part), getattr(kept[0], part))
+    if not hasattr(X, "indptr"):
+        np.testing.assert_array_equal(
+            *(
+                sparse.coo_array(np.asarray(M) if not sparse.issparse(M) else M).toarray()
+                for M in (X, kept[0])
+            )
+        )
+    np.testing.assert_array_equal(y, kept[1])
+
+
+# ---- anything at all ---------------------------------------------------------------------------
+
+any_dtype = st.one_of(
+    hnp.floating_dtypes(endianness="?"),
+    hnp.integer_dtypes(endianness="?"),
+    hnp.unsigned_integer_dtypes(),
+    hnp.complex_number_dtypes(),
+    hnp.boolean_dtypes(),
+    hnp.unicode_string_dtypes(max_len=3),
+    hnp.datetime64_dtypes(max_period="s", min_period="s"),
+)
+any_array = st.one_of(
+    hnp.arrays(any_dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6)),
+    hnp.arrays(
+        object,
+        hnp.array_shapes(min_dims=1, max_dims=2, max_side=4),
+        elements=st.one_of(st.none(), st.floats(), st.integers(), st.text(max_size=2)),
+    ),
+)
+
+
+@st.composite
+def float_arrays(draw, *shape, dtypes=(np.float64, np.float32), non_negative=False):
+    """Floating-point arrays with every kind of number in them, mostly of the given shape."""
+    elements = {"min_value": 0.0} if non_negative else {}
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
+    if draw(st.integers(0, 9)) == 0:
+        shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6))
+    numbers = st.one_of(
+        st.sampled_from([0.0, 1.0, 2.0]), st.floats(width=8 * dtype.itemsize, **elements)
+    )
+    return draw(hnp.arrays(dtype, shape, elements=numbers))
+
+
+@st.composite
+def csr_parts(draw, n_rows, n_columns):
+    """The parts of a CSR matrix, or nearly."""
+    numbers = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(width=32))
+    n_stored = draw(st.integers(0, 12))
+    ends = sorted(draw(st.lists(st.integers(0, n_stored), min_size=n_rows, max_size=n_rows)))
+    indptr = np.array([0, *ends[1:], n_stored] if n_rows else [n_stored], dtype=np.int64)
+    indices = draw(hnp.arrays(np.int32, n_stored, elements=st.integers(0, max(n_columns - 1, 0))))
+    data = draw(
+        hnp.arrays(draw(st.sampled_from([np.float64, np.float32])), n_stored, elements=numbers)
+    )
+    parts = {"data": data, "indices": indices, "indptr": indptr}
+    for name in draw(st.lists(st.sampled_from(list(parts)), max_size=2)):
+        part = parts[name]
+        kind = draw(st.sampled_from(["cut", "longer", "spoilt", "strided", "other dtype"]))
+        if kind == "cut":
+            parts[name] = part[: len(part) // 2]
+        elif kind == "longer":
+            parts[name] = np.append(part, part.dtype.type(1))
+        elif kind == "strided":
+            parts[name] = np.repeat(part, 2)[::2]
+        elif kind == "other dtype":
+            parts[name] = part.astype(draw(st.sampled_from(["i8", "i4", "f8", "f4", "u2", "?"])))
+        elif len(part):
+            info = np.iinfo if part.dtype.kind == "i" else np.finfo
+            bad = draw(st.sampled_from([-1, 100, info(part.dtype).min, info(part.dtype).max]))
+            parts[name] = part.copy()
+            parts[name][draw(st.integers(0, len(part) - 1))] = bad
+    n_columns = draw(st.sampled_from([n_columns, n_columns, n_columns, 0, -1, 7]))
+    return (*parts.values(), n_columns)
+
+
+def core_histograms(n_rows, n_columns):
+    return st.one_of(
+        float_arrays(n_rows, n_columns, non_negative=True),
+        float_arrays(n_rows, n_columns),
+        csr_parts(n_rows, n_columns),
+        any_array,
+    )
+
+
+def attempt(function, *arguments):
+    """Return the result, or None after an error that names what is wrong; never panic."""
+    try:
+        return function(*arguments)
+    except (ValueError, TypeError) as error:
+        assert str(error)
+    except (OverflowError, IndexError):
+        # Negative sizes and columns that are not there.
+        pass
+    return None
+
+
+@given(data=st.data())
+def test_no_argument_makes_the_core_panic(data):
+    draw = data.draw
+    n_rows, n_columns = draw(st.integers(0, 6)), draw(st.integers(0, 5))
+    x = draw(core_histograms(n_rows, n_columns))
+    other = draw(core_histograms(draw(st.integers(0, 4)), n_columns))
+    n_threads = draw(st.sampled_from([1, 2, 3]))
+    size = st.one_of(st.integers(-1, 5), st.sampled_from([255, 256, 257, 65535, 65536]))
+    v = draw(st.one_of(float_arrays(n_rows, draw(st.integers(0, 3)), dtypes=["f8"]), any_array))
+
+    for function in (_histrs.check_histograms, _histrs.row_sums):
+        attempt(function, x, n_threads)
+    attempt(_histrs.intersection_gram, x, None, n_threads)
+    attempt(_histrs.intersection_gram, x, other, n_threads)
+    columns = attempt(_histrs.SortedColumns, x, n_threads)
+    quantized = columns and attempt(columns.quantized, draw(size), n_threads)
+    for sorted_columns in filter(None, (columns, quantized)):
+        attempt(sorted_columns.product, v, n_threads)
+        attempt(sorted_columns.product_single, v, n_threads)
+        attempt(sorted_columns.cross_product, other, v, n_threads)
+        sorted_columns.maxima()
+        functions = attempt(_histrs.ShapeFunctions, sorted_columns, v, n_threads)
+        if functions is not None:
+            attempt(functions.evaluate, other, n_threads)
+            for d in (-1, 0, n_columns, 2**40):
+                attempt(functions.column, d)
+                attempt(functions.intercepts_and_slopes, d)
+        interpolation = draw(st.sampled_from(["linear", "nearest", "cubic"]))
+        table = attempt(
+            _histrs.LookupTable, sorted_columns, v, draw(size), interpolation, n_threads
+        )
+        if table is not None:
+            attempt(table.evaluate, other, n_threads)
+            table.error_bound()
+        knots = attempt(_histrs.KnotProjection, sorted_columns, draw(size), n_threads)
+        if knots is not None:
+            knots.inverse_kernel()
+            attempt(knots.gram, n_threads)
+            attempt(knots.project, v, n_threads)
+            attempt(knots.expand, v, n_threads)
+            attempt(knots.expand, np.ones((knots.n_features, 2)), n_threads)
+
+
+@st.composite
+def any_histograms(draw):
+    """Whatever a user may pass as X, more often something that can be fitted."""
+    kind = draw(st.sampled_from(["floats", "floats", "CSR", "array", "frame", "object"]))
+    n_rows, n_columns = draw(st.integers(1, 8)), draw(st.integers(1, 5))
+    if kind == "floats":
+        return draw(float_arrays(n_rows, n_columns, non_negative=draw(st.booleans())))
+    if kind == "CSR":
+        data, indices, indptr, _ = draw(csr_parts(n_rows, n_columns))
+        X = sparse.csr_matrix((n_rows, n_columns))
+        X.data, X.indices, X.indptr = data, indices, indptr
+        return X
+    if kind == "frame":
+        return pd.DataFrame(draw(float_arrays(n_rows, n_columns, non_negative=True)))
+    if kind == "array":
+        return draw(any_array)
+    return draw(st.sampled_from([None, 3, "histogram", [], [[]], [[1, 2], [3]], {}, object()]))
+
+
+@given(data=st.data())
+def test_no_argument_breaks_a_model(data):
+    model_class, draw = data.draw(st.sampled_from(MODELS)), data.draw
+    X, X_star = draw(any_histograms()), draw(any_histograms())
+    n_rows = X.shape[0] if getattr(X, "ndim", 0) else 3
+    y = draw(
+        st.one_of(
+            hnp.arrays(int, n_rows, elements=st.integers(0, 2)),
+            float_arrays(n_rows, dtypes=["f8"]),
+            float_arrays(n_rows, 2, dtypes=["f8"]),
+            any_array,
+        )
+    )
+    model = model_class(
+        solver=draw(st.sampled_from(["cg", "cholesky"])),
+        preconditioner=draw(st.sampled_from(["knots", "pivoted-cholesky", None])),
+        n_bins=draw(st.sampled_from([None, 3])),
+        max_iter=30,
+    )
+    with warnings.catch_warnings():
+        # What is wrong here is not how many iterations it takes, or a column of labels.
+        for category in (ConvergenceWarning, DataConversionWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        unfitted = dict(vars(model))
+        if attempt(model.fit, X, y) is None:
+            assert vars(model) == unfitted
+        else:
+            assert np.isfinite(model.dual_coef_).all()
+            for method in methods_of(model):
+                result = method(X)
+                results = result if isinstance(result, tuple) else (result,)
+                assert all(np.isfinite(r).all() for r in results if r.dtype.kind == "f")
+        fitted = model_class().fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+        with Unchanged(fitted):
+            for method in methods_of(fitted):
+                attempt(method, X_star)
+        attempt(intersection_kernel, X, X_star)
+
+
+# ---- Ctrl-C ------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import json, pickle, sys, traceback
+import numpy as np
+from histrs import _histrs, _progress
+from histrs.gaussian_process import IntersectionGPRegressor
+
+stage = sys.argv[1]
+rng = np.random.default_rng(0)
+
+
+def announce(module, name, when="before"):
+    function = getattr(module, name)
+
+    def announcing(*arguments):
+        if when == "before":
+            print("ready", flush=True)
+        result = function(*arguments)
+        if when == "after":
+            print("ready", flush=True)
+        return result
+
+    setattr(module, name, announcing)
+
+
+shape, solver = {
+    "sorting": ((6_000_000, 5), "cg"),
+    "kernel matrix": ((3_000, 12_000), "cholesky"),
+    "factorisation": ((6_000, 2), "cholesky"),
+    "iterations": ((20_000, 60), "cg"),
+    "variance": ((20_000, 60), "cg"),
+}[stage]
+X, y = rng.random(shape), rng.random(shape[0])
+small = X[:50, :2].copy(), y[:50].copy()
+model = IntersectionGPRegressor(solver=solver, preconditioner=None, tol=1e-14, noise=1e-6)
+if stage == "variance":
+    model.set_params(tol=0.5).fit(X, y)
+    model.set_params(tol=1e-14)
+elif shape[1] == 2:
+    model.fit(*small)
+before = dict(vars(model))
+contents = pickle.dumps({k: v for k, v in before.items() if k != "_cache"})
+
+if stage == "sorting":
+    announce(_histrs, "SortedColumns")
+elif stage in ("kernel matrix", "factorisation"):
+    announce(_histrs, "intersection_gram", "before" if stage == "kernel matrix" else "after")
+elif stage == "iterations":
+    announce(_progress.SolverProgress, "__call__")
+else:
+    announce(_histrs, "intersection_gram", "after")
+
+try:
+    if stage == "variance":
+        model.predict(X[:50], return_std=True)
+    else:
+        model.fit(X, y)
+except KeyboardInterrupt as error:
+    print("interrupted", flush=True)
+    after = vars(model)
+    unchanged = before.keys() == after.keys() and all(after[k] is v for k, v in before.items())
+    unchanged &= contents == pickle.dumps({k: v for k, v in after.items() if k != "_cache"})
+    frames = traceback.extract_tb(error.__traceback__)
+    usable = IntersectionGPRegressor().fit(*small).score(*small)
+    print(json.dumps({"unchanged": unchanged, "usable": usable, "frames": [f.name for f in frames]}))
+else:
+    print("finished", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("stage", "where"),
+    [
+        ("sorting", "announcing"),
+        ("kernel matrix", "announcing"),
+        ("factorisation", "_factor"),
+        ("iterations", "block_cg"),
+        ("variance", "block_cg"),
+    ],
+)
+def test_ctrl_c_stops_within_a_second(stage, where):
+    with start_python(INTERRUPTED, stage) as process:
+        try:
+            line = process.stdout.readline()
+            assert line == "ready\n", line + process.stderr.read()
+            time.sleep(0.3)
+            sent = time.perf_counter()
+            process.send_signal(signal.SIGINT)
+            while (line := process.stdout.readline()) == "ready\n":
+                pass
+            elapsed = time.perf_counter() - sent
+            assert line == "interrupted\n", line + process.stderr.read()
+            result = json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+    assert elapsed < 1.0
+    assert where in result["frames"], result["frames"]
+    assert result["unchanged"]
+    assert result["usable"] > 0.5
+
+
+# ---- fork --------------------------------------------------------------------------------------
+
+
+def results_of(model, X, y):
+    """Everything that a model says, old and fitted again."""
+    again = clone(model).fit(X, y)
+    return [
+        *(np.asarray(m.predict(X)) for m in (model, again)),
+        *(np.asarray(part) for m in (model, again) for part in m.latent_mean_and_variance(X)),
+        again.dual_coef_,
+        intersection_kernel(X),
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@each_model
+@each_solver
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_forked_child_predicts_and_fits(model_class, data, solver, n_jobs):
+    X, y = data
+    model = model_class(solver=solver, n_jobs=n_jobs).fit(X, y)
+    expected = results_of(model, X, y)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(results_of(model, X, y)))
+    with warnings.catch_warnings():
+        # Python warns that threads do not survive a fork, which is what this is about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child.start()
+    try:
+        assert receiver.poll(60), "the child hangs"
+        actual = receiver.recv()
+    finally:
+        child.kill()
+        child.join()
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(a, e)
+    for a, e in zip(results_of(model, X, y), expected, strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
+# ---- the same bits -----------------------------------------------------------------------------
+
+
+def everything(n_jobs=None):
+    """Results of every path of the core, on data that take several blocks."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([awkward_histograms(rng, 1500), rng.gamma(0.3, size=(1500, 12))])
+    X[rng.random(X.shape) < 0.3] = 0.0
+    X_star = X[::7] * rng.random(X.shape[1])
+    y, Y = rng.integers(0, 3, size=1500), rng.normal(size=(1500, 2))
+    X32 = X.astype(np.float32)
+    results = {}
+    for name, M, M_star in [
+        ("double", X, X_star),
+        ("single", X32, X_star.astype(np.float32)),
+        ("sparse", sparse.csr_array(X), sparse.csr_array(X_star)),
+        ("sparse single", sparse.csr_matrix(X32), X_star),
+    ]:
+        results[f"kernel, {name}"] = intersection_kernel(M[:300], M_star, n_jobs=n_jobs)
+        results[f"symmetric kernel, {name}"] = intersection_kernel(M[:300], n_jobs=n_jobs)
+        for solver, preconditioner in [
+            ("cholesky", None),
+            ("cg", "knots"),
+            ("cg", "pivoted-cholesky"),
+            ("cg", None),
+        ]:
+            options = {"solver": solver, "preconditioner": preconditioner, "n_jobs": n_jobs}
+            key = f"{name}, {solver}, {preconditioner}"
+            model = IntersectionGPClassifier(noise=1.0, **options).fit(M, y)
+            results[f"weights, {key}"] = model.dual_coef_
+            results[f"scores, {key}"] = model.decision_function(M_star)
+            results[f"probabilities, {key}"] = model.predict_proba(M_star[:20])
+            for interpolation in ("linear", "nearest"):
+                model.set_params(n_bins=20, interpolation=interpolation)
+                results[f"{interpolation}, {key}"] = model.decision_function(M_star)
+        regressor = IntersectionGPRegressor(noise=1.0, n_jobs=n_jobs).fit(M, Y)
+        results[f"variance, {name}"] = regressor.latent_mean_and_variance(M_star[:20])[1]
+    return results
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    expected = everything(n_jobs=1)
+    for n_jobs in (2, 7):
+        for name, result in everything(n_jobs).items():
+            np.testing.assert_array_equal(result, expected[name], err_msg=name)
+
+
+SAVE_EVERYTHING = """
+import json, sys
+import numpy as np
+from histrs import _histrs
+from tests.test_robustness import everything
+
+np.savez(sys.argv[1], **everything())
+print(json.dumps(_histrs.instruction_set()))
+"""
+
+
+def test_scalar_and_simd_paths_agree(tmp_path):
+    sets, results = [], []
+    for choice in ("scalar", "auto"):
+        path = tmp_path / f"{choice}.npz"
+        sets.append(run_python(SAVE_EVERYTHING, str(path), HISTRS_SIMD=choice))
+        results.append(np.load(path))
+    assert sets[0] == "scalar"
+    if sets[1] == "scalar":
+        pytest.skip("this machine has no SIMD instructions that are used")
+    for name in results[0].files:
+        # Tables and single-precision kernels round to single precision; solvers stop at tol.
+        single = "single" in name and "kernel" in name
+        relative = 1e-5 if single or name.startswith(("linear", "nearest")) else 1e-9
+        relative = relative if "cg" not in name else 1e-3
+        assert_close(results[0][name], results[1][name], relative)
+
+
+@pytest.mark.parametrize("choice", ["avx9", "Scalar", "0"])
+def test_an_unknown_instruction_set_fails_at_import(choice):
+    with start_python("import histrs", HISTRS_SIMD=choice) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f'ValueError: HISTRS_SIMD = "{choice}" is not known: use "auto" or "scalar"' in err
+
+
+@pytest.mark.parametrize("choice", ["", "auto", "scalar"])
+def test_known_instruction_sets(choice):
+    code = "import json; from histrs import _histrs; print(json.dumps(_histrs.instruction_set()))"
+    name = run_python(code, HISTRS_SIMD=choice)
+    assert (name == "scalar") or choice != "scalar"
+
+
+# ---- persistence -------------------------------------------------------------------------------
+
+
+def by_joblib(model, tmp_path, **options):
+    joblib.dump(model, tmp_path / "model.joblib")
+    return joblib.load(tmp_path / "model.joblib", **options)
+
+
+COPIES = {
+    **{
+        f"pickle {protocol}": lambda m, _, protocol=protocol: pickle.loads(
+            pickle.dumps(m, protocol)
+        )
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+    },
+    "joblib": by_joblib,
+    "joblib, mapped": lambda m, path: by_joblib(m, path, mmap_mode="r"),
+    "deepcopy": lambda m, _: copy.deepcopy(m),
+    "copy": lambda m, _: copy.copy(m),
+}
+
+
+@each_model
+@each_solver
+@pytest.mark.parametrize("n_bins", [None, 7])
+@pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
+def test_copies_say_the_same(model_class, data, tmp_path, solver, n_bins, make_copy):
+    X, y = data
+    model = model_class(solver=solver, n_bins=n_bins).fit(X, y)
+    fresh = make_copy(model, tmp_path)
+    expected = [np.asarray(method(X)) for method in methods_of(model)]
+    cache = model._cache
+    kept = dict(cache)
+    for twin in (fresh, make_copy(model, tmp_path)):
+        for method, value in zip(methods_of(twin), expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(method(X)), value)
+        twin.fit(X[::-1], y[::-1])
+    # Making a copy leaves what is costly to rebuild in place, and a copy's fit is its own.
+    assert model._cache is cache
+    assert cache == kept
+    np.testing.assert_array_equal(methods_of(model)[0](X), expected[0])
+
+
+@each_model
+def test_pickles_hold_arrays_only(model_class, data):
+    X, y = data
+    model = model_class(n_bins=5).fit(X, y)
+    size = len(pickle.dumps(model))
+    for method in methods_of(model):
+        method(X)
+    assert len(pickle.dumps(model)) == size
+    assert b"_histrs" not in pickle.dumps(model)
+
+
+@each_model
+def test_clones_are_unfitted(model_class, data):
+    X, y = data
+    parameters = {"noise": 0.3, "n_bins": 9, "solver": "cg", "preconditioner": None}
+    model = model_class(**parameters).fit(X, y)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not [name for name in vars(twin) if name.endswith("_")]
+    assert repr(twin) == repr(model)
+
+
+# ---- threads -----------------------------------------------------------------------------------
+
+
+@each_model
+@each_solver
+def test_threads_predict_at_once(model_class, data, solver):
+    X, y = data
+    model = model_class(solver=solver).fit(X, y)
+    expected = [np.asarray(method(X)) for method in methods_of(model)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(5):
+                # Nothing is cached yet.
+                fresh = pickle.loads(pickle.dumps(model))
+                barrier = threading.Barrier(8)
+
+                def work(method, barrier=barrier):
+                    barrier.wait()
+                    return np.asarray(method(X))
+
+                methods = methods_of(fresh)
+                futures = [pool.submit(work, methods[k % len(methods)]) for k in range(8)]
+                for k, future in enumerate(futures):
+                    np.testing.assert_array_equal(future.result(), expected[k % len(expected)])
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_threads_fit_at_once(rng):
+    problems = [make_data(model_class, rng) for model_class in MODELS * 4]
+    models = [model_class(solver="cg") for model_class in MODELS * 4]
+    with ThreadPoolExecutor(8) as pool:
+        fitted = list(pool.map(lambda model, p: clone(model).fit(*p), models, problems))
+    for model, p, actual in zip(models, problems, fitted, strict=True):
+        np.testing.assert_array_equal(actual.dual_coef_, model.fit(*p).dual_coef_)
+
+
+# ---- frames, pipelines, searches ---------------------------------------------------------------
+
+
+@each_model
+def test_frames(model_class, data):
+    X, y = data
+    names = [f"bin {k}" for k in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    target = pd.DataFrame(y) if y.ndim == 2 else pd.Series(y, name="tree")
+    model = model_class().fit(frame, target)
+    np.testing.assert_array_equal(model.feature_names_in_, names)
+    expected = model_class().fit(X, y).predict(X)
+    np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict(X), expected)
+    with Unchanged(model), pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"bin 0": "bin zero"}))
+    with Unchanged(model), pytest.raises(ValueError, match="feature names must be in the same"):
+        model.predict(frame[names[::-1]])
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+
+
+@each_model
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int64", "Int64", "Float64", "boolean", "Sparse[float64]"]
+)
+def test_frames_of_any_dtype(model_class, data, dtype):
+    X, y = data
+    frame = pd.DataFrame(np.minimum(np.rint(X), 1)).astype(dtype)
+    expected = model_class().fit(frame.to_numpy(dtype=np.float64), y).predict(X)
+    np.testing.assert_allclose(
+        *(
+            p if p.dtype.kind == "f" else p == "oak"
+            for p in (model_class().fit(frame, y).predict(X), expected)
+        )
+    )
+
+
+@each_model
+def test_set_output_of_a_pipeline(model_class, data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    pipeline = make_pipeline(MinMaxScaler(), model_class()).set_output(transform="pandas")
+    pipeline.fit(frame, y)
+    np.testing.assert_array_equal(pipeline[-1].feature_names_in_, frame.columns)
+    expected = make_pipeline(MinMaxScaler(), model_class()).fit(X, y)
+    np.testing.assert_array_equal(pipeline.predict(frame), expected.predict(X))
+
+
+@each_model
+def test_pipeline_and_grid_search(model_class, data):
+    X, y = data
+    pipeline = make_pipeline(Normalizer("l1"), model_class())
+    name = model_class.__name__.lower()
+    grid = {f"{name}__noise": [0.01, 1.0], f"{name}__n_bins": [None, 10]}
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    np.testing.assert_array_equal(search.predict(X), search.best_estimator_.predict(X))
+    assert search.best_estimator_[-1].noise_ == search.best_params_[f"{name}__noise"]
+
+
+@each_model
+def test_cross_validation_in_processes(model_class, data):
+    X, y = data
+    expected = cross_val_score(model_class(), X, y, cv=4)
+    np.testing.assert_array_equal(cross_val_score(model_class(), X, y, cv=4, n_jobs=2), expected)
