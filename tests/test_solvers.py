@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._solvers import cholesky
 from histrs._solvers.block_cg import block_cg
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky
@@ -199,6 +200,28 @@ def test_nested_survives_any_cheap_operator(A, rng, cheap):
         preconditioner=lambda V: V,
     )
     assert_close(solution.X, np.linalg.solve(A, B), 1e-7)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 64, 65, 200])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_cholesky_factorises_in_place(rng, monkeypatch, n, order):
+    monkeypatch.setattr(cholesky, "_MAX_BLOCK", 64)
+    X = rng.random((n, 3))
+    A = np.array(oracle.intersection_kernel(X) + 0.1 * np.eye(n), order=order)
+    B = rng.normal(size=(n, 70))
+    expected, solution = np.linalg.cholesky(A), np.linalg.solve(A, B)
+    L = cholesky.factorise_in_place(A)
+    assert L is A
+    np.testing.assert_allclose(np.tril(L), expected, atol=1e-12)
+    assert_close(cholesky.solve_factorised(L, B), solution, 1e-10)
+
+
+@pytest.mark.parametrize("bad", [0, 100])
+def test_cholesky_refuses_what_is_not_positive_definite(bad):
+    A = np.eye(150)
+    A[bad, bad] = -1.0
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky.factorise_in_place(A)
 
 
 # ---- preconditioners ---------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         """
         with self._unchanged_on_error():
             X, y = validate_fit(self, X, y, multi_output=True, y_numeric=True)
-            Y = np.asarray(y, dtype=np.float64)
+            Y = np.asarray(y, dtype=np.float64, order="C")
             self._single_target = Y.ndim == 1
             Y = Y.reshape(len(Y), -1)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -143,9 +143,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     @overload
     def predict(self, X: ArrayLike | Matrix, return_std: Literal[False] = False) -> Array: ...
     @overload
-    def predict(
-        self, X: ArrayLike | Matrix, return_std: Literal[True]
-    ) -> tuple[Array, Array]: ...
+    def predict(self, X: ArrayLike | Matrix, return_std: Literal[True]) -> tuple[Array, Array]: ...
     def predict(
         self, X: ArrayLike | Matrix, return_std: bool = False
     ) -> Array | tuple[Array, Array]:

@@ -11,6 +11,7 @@ from scipy import linalg, sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg
+from histrs._solvers.cholesky import factorise_in_place, solve_factorised
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky, Preconditioner
 from histrs._validation import Matrix, to_core
@@ -108,9 +109,7 @@ class KernelSystem:
         if name == "auto":
             name = "knots" if n_knots >= _MIN_KNOTS_PER_COLUMN else "pivoted-cholesky"
         if name == "knots":
-            return Knots(
-                self.columns, s, max(n_knots, _MIN_KNOTS_PER_COLUMN), self.n_threads
-            )
+            return Knots(self.columns, s, max(n_knots, _MIN_KNOTS_PER_COLUMN), self.n_threads)
         if name == "pivoted-cholesky":
             rank = min(_MAX_RANK, max(1, n_rows // 8))
             return PivotedCholesky(self.X, self.diagonal, s, rank, self.n_threads)
@@ -137,16 +136,15 @@ class KernelSystem:
         X = self.X.astype(np.float64, copy=False)
         K = _histrs.intersection_gram(to_core(X), None, self.n_threads)
         K[np.diag_indices_from(K)] += self.s
-        # LAPACK works in place on the transpose, which is the same matrix.
+        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
         try:
-            factor, _ = linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
+            return factorise_in_place(K.T)
         except linalg.LinAlgError as error:
             raise ValueError(
                 f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
                 f"{self.s:.1e} vanishes beside its largest entry, {self.diagonal.max():.1e}. "
                 "Raise noise, lower amplitude or scale the features down."
             ) from error
-        return np.asarray(factor)
 
     def solve(
         self,
@@ -157,7 +155,7 @@ class KernelSystem:
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
-            B = linalg.cho_solve((self._factor, True), Y, check_finite=False)
+            B = solve_factorised(self._factor, Y)
             residual = np.max(np.abs(Y - self.multiply(B)), axis=0, initial=0.0)
             return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
         return self._solve_iteratively(Y, tol, X0, callback)

@@ -1,6 +1,8 @@
 //! The table T: scores in constant time a value, with a certified error.
 
-use ndarray::{Array1, Array2, ArrayView2, Axis};
+use std::ops::Range;
+
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
@@ -11,8 +13,10 @@ use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns, vi
 use crate::matrix::HistogramMatrix;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
 
-/// Test rows scored together, so that a column's cells stay in the first-level cache.
-const ROWS: usize = 256;
+/// Test rows scored together: enough to pay for bringing a column's cells into the cache.
+const ROWS: usize = 1024;
+/// Columns of a row-major matrix that are read together: a cache line of single precision.
+const TILE: usize = 16;
 /// Columns added in single precision before they are added up in double precision.
 const COLUMNS: usize = 64;
 /// Buckets of the grid that finds a cell; a few for each cell.
@@ -160,19 +164,7 @@ impl LookupTable {
             for first in (0..self.columns.len()).step_by(COLUMNS) {
                 let end = self.columns.len().min(first + COLUMNS);
                 sums.fill(0.0);
-                // A dense matrix is taken column by column, whose cells then stay in the cache.
-                let step = if matches!(x, HistogramMatrix::Dense(_)) { 1 } else { COLUMNS };
-                for first in (first..end).step_by(step) {
-                    let columns = &self.columns[first..end.min(first + step)];
-                    placed.clear();
-                    visit_rows(x, start, n_rows, first, columns.len(), |row, column, value| {
-                        let cell = columns[column].find(value);
-                        let offset = columns[column].offset(cell, value);
-                        placed.push(Placed { row, column, cell, offset });
-                    });
-                    let (placed, sums) = (&placed, &mut sums);
-                    dispatch(AddCells { placed, columns, width: self.width, sums });
-                }
+                self.add_columns(x, start..start + n_rows, first..end, &mut placed, &mut sums);
                 let sums = sums.chunks_exact(self.width);
                 for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums) {
                     for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {
@@ -186,12 +178,70 @@ impl LookupTable {
     }
 }
 
+impl LookupTable {
+    /// Adds the tabulated scores of some rows and columns of `x` to `sums`.
+    fn add_columns<T: Element>(
+        &self,
+        x: &HistogramMatrix<'_, T>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        placed: &mut Vec<Placed>,
+        sums: &mut [f32],
+    ) {
+        let mut add = |columns: Range<usize>, placed: &[Placed]| {
+            let columns = &self.columns[columns];
+            dispatch(AddCells { placed, columns, width: self.width, sums });
+        };
+        placed.clear();
+        let HistogramMatrix::Dense(x) = x else {
+            let cells = &self.columns[columns.clone()];
+            let (first, n_columns) = (columns.start, columns.len());
+            visit_rows(x, rows.start, rows.len(), first, n_columns, |row, column, value| {
+                placed.push(Placed::new(cells, row, column, value));
+            });
+            add(columns, placed);
+            return;
+        };
+        // A dense matrix is scored column by column, whose cells then stay in the cache; rows are
+        // read a cache line at a time.
+        let mut tile = vec![0.0; TILE * rows.len()];
+        for first in columns.clone().step_by(TILE) {
+            let width = TILE.min(columns.end - first);
+            for (i, row) in rows.clone().enumerate() {
+                for (k, value) in x.slice(s![row, first..first + width]).iter().enumerate() {
+                    tile[k * rows.len() + i] = value.to_f64();
+                }
+            }
+            for (column, values) in (first..).zip(tile.chunks_exact(rows.len()).take(width)) {
+                placed.clear();
+                let cells = &self.columns[column..column + 1];
+                for (row, &value) in values.iter().enumerate() {
+                    if value > 0.0 {
+                        placed.push(Placed::new(cells, row, 0, value));
+                    }
+                }
+                add(column..column + 1, placed);
+            }
+        }
+    }
+}
+
 /// A value of a test row, found in the table of its column.
 struct Placed {
-    row: usize,
-    column: usize,
-    cell: usize,
+    row: u32,
+    column: u32,
+    cell: u32,
     offset: f32,
+}
+
+impl Placed {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // all three count within a block
+    fn new(columns: &[Cells], row: usize, column: usize, x: f64) -> Self {
+        let cell = columns[column].find(x);
+        let offset = columns[column].offset(cell, x);
+        Self { row: row as u32, column: column as u32, cell: cell as u32, offset }
+    }
 }
 
 struct AddCells<'a> {
@@ -210,6 +260,7 @@ impl WithSimd for AddCells<'_> {
         let width = width / S::F32_LANES;
         let sums = S::as_mut_simd_f32s(sums).0;
         for &Placed { row, column, cell, offset } in placed {
+            let (row, column, cell) = (row as usize, column as usize, cell as usize);
             let table = S::as_simd_f32s(&columns[column].table).0;
             let offset = simd.splat_f32s(offset);
             let (at, rise) = table[2 * cell * width..2 * (cell + 1) * width].split_at(width);

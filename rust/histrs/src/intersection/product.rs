@@ -57,7 +57,7 @@ impl SortedColumns {
                 let mut out = AlignedVec::zeros(panel.data.len());
                 let columns = &self.columns()[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
-                for columns in columns.chunks(COLUMNS_PER_CHECK) {
+                for columns in columns.chunks(columns_per_check(panel.data.len())) {
                     exec.check()?;
                     let kernel = AddColumns { columns, panel, total: &total, out: &mut out };
                     run_kernel::<E, _>(panel.width, kernel);
@@ -81,7 +81,10 @@ impl SortedColumns {
     }
 }
 
-const COLUMNS_PER_CHECK: usize = 32;
+/// Columns between two looks for an interrupt: some tenths of a second, and whole groups of four.
+fn columns_per_check(panel_len: usize) -> usize {
+    ((1 << 25) / panel_len.max(1)).clamp(4, 32) / 4 * 4
+}
 
 struct AddColumns<'a, E> {
     columns: &'a [Column],
