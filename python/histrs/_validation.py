@@ -70,7 +70,13 @@ def canonical(X: Matrix) -> Matrix:
     if not sparse.issparse(X):
         return X
     # SciPy trusts the row pointer, and reads out of bounds where it is wrong.
-    n_stored = min(len(X.data), len(X.indices))
+    n_stored = len(X.data)
+    if len(X.indices) != n_stored:
+        raise ValueError(f"{_MALFORMED} {n_stored} values but {len(X.indices)} indices; {_REBUILD}")
+    if len(X.indptr) != X.shape[0] + 1:
+        raise ValueError(
+            f"{_MALFORMED} indptr has {len(X.indptr)} entries for {X.shape[0]} rows; {_REBUILD}"
+        )
     if X.indptr[0] != 0 or X.indptr[-1] > n_stored or np.any(np.diff(X.indptr) < 0):
         raise ValueError(f"{_MALFORMED} indptr must ascend from 0 to {n_stored}; {_REBUILD}")
     if X.has_canonical_format and np.all(X.data):

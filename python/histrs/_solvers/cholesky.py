@@ -8,7 +8,7 @@ from histrs._solvers.block_cg import Array
 # Floating-point operations of one call of BLAS, a tenth of a second or so.
 _OPERATIONS = 5e9
 _MIN_BLOCK = 64
-_MAX_BLOCK = 512
+_MAX_BLOCK = 256
 # Right-hand sides solved at a time.
 _COLUMNS = 64
 

@@ -185,7 +185,7 @@ class KernelSystem:
     def _survives_single_precision(self) -> bool:
         """Whether products in single precision neither drown the noise nor leave the range."""
         trace = self.diagonal.sum()
-        return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and 1e-15 < self.s and trace < 1e15)
+        return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and self.s > 1e-15 and trace < 1e15)
 
     @cached_property
     def _cheap_columns(self) -> _histrs.SortedColumns:

@@ -636,7 +636,8 @@ proptest! {
 
     #[test]
     fn inverse_kernel_inverts_the_kernel_of_the_knots(
-        sample in sample(SCALES),
+        // A gap of 1e-309 has no finite inverse.
+        sample in sample(&[1e-250, 1e-30, 1.0, 1e30, 1e150]),
         n_knots in n_knots(),
     ) {
         let kinds = sample.kinds.iter().copied();
