@@ -134,7 +134,7 @@ def _counts(quality: Quality, colour: str) -> Iterable[str]:
         # Room above for the number.
         height = max(1.0, (_STRIP - 14) * b.count / most)
         yield (
-            f'<rect class="{colour}" stroke="none" x="{_x(b.lower) + 2:.1f}" '
+            f'<rect class="{colour}" x="{_x(b.lower) + 2:.1f}" '
             f'y="{base - height:.1f}" width="{bar - 4:.1f}" height="{height:.1f}"/>'
         )
         yield _text(_x(b.lower) + bar / 2, base - height - 4, str(b.count), "middle", 11)

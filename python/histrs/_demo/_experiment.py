@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from threadpoolctl import threadpool_limits
 
 from histrs import __version__, _histrs
-from histrs._demo import _data
+from histrs._demo import _costs, _data
 from histrs._demo._costs import Cost, Task, TrainTest, measure_costs
 from histrs._demo._data import Array, Digits
 from histrs._demo._models import (
@@ -101,6 +101,8 @@ class Experiment:
     contenders: list[Contender]
     agreement: Agreement
     costs: list[Cost]
+    n_runs: int
+    """Of which the times are medians."""
     uncertain: list[UncertainImage]
     samples: list[Array]
     """A training image of each class."""
@@ -155,6 +157,7 @@ def run_experiment(seed: int, report: Callable[[str], None]) -> Experiment:
         contenders=contenders,
         agreement=agreement,
         costs=costs,
+        n_runs=_costs.REPEATS,
         uncertain=[
             UncertainImage(
                 row=int(digits.test[k]),

@@ -1,5 +1,6 @@
 """The HTML page: one file that loads nothing."""
 
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
@@ -8,7 +9,7 @@ from histrs import __version__
 from histrs._demo import _tables
 from histrs._demo._charts import digit, digit_label, reliability
 from histrs._demo._experiment import Candidate, Experiment, UncertainImage
-from histrs._demo._models import GP, GRIDS, LINEAR
+from histrs._demo._models import GP, LINEAR
 from histrs._demo._scores import Quality
 from histrs._demo._tables import Table, percent
 
@@ -61,7 +62,7 @@ def _head(experiment: Experiment) -> str:
         for name, text in tiles
     ]
     cells.append(
-        '<div class="tile"><dt>Largest difference of a score</dt>'
+        '<div class="tile"><dt>Largest score difference</dt>'
         f'<dd><div class="value">{experiment.agreement.score_difference:.1e}</div>'
         '<div class="beside">from a factorised kernel matrix</div></dd></div>'
     )
@@ -155,7 +156,7 @@ def _grid(candidates: list[Candidate], features: str) -> str:
         for c in candidates
     }
     best, mark = min(losses.values()), ' class="best"'
-    noises, amplitudes = GRIDS[GP]["noise"], GRIDS[GP]["amplitude"]
+    noises, amplitudes = (sorted(set(values)) for values in zip(*losses, strict=True))
     head = "".join(f'<th scope="col">amplitude {a:g}</th>' for a in amplitudes)
     body = ""
     for noise in noises:
@@ -197,7 +198,7 @@ def _p(text: str) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(
-        f'<th scope="col"{_word(k, table)}>{escape(cell)}</th>' if cell else "<td></td>"
+        f'<th scope="col"{_word(k, table)}>{_breakable(cell)}</th>' if cell else "<td></td>"
         for k, cell in enumerate(table.header)
     )
     body = "".join(f"<tr>{_row(row, table)}</tr>\n" for row in table.rows)
@@ -210,10 +211,15 @@ def _table(table: Table) -> str:
 
 def _row(row: Sequence[str], table: Table) -> str:
     first, *others = row
-    cells = [f'<th scope="row" class="word">{escape(first)}</th>']
+    cells = [f'<th scope="row" class="word">{_breakable(first)}</th>']
     cells += [f"<td{_word(k, table)}>{escape(c)}</td>" for k, c in enumerate(others, start=1)]
     return "".join(cells)
 
 
 def _word(column: int, table: Table) -> str:
     return ' class="word"' if column < table.n_left else ""
+
+
+def _breakable(text: str) -> str:
+    """Let a narrow screen break compound names."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=_)", "<wbr>", escape(text))

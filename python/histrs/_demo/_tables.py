@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from histrs._demo._costs import REPEATS
 from histrs._demo._experiment import Contender, Experiment
 from histrs._demo._models import GP, LINEAR, Parameters
 
@@ -170,7 +169,7 @@ def agreement(experiment: Experiment) -> Table:
 def costs(experiment: Experiment) -> Table:
     """Return what each model costs."""
     return Table(
-        title=f"Cost on one thread, medians of {REPEATS} runs",
+        title=f"Cost on one thread, medians of {experiment.n_runs} runs",
         header=[
             "model",
             "features",

@@ -1,0 +1,132 @@
+"""Real histograms: leaves, words and images.
+
+They are looked for in the folder that HISTRS_DATA names, by default beside the repository.
+Sources: 100 leaves (Mallah et al. 2013, UCI, CC BY 4.0), 20 Newsgroups (Lang 1995, UCI, CC BY 4.0),
+Fashion-MNIST (Xiao et al. 2017, MIT).
+"""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import accuracy_score
+from sklearn.preprocessing import normalize
+
+from histrs.gaussian_process import IntersectionGPClassifier
+from tests.helpers import ROOT, assert_close
+
+DATA = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
+
+
+class Problem(NamedTuple):
+    """Histograms and labels to train and to test with, and what is good for them."""
+
+    X: Any
+    y: np.ndarray
+    X_star: Any
+    y_star: np.ndarray
+    parameters: dict[str, float]
+    accuracy: float
+
+
+def leaves():
+    """Margin and texture of leaves of 100 species, 64 bins each; every fourth is for testing."""
+    parts = []
+    for name in ("Mar", "Tex"):
+        lines = (DATA / "leaves100" / f"data_{name}_64.txt").read_text().splitlines()
+        table = np.array([line.split(",") for line in lines])
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        parts.append(table[:, 1:].astype(float))
+    X, y, test = np.hstack(parts), table[:, 0], np.arange(len(table)) % 4 == 0
+    return Problem(X[~test], y[~test], X[test], y[test], {"noise": 0.3}, 0.93)
+
+
+def newsgroups():
+    """Words of messages, relative frequencies of square roots, by date."""
+    with np.load(DATA / "newsgroups20" / "counts.npz") as stored:
+        parts = []
+        for part, n_rows in (("train", 2000), ("test", 1000)):
+            csr = (stored[f"{part}_{name}"] for name in ("data", "indices", "indptr"))
+            X = sparse.csr_array(tuple(csr), shape=stored[f"{part}_shape"])
+            rows = np.random.default_rng(0).permutation(X.shape[0])[:n_rows]
+            X = normalize(np.sqrt(X[rows].astype(np.float64)), "l1")
+            parts += [X, stored[f"y_{part}"][rows]]
+    return Problem(*parts, {"noise": 0.1}, 0.65)
+
+
+def clothes():
+    """Images of clothes as they are: 784 pixels of 256 levels."""
+    parts = []
+    for part, n_rows in (("train", 2000), ("t10k", 1000)):
+        for name, header in (("images-idx3", 16), ("labels-idx1", 8)):
+            with gzip.open(DATA / "fashion_mnist" / f"{part}-{name}-ubyte.gz") as file:
+                values = np.frombuffer(file.read(header + 784 * n_rows), np.uint8, offset=header)
+            parts.append(values.reshape(-1, 784) if header == 16 else values[:n_rows])
+    return Problem(*parts, {"amplitude": 1e-5}, 0.80)
+
+
+@pytest.fixture(scope="module", params=[leaves, newsgroups, clothes], ids=lambda f: f.__name__)
+def problem(request):
+    try:
+        return request.param()
+    except FileNotFoundError as error:
+        pytest.skip(f"no {error.filename}; set HISTRS_DATA to the folder of the real data")
+
+
+@pytest.fixture(scope="module")
+def exact(problem):
+    model = IntersectionGPClassifier(solver="cholesky", **problem.parameters)
+    return model.fit(problem.X, problem.y)
+
+
+def test_accuracy(problem, exact):
+    assert exact.score(problem.X_star, problem.y_star) > problem.accuracy
+
+
+@pytest.mark.parametrize("preconditioner", ["auto", "pivoted-cholesky"])
+def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
+    model = IntersectionGPClassifier(
+        solver="cg", preconditioner=preconditioner, tol=1e-7, **problem.parameters
+    )
+    model.fit(problem.X, problem.y)
+    assert model.n_iter_.max() < 100
+    scores = exact.decision_function(problem.X_star)
+    assert_close(model.decision_function(problem.X_star), scores, 1e-5)
+    few = problem.X_star[:20]
+    _, variance = model.latent_mean_and_variance(few)
+    assert_close(variance, exact.latent_mean_and_variance(few)[1], 1e-5)
+
+
+def test_single_precision_says_the_same(problem, exact):
+    model = IntersectionGPClassifier(solver="cholesky", **problem.parameters)
+    model.fit(problem.X.astype(np.float32), problem.y)
+    scores = exact.decision_function(problem.X_star)
+    assert_close(model.decision_function(problem.X_star.astype(np.float32)), scores, 1e-4)
+
+
+def test_tables_lose_no_accuracy(problem, exact):
+    model = IntersectionGPClassifier(n_bins=100, solver="cholesky", **problem.parameters)
+    model.fit(problem.X, problem.y)
+    score = exact.score(problem.X_star, problem.y_star)
+    assert abs(model.score(problem.X_star, problem.y_star) - score) < 0.01
+    scores = exact.decision_function(problem.X_star)
+    error = np.abs(model.decision_function(problem.X_star) - scores)
+    assert (error <= model.quantization_error_bound_).all()
+    assert np.sqrt(np.mean(error**2)) < 0.05 * scores.std()
+
+
+def test_uncertain_predictions_are_wrong_more_often(problem, exact):
+    rows = slice(0, 400)
+    y_star = problem.y_star[rows]
+    probabilities = exact.predict_proba(problem.X_star[rows])
+    order = np.argsort(probabilities.max(axis=1))
+    half = len(order) // 2
+    predicted = exact.classes_[probabilities.argmax(axis=1)]
+    uncertain, certain = (
+        accuracy_score(y_star[part], predicted[part]) for part in (order[:half], order[half:])
+    )
+    assert certain > uncertain + 0.1 * (1 - uncertain)
