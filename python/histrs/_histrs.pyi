@@ -7,6 +7,19 @@ _Float64: TypeAlias = NDArray[np.float64]
 _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
 
+__all__ = [
+    "KnotProjection",
+    "LookupTable",
+    "ShapeFunctions",
+    "SortedColumns",
+    "__version__",
+    "check_histograms",
+    "instruction_set",
+    "intersection_gram",
+    "row_sums",
+    "start_threads",
+]
+
 __version__: str
 
 def start_threads(n_threads: int) -> int: ...

@@ -190,11 +190,12 @@ def costs(experiment: Experiment) -> Table:
             for c in experiment.costs
         ],
         note=(
-            "predict and predict_proba: for one test row. The first three models are the same "
-            "Gaussian process. For so few rows a stored kernel matrix is cheaper; the default, "
-            "solver='auto', takes what it estimates to be cheaper, and solver='cg' is for more "
-            "rows. Probabilities of a Gaussian process need its variance, with 'cg' a solve for "
-            f"each row; it was timed on {len(experiment.uncertain)} rows there, elsewhere on all. "
+            "predict and predict_proba: a call for all test rows, divided by their number. The "
+            "first three models are the same Gaussian process. For so few rows a stored kernel "
+            "matrix is faster; the default, solver='auto', takes what it estimates to be faster, "
+            "and solver='cg' is for more rows. Probabilities of a Gaussian process need its "
+            "variance, with 'cg' a solve for each row, timed on "
+            f"{len(experiment.uncertain)} rows. "
             "Peak memory: by how much the largest resident size of a process of its own grew while "
             "it fitted the model and classified the test rows, after libraries and data were "
             "loaded and a small fit was done."

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg
@@ -171,15 +172,19 @@ class KernelSystem:
         solve = block_cg
         if n_outputs > 1 and n_rows <= _MAX_NESTED_ROWS and self._survives_single_precision:
             solve = partial(nested_cg, cheap_operator=self._multiply_cheaply)
-        return solve(
-            self.multiply,
-            B=Y,
-            tol=tol,
-            max_iter=self.max_iter,
-            preconditioner=self.preconditioner.solve,
-            X0=X0,
-            callback=callback,
-        )
+        preconditioner = self.preconditioner.solve
+        # Between the products of the core, BLAS has little to do; its threads would spin while
+        # the core's want the cores.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return solve(
+                self.multiply,
+                B=Y,
+                tol=tol,
+                max_iter=self.max_iter,
+                preconditioner=preconditioner,
+                X0=X0,
+                callback=callback,
+            )
 
     @property
     def _survives_single_precision(self) -> bool:
