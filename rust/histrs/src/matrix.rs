@@ -34,7 +34,9 @@ impl<'a, T: Element> CsrView<'a, T> {
     ) -> Result<Self> {
         let malformed = |what: String| Err(Error::MalformedCsr(what));
         if n_columns > i32::MAX as usize {
-            return malformed(format!("{n_columns} columns are more than 32-bit indices can name"));
+            return malformed(format!(
+                "{n_columns} columns are more than 32-bit indices can name: hash or select features"
+            ));
         }
         if data.len() != indices.len() {
             return malformed(format!("{} values but {} indices", data.len(), indices.len()));

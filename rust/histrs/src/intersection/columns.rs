@@ -159,8 +159,9 @@ impl SortedColumns {
     /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry,
     /// [`Error::TooManyRows`](crate::Error::TooManyRows) above `u32::MAX` rows.
     pub fn new<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<Self> {
-        x.check(exec, "X")?;
+        // The count of rows is known before any entry is read.
         let reader = x.by_columns(exec)?;
+        x.check(exec, "X")?;
         let n_rows = x.n_rows();
         // Sixteen columns a block: neighbours share the cache lines of a row-major matrix.
         let n_columns = reader.n_columns();
