@@ -460,27 +460,28 @@ def test_no_argument_makes_the_core_panic(data):
         attempt(function, x, n_threads)
     attempt(_histrs.intersection_gram, x, None, n_threads)
     attempt(_histrs.intersection_gram, x, other, n_threads)
+    inverse = attempt(_histrs.LowRankInverse, draw(any_array), 0.5, n_threads)
+    if inverse is not None:
+        attempt(inverse.apply, v, n_threads)
+        attempt(inverse.apply_single, v, n_threads)
     columns = attempt(_histrs.SortedColumns, x, n_threads)
-    quantized = columns and attempt(columns.quantized, draw(size), n_threads)
-    for sorted_columns in filter(None, (columns, quantized)):
-        attempt(sorted_columns.product, v, n_threads)
-        attempt(sorted_columns.product_single, v, n_threads)
-        attempt(sorted_columns.cross_product, other, v, n_threads)
-        sorted_columns.maxima()
-        functions = attempt(_histrs.ShapeFunctions, sorted_columns, v, n_threads)
+    if columns is not None:
+        attempt(columns.product, v, n_threads)
+        attempt(columns.product_single, v, n_threads)
+        attempt(columns.cross_product, other, v, n_threads)
+        columns.maxima()
+        functions = attempt(_histrs.ShapeFunctions, columns, v, n_threads)
         if functions is not None:
             attempt(functions.evaluate, other, n_threads)
             for d in (-1, 0, n_columns, 2**40):
                 attempt(functions.column, d)
                 attempt(functions.intercepts_and_slopes, d)
         interpolation = draw(st.sampled_from(["linear", "nearest", "cubic"]))
-        table = attempt(
-            _histrs.LookupTable, sorted_columns, v, draw(size), interpolation, n_threads
-        )
+        table = attempt(_histrs.LookupTable, columns, v, draw(size), interpolation, n_threads)
         if table is not None:
             attempt(table.evaluate, other, n_threads)
             table.error_bound()
-        knots = attempt(_histrs.KnotProjection, sorted_columns, draw(size), n_threads)
+        knots = attempt(_histrs.KnotProjection, columns, draw(size), n_threads)
         if knots is not None:
             knots.inverse_kernel()
             attempt(knots.gram, n_threads)

@@ -14,7 +14,7 @@ from histrs._solvers.block_cg import (
 )
 
 # What the inner solver is first asked to reduce the residual to, and at most.
-_FIRST_REDUCTION = 3e-2
+_FIRST_REDUCTION = 1e-4
 _BEST_REDUCTION = 1e-5
 # A correction that leaves more than this of the residual was not worth its inner iterations.
 _WORST_REDUCTION = 0.3
@@ -28,12 +28,13 @@ def nested_cg(
     tol: Array,
     max_iter: int,
     preconditioner: Operator,
+    cheap_preconditioner: Operator,
     X0: Array | None = None,
     callback: Callable[[Array], None] | None = None,
 ) -> Solution:
     """Solve `A X = B` with few products with `A`.
 
-    The residual is solved for with a cheaper operator near `A`, rounded or in single precision;
+    The residual is solved for with a cheaper operator near `A`, in single precision for one;
     the correction, scaled by the Galerkin condition `Z^T (B - A X) = 0` so that it never does
     harm, is added; and again. How far the cheap system is solved follows how well the last
     correction did. When corrections stop paying, the exact operator takes over, so that the
@@ -43,7 +44,9 @@ def nested_cg(
     ----------
     operator, cheap_operator : callable
         `V -> A V` and something near it, for `V` of shape (n, k), any k.
-    B, tol, max_iter, preconditioner, X0, callback
+    preconditioner, cheap_preconditioner : callable
+        `V -> M^-1 V` and something near it.
+    B, tol, max_iter, X0, callback
         As for `block_cg`; `max_iter` counts inner iterations.
 
     Returns
@@ -64,7 +67,7 @@ def nested_cg(
             # Half of the tolerance leaves room for what the operators differ by.
             tol=np.maximum(reduction * residual, 0.5 * tol),
             max_iter=max_iter - n_done,
-            preconditioner=preconditioner,
+            preconditioner=cheap_preconditioner,
             callback=callback,
         )
         n_iter += inner.n_iter

@@ -1,6 +1,6 @@
 """Preconditioners for `K + s I`, each with its inverse as one function."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
 
 # Columns of the kernel matrix that pivoted Cholesky takes at a time.
-_PIVOT_BLOCK = 64
+_PIVOT_BLOCK = 256
 
 
 class Preconditioner(Protocol):
@@ -21,6 +21,10 @@ class Preconditioner(Protocol):
         """Return `M^-1 V`."""
         ...
 
+    def solve_cheaply(self, V: Array) -> Array:
+        """Return nearly `M^-1 V`, in single precision where that is faster."""
+        ...
+
 
 class Identity:
     """No preconditioning: `M = I`."""
@@ -28,6 +32,8 @@ class Identity:
     def solve(self, V: Array) -> Array:
         """Return `V`."""
         return V
+
+    solve_cheaply = solve
 
 
 class Knots:
@@ -67,6 +73,8 @@ class Knots:
         V /= self._s
         return V
 
+    solve_cheaply = solve
+
 
 class PivotedCholesky:
     """A low-rank approximation of the kernel from some of its columns.
@@ -82,20 +90,24 @@ class PivotedCholesky:
     """
 
     def __init__(self, X: Matrix, diagonal: Array, s: float, rank: int, n_threads: int) -> None:
-        self._s = s
-        F = _pivoted_cholesky(X, diagonal, rank, n_threads)
-        inner = F.T @ F
+        self._n_threads = n_threads
+        # Single precision is twice as fast, unless it drowns what is added to the diagonal.
+        single = np.finfo(np.float32).eps * diagonal.sum() < 0.1 * s
+        F_T = _pivoted_cholesky(X, diagonal, rank, np.float32 if single else np.float64, n_threads)
+        inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
         inner[np.diag_indices_from(inner)] += s
         # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
-        L = _cholesky(inner)
-        # BLAS multiplies few columns faster by the transpose, row by row.
-        self._E_T = np.ascontiguousarray(linalg.solve_triangular(L, F.T, lower=True))
+        L = _cholesky(inner).astype(F_T.dtype)
+        E_T = linalg.solve_triangular(L, F_T, lower=True, check_finite=False)
+        self._inverse = _histrs.LowRankInverse(E_T, s, n_threads)
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
-        V = V - ((self._E_T @ V).T @ self._E_T).T
-        V /= self._s
-        return V
+        return self._inverse.apply(V, self._n_threads)
+
+    def solve_cheaply(self, V: Array) -> Array:
+        """Return nearly `M^-1 V`: sums in single precision."""
+        return self._inverse.apply_single(V, self._n_threads)
 
 
 def _cholesky(A: Array) -> Array:
@@ -112,59 +124,57 @@ def _cholesky(A: Array) -> Array:
             return L
 
 
-def _pivoted_cholesky(X: Matrix, diagonal: Array, rank: int, n_threads: int) -> Array:
-    """Return `F` of shape (n, at most rank) with `K - F F^T` positive semi-definite and small."""
+def _pivoted_cholesky(
+    X: Matrix, diagonal: Array, rank: int, dtype: type[np.floating[Any]], n_threads: int
+) -> NDArray[Any]:
+    """Return `F^T` of shape (at most rank, n), `K - F F^T` positive semi-definite and small."""
     n = len(diagonal)
     # The pivots are part of the algorithm, not of the model: one seed for all.
     rng = np.random.default_rng(0)
-    # A preconditioner needs no more than single precision, which is twice as fast, but the data
-    # must fit its range.
+    # Data of any scale must fit the range of single precision.
     scale = float(X.max()) if X.shape[0] > 0 else 0.0
     if scale == 0.0:
-        return np.zeros((n, 0))
-    scaled = _divided(X, scale)
-    F = np.zeros((n, min(rank, n)), order="F")
+        return np.zeros((0, n), dtype)
+    scaled = _divided(X, scale, dtype)
+    F_T = np.zeros((min(rank, n), n), dtype)
     residual = diagonal / scale
     floor = 1e-6 * residual.max()
     done = 0
-    while done < F.shape[1]:
+    while done < len(F_T):
         candidates = np.flatnonzero(residual > floor)
         if len(candidates) == 0:
             break
-        size = min(_PIVOT_BLOCK, F.shape[1] - done, len(candidates))
+        size = min(_PIVOT_BLOCK, len(F_T) - done, len(candidates))
         weight = residual[candidates] / residual[candidates].sum()
         pivots = rng.choice(candidates, size=size, replace=False, p=weight)
-        block = _kernel_columns(scaled, pivots, n_threads) - F[:, :done] @ F[pivots, :done].T
-        kept, L = _independent(block[pivots], floor)
+        block = _histrs.intersection_gram(to_core(scaled[pivots]), to_core(scaled), n_threads)
+        block -= F_T[:done, pivots].T @ F_T[:done]
+        kept, L = _independent(block[:, pivots], floor)
         residual[pivots] = 0.0
         if len(kept) == 0:
             continue
-        new = linalg.solve_triangular(L, block[:, kept].T, lower=True).T
-        F[:, done : done + len(kept)] = new
-        residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
+        new = linalg.solve_triangular(L, block[kept], lower=True, check_finite=False)
+        F_T[done : done + len(kept)] = new
+        residual = np.maximum(residual - np.einsum("ij,ij->j", new, new), 0.0)
         done += len(kept)
-    F = F[:, :done]
-    F *= np.sqrt(scale)
-    return F
+    F_T = F_T[:done]
+    F_T *= np.sqrt(scale)
+    return F_T
 
 
-def _divided(X: Matrix, scale: float) -> Matrix:
-    """Return `X / scale` in single precision."""
+def _divided(X: Matrix, scale: float, dtype: type[np.floating[Any]]) -> Matrix:
+    """Return `X / scale`."""
     if not sparse.issparse(X):
-        return np.asarray(X / scale, dtype=np.float32)
+        return np.asarray(X / scale, dtype=dtype)
     # SciPy would multiply by 1 / scale, which may overflow.
-    result = X.astype(np.float64)
+    result = sparse.csr_array(X, dtype=np.float64, copy=True)
     result.data /= scale
-    return result.astype(np.float32)
+    return result.astype(dtype)
 
 
-def _kernel_columns(X: Matrix, rows: NDArray[np.intp], n_threads: int) -> Array:
-    columns = _histrs.intersection_gram(to_core(X), to_core(X[rows]), n_threads)
-    return np.asarray(columns, dtype=np.float64)
-
-
-def _independent(G: Array, floor: float) -> tuple[NDArray[np.intp], Array]:
+def _independent(G: NDArray[Any], floor: float) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return rows of `G` that are independent, and the Cholesky factor of their block."""
-    factor, permutation, rank, _ = linalg.lapack.dpstrf(G, lower=1, tol=floor)
+    double = np.asarray(G, dtype=np.float64)
+    factor, permutation, rank, _ = linalg.lapack.dpstrf(double, lower=1, tol=floor)
     kept: NDArray[np.intp] = permutation[:rank] - 1
-    return kept, np.tril(factor[:rank, :rank])
+    return kept, np.tril(factor[:rank, :rank]).astype(G.dtype)

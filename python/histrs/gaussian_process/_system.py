@@ -35,9 +35,8 @@ _LEAST_NOISE = 1e-12
 # Products with a matrix of larger trace would overflow.
 _LARGEST = 1e300
 
-# Above this many rows 255 levels a column are too coarse to stand in for the exact values.
-_MAX_NESTED_ROWS = 100_000
-_CHEAP_LEVELS = 255
+# So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
+_MIN_NESTED_OUTPUTS = 9
 _SINGLE_PRECISION = float(np.finfo(np.float32).eps)
 
 # Test rows whose variances are solved for at a time.
@@ -168,10 +167,13 @@ class KernelSystem:
         X0: Array | None = None,
         callback: Callable[[Array], None] | None = None,
     ) -> Solution:
-        n_rows, n_outputs = Y.shape
         solve = block_cg
-        if n_outputs > 1 and n_rows <= _MAX_NESTED_ROWS and self._survives_single_precision:
-            solve = partial(nested_cg, cheap_operator=self._multiply_cheaply)
+        if Y.shape[1] >= _MIN_NESTED_OUTPUTS and self._survives_single_precision:
+            solve = partial(
+                nested_cg,
+                cheap_operator=self._multiply_cheaply,
+                cheap_preconditioner=self.preconditioner.solve_cheaply,
+            )
         preconditioner = self.preconditioner.solve
         # Between the products of the core, BLAS has little to do; its threads would spin while
         # the core's want the cores.
@@ -192,15 +194,9 @@ class KernelSystem:
         trace = self.diagonal.sum()
         return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and self.s > 1e-15 and trace < 1e15)
 
-    @cached_property
-    def _cheap_columns(self) -> _histrs.SortedColumns:
-        if self.columns.is_coded:
-            return self.columns
-        return self.columns.quantized(_CHEAP_LEVELS, self.n_threads)
-
     def _multiply_cheaply(self, V: Array) -> Array:
-        """Return nearly `(K + s I) V`: columns of one-byte codes, sums in single precision."""
-        product = self._cheap_columns.product_single(V, self.n_threads)
+        """Return nearly `(K + s I) V`: sums in single precision."""
+        product = self.columns.product_single(V, self.n_threads)
         product += self.s * V
         return product
 

@@ -25,10 +25,6 @@ impl SortedColumns {
         })
     }
 
-    fn quantized(&self, py: Python<'_>, n_levels: usize, n_threads: usize) -> PyResult<Self> {
-        enter(py, n_threads, |exec| self.0.quantized(exec, n_levels)).map(Self)
-    }
-
     fn product<'py>(
         &self,
         py: Python<'py>,
@@ -90,11 +86,6 @@ impl SortedColumns {
     #[getter]
     fn n_bytes(&self) -> usize {
         self.0.n_bytes()
-    }
-
-    #[getter]
-    fn is_coded(&self) -> bool {
-        self.0.is_coded()
     }
 }
 
@@ -248,6 +239,67 @@ impl KnotProjection {
     ) -> PyResult<Matrix<'py>> {
         let w = w.as_array();
         Ok(enter(py, n_threads, |e| self.0.expand(e, w))?.into_pyarray(py))
+    }
+}
+
+/// The inverse that a low-rank factor gives, in the precision of the factor.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct LowRankInverse(Precision);
+
+enum Precision {
+    Single(core::LowRankInverse<f32>),
+    Double(core::LowRankInverse<f64>),
+}
+
+/// A factor of either precision.
+#[derive(FromPyObject)]
+pub(crate) enum Factor<'py> {
+    Single(PyReadonlyArray2<'py, f32>),
+    Double(PyReadonlyArray2<'py, f64>),
+}
+
+#[pymethods]
+impl LowRankInverse {
+    #[new]
+    fn new(py: Python<'_>, e_transposed: Factor<'_>, s: f64, n_threads: usize) -> PyResult<Self> {
+        Ok(Self(match &e_transposed {
+            Factor::Single(e) => {
+                let e = e.as_array();
+                Precision::Single(enter(py, n_threads, |x| core::LowRankInverse::new(x, e, s))?)
+            }
+            Factor::Double(e) => {
+                let e = e.as_array();
+                Precision::Double(enter(py, n_threads, |x| core::LowRankInverse::new(x, e, s))?)
+            }
+        }))
+    }
+
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        let out = enter(py, n_threads, |exec| match &self.0 {
+            Precision::Single(inverse) => inverse.apply(exec, v),
+            Precision::Double(inverse) => inverse.apply(exec, v),
+        })?;
+        Ok(out.into_pyarray(py))
+    }
+
+    fn apply_single<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        let out = enter(py, n_threads, |exec| match &self.0 {
+            Precision::Single(inverse) => inverse.apply_single(exec, v),
+            Precision::Double(inverse) => inverse.apply_single(exec, v),
+        })?;
+        Ok(out.into_pyarray(py))
     }
 }
 

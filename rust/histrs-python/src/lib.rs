@@ -13,8 +13,8 @@ mod _histrs {
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]
     use crate::intersection::{
-        KnotProjection, LookupTable, ShapeFunctions, SortedColumns, check_histograms,
-        intersection_gram, row_sums,
+        KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
+        check_histograms, intersection_gram, row_sums,
     };
 
     #[pymodule_init]

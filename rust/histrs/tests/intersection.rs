@@ -674,42 +674,6 @@ proptest! {
             prop_assert!(smallest >= -1e-6, "{smallest:e}");
         }
     }
-
-    // ---- quantised columns ---------------------------------------------------------------------
-
-    #[test]
-    fn quantized_columns_are_coded_and_semi_definite(
-        sample in sample(SCALES),
-        n_levels in prop::sample::select(&[1_usize, 2, 16, 255][..]),
-    ) {
-        let x = sample.matrix::<f64>();
-        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
-        let coarse = columns.quantized(exec(), n_levels).unwrap();
-        prop_assert!(coarse.is_coded());
-        prop_assert_eq!((coarse.n_rows(), coarse.n_columns()), x.dim());
-        let n = sample.n_rows.min(40);
-        // Columns of the identity: rows and columns of the kernel below 40.
-        let eye = Array2::from_shape_fn((x.nrows(), n), |(i, j)| f64::from(u8::from(i == j)));
-        let k = coarse.product(exec(), eye.view()).unwrap();
-        let exact = kernel(&x, &x.slice(s![..n, ..]).to_owned());
-        let block = k.slice(s![..n, ..]).to_owned();
-        let trace = block.diag().sum();
-        if trace > 0.0 {
-            let smallest = eigenvalues(&(block / trace)).into_iter().fold(f64::INFINITY, f64::min);
-            prop_assert!(smallest >= -1e-12, "{smallest:e}");
-        }
-        // No value moves further than to the other end of its column.
-        let ranges: f64 = x.columns().into_iter().map(|column| {
-            let values = distinct(column);
-            values.last().unwrap_or(&0.0) - values.first().unwrap_or(&0.0)
-        }).sum();
-        for (a, b) in k.iter().zip(&exact) {
-            prop_assert!((a - b).abs() <= ranges + DOUBLE * b);
-        }
-        if n_levels >= x.nrows() {
-            assert_close(&k, &exact, &exact, DOUBLE);
-        }
-    }
 }
 
 /// Blocks of rows, with stored entries everywhere and in a few rows.
@@ -728,15 +692,4 @@ fn the_projection_of_many_rows() {
     let got = projection.project(exec(), v.view()).unwrap();
     let size = Array2::from_elem(got.dim(), 9001.0);
     assert_close(&got, &times(&phi.t().to_owned(), &v), &size, 1e-6);
-}
-
-#[test]
-fn quantized_values_are_means_of_their_runs() {
-    // 1, 2, ..., 300 in disorder: 3 levels of 100 values.
-    let x = Array2::from_shape_fn((300, 1), |(i, _)| ((i * 7) % 300 + 1) as f64);
-    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
-    let coarse = columns.quantized(exec(), 3).unwrap();
-    let functions =
-        ShapeFunctions::new(exec(), &coarse, Array2::from_elem((300, 1), 1.0).view()).unwrap();
-    assert_eq!(functions.column(0).0, [0.0, 50.5, 150.5, 250.5]);
 }

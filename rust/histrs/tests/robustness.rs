@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, gram,
 };
 use histrs::{CsrView, Element, Error, Executor, HistogramMatrix};
 use ndarray::{Array2, array};
@@ -28,8 +28,6 @@ fn everything<'a, T: Element>(
     all.extend(columns.product(exec, v.view())?);
     all.extend(columns.product_single(exec, v.view())?);
     all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));
-    let coarse = columns.quantized(exec, n_bins.min(255))?;
-    all.extend(coarse.product(exec, v.view())?);
     let functions = ShapeFunctions::new(exec, &columns, v.view())?;
     for d in 0..functions.n_columns() {
         let (knots, values) = functions.column(d);
@@ -55,6 +53,9 @@ fn everything<'a, T: Element>(
     all.extend(projection.gram(exec)?);
     let projected = projection.project(exec, v.view())?;
     all.extend(projection.expand(exec, projected.view())?);
+    all.extend(LowRankInverse::new(exec, v.t(), 0.5)?.apply(exec, v.view())?);
+    let single = v.mapv(f32::from_f64);
+    all.extend(LowRankInverse::new(exec, single.t(), 0.5)?.apply_single(exec, v.view())?);
     all.extend(projected);
     Ok(all)
 }
@@ -351,10 +352,8 @@ fn parameters_out_of_range_are_refused() {
             LookupTable::new(exec, &columns, alpha.view(), n, Interpolation::Nearest).unwrap_err();
         assert!(out_of_range(table));
         assert!(out_of_range(KnotProjection::new(exec, &columns, n).unwrap_err()));
-        assert!(out_of_range(columns.quantized(exec, n).unwrap_err()));
     }
     assert!(KnotProjection::new(exec, &columns, 255).is_ok());
-    assert!(columns.quantized(exec, 255).is_ok());
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::exec::{Executor, balanced_blocks};
-use crate::intersection::levels::level_ends;
 use crate::intersection::sort::Sorter;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
 use crate::simd::Element;
@@ -42,23 +41,18 @@ impl Column {
             }
             Self::Coded { values, codes }
         } else if 2 * n_distinct <= pairs.len() {
-            Self::runs(pairs)
+            let (mut values, mut starts) = (Vec::with_capacity(n_distinct), vec![0]);
+            for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+                values.push(f64::from_bits(run[0].0));
+                starts.push(starts[starts.len() - 1] + run.len() as u32);
+            }
+            Self::Runs { values, starts, rows: pairs.iter().map(|p| p.1).collect() }
         } else {
             Self::Sorted {
                 values: pairs.iter().map(|p| f64::from_bits(p.0)).collect(),
                 rows: pairs.iter().map(|p| p.1).collect(),
             }
         }
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // rows fit the row index
-    fn runs(pairs: &[(u64, u32)]) -> Self {
-        let (mut values, mut starts) = (Vec::new(), vec![0]);
-        for run in pairs.chunk_by(|a, b| a.0 == b.0) {
-            values.push(f64::from_bits(run[0].0));
-            starts.push(starts[starts.len() - 1] + run.len() as u32);
-        }
-        Self::Runs { values, starts, rows: pairs.iter().map(|p| p.1).collect() }
     }
 
     /// Calls `visit(row, value)` for every non-zero entry, by value or by row.
@@ -179,29 +173,6 @@ impl SortedColumns {
         Ok(Self { n_rows, columns: blocks.into_iter().flatten().collect() })
     }
 
-    /// The same rows with every column of many distinct values rounded to at most `n_levels`.
-    ///
-    /// Each run of neighbouring values is replaced by its mean, so that columns of many distinct
-    /// values become coded ones. The kernel of the result is positive semi-definite and
-    /// close to the original, which makes it a preconditioner whose products cost a byte a value.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Parameter`](crate::Error::Parameter) unless `1 <= n_levels <= 255`.
-    pub fn quantized(&self, exec: &Executor, n_levels: usize) -> Result<Self> {
-        if !(1..MAX_CODES).contains(&n_levels) {
-            return Err(crate::Error::Parameter {
-                name: "n_levels",
-                value: n_levels as f64,
-                expected: "a code must fit in one byte: 1 to 255",
-            });
-        }
-        let columns = exec.map_blocks(self.columns.len(), |d| {
-            Ok(quantize(&self.columns[d], n_levels, self.n_rows))
-        })?;
-        Ok(Self { n_rows: self.n_rows, columns })
-    }
-
     /// Number of rows N.
     #[must_use]
     pub fn n_rows(&self) -> usize {
@@ -226,12 +197,6 @@ impl SortedColumns {
         self.columns.iter().map(Column::n_bytes).sum()
     }
 
-    /// Whether every column is stored as codes or runs of its distinct values.
-    #[must_use]
-    pub fn is_coded(&self) -> bool {
-        !self.columns.iter().any(|c| matches!(c, Column::Sorted { .. }))
-    }
-
     /// The largest value of every column; 0 for a column of zeros.
     #[must_use]
     pub fn maxima(&self) -> Vec<f64> {
@@ -253,31 +218,6 @@ impl SortedColumns {
     pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
         let weights: Vec<usize> = self.columns.iter().map(|c| c.n_stored() + 1).collect();
         balanced_blocks(&weights, COLUMN_BLOCKS)
-    }
-}
-
-/// Rounds a column of many distinct values to the mean of each of its levels.
-fn quantize(column: &Column, n_levels: usize, n_rows: usize) -> Column {
-    let Column::Sorted { values, rows } = column else { return column.clone() };
-    let (distinct, counts) = column.distinct();
-    let mut pairs: Vec<(u64, u32)> = Vec::with_capacity(rows.len());
-    let mut first = 0;
-    for last in level_ends(&distinct, &counts, n_levels) {
-        let start = pairs.len();
-        let end = start + counts[first..last].iter().sum::<usize>();
-        let mean = values[start..end].iter().sum::<f64>() / (end - start) as f64;
-        // Rounding may move the mean of equal values by an ulp.
-        let mean = mean.clamp(distinct[first], distinct[last - 1]).to_bits();
-        pairs.extend(rows[start..end].iter().map(|&row| (mean, row)));
-        if rows.len() < n_rows.div_ceil(4) {
-            pairs[start..].sort_unstable();
-        }
-        first = last;
-    }
-    match Column::encode(&pairs, n_rows) {
-        // Few values in few rows: no cheaper as runs, but of the kind that was asked for.
-        Column::Sorted { .. } => Column::runs(&pairs),
-        column => column,
     }
 }
 
@@ -307,7 +247,6 @@ mod tests {
         assert!(matches!(columns.columns[0], Column::Coded { .. }));
         assert!(matches!(columns.columns[1], Column::Sorted { .. }));
         assert!(matches!(columns.columns[2], Column::Runs { .. }));
-        assert!(!columns.is_coded());
         for (d, column) in columns.columns.iter().enumerate() {
             let expected: Vec<_> = (0..).zip(x.column(d).to_vec()).filter(|e| e.1 > 0.0).collect();
             assert_eq!(entries(column), expected, "column {d}");
@@ -315,20 +254,6 @@ mod tests {
             assert!(values.windows(2).all(|w| w[0] < w[1]));
             assert_eq!(counts.iter().sum::<usize>(), expected.len());
         }
-    }
-
-    #[test]
-    fn quantized_values_stay_near_and_in_order() {
-        let exec = Executor::new(1).unwrap();
-        let x = Array2::from_shape_fn((1000, 1), |(i, _)| ((i * 7919) % 1000) as f64 + 1.0);
-        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
-        let coarse = columns.quantized(&exec, 100).unwrap();
-        assert!(coarse.is_coded());
-        for (row, value) in entries(&coarse.columns[0]) {
-            assert!((value - x[[row as usize, 0]]).abs() <= 10.0);
-        }
-        assert!(columns.quantized(&exec, 0).is_err());
-        assert!(columns.quantized(&exec, 256).is_err());
     }
 
     #[test]

@@ -15,12 +15,14 @@
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
+//! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
 mod columns;
 mod gram;
 mod knots;
 mod levels;
 mod lookup;
+mod low_rank;
 mod panel;
 mod product;
 mod scan;
@@ -31,4 +33,5 @@ pub use columns::SortedColumns;
 pub use gram::gram;
 pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
+pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
