@@ -167,9 +167,10 @@ def _divided(X: Matrix, scale: float, dtype: type[np.floating[Any]]) -> Matrix:
     if not sparse.issparse(X):
         return np.asarray(X / scale, dtype=dtype)
     # SciPy would multiply by 1 / scale, which may overflow.
-    result = sparse.csr_array(X, dtype=np.float64, copy=True)
+    result = X.astype(np.float64)
     result.data /= scale
-    return result.astype(dtype)
+    rounded: Matrix = result.astype(dtype)
+    return rounded
 
 
 def _independent(G: NDArray[Any], floor: float) -> tuple[NDArray[np.intp], NDArray[Any]]:
