@@ -1,0 +1,235 @@
+//! The cells of one column, and how the cell of a value is found.
+
+use ndarray::ArrayView2;
+
+use crate::intersection::levels::level_ends;
+use crate::intersection::lookup::COLUMNS;
+use crate::simd::AlignedVec;
+
+/// Buckets of the grid that finds a cell, for each cell: as few as leave at most one edge in each.
+const BUCKETS_PER_CELL: [usize; 5] = [4, 8, 16, 32, 64];
+/// What rounding may move a value by, relatively, when its bucket is found.
+const SLACK: f64 = 8.0 * f64::EPSILON;
+/// Added to a small number it leaves the nearest integer in the low bits, faster than a cast.
+const ROUND: f64 = (1_u64 << 52) as f64;
+
+/// The cells of one column.
+#[derive(Debug, Clone)]
+pub(super) struct Cells {
+    /// Lower edge of every cell, the first of which is 0, and the inverse of its width, which is 0
+    /// for the last; after them an edge that no value reaches.
+    edges: Vec<(f64, f64)>,
+    /// Value at the lower edge of every cell and rise to its upper edge, each `width` long, in
+    /// units of the scale; the last cell lies above all edges.
+    pub(super) table: AlignedVec<f32>,
+    /// For each bucket a cell at or below those of its values.
+    grid: Vec<u16>,
+    buckets_per_unit: f64,
+    last_bucket: f64,
+    /// Whether a value lies at most one cell above the one that the grid gives.
+    is_fine: bool,
+}
+
+impl Cells {
+    /// Lays out cells with the given lower `edges`; `fill` writes value and rise of each.
+    fn new(edges: &[f64], width: usize, fill: impl Fn(usize, &mut [f32], &mut [f32])) -> Self {
+        let mut table = AlignedVec::zeros(2 * width * edges.len());
+        for (cell, entry) in table.chunks_exact_mut(2 * width).enumerate() {
+            let (at, rise) = entry.split_at_mut(width);
+            fill(cell, at, rise);
+        }
+        let inverse = |cell: usize| match edges.get(cell + 1) {
+            Some(&next) if (1.0 / (next - edges[cell])).is_finite() => 1.0 / (next - edges[cell]),
+            _ => 0.0,
+        };
+        let mut padded: Vec<_> =
+            (0..edges.len()).map(|cell| (edges[cell], inverse(cell))).collect();
+        padded.push((f64::INFINITY, 0.0));
+        let mut cells = Self {
+            edges: padded,
+            table,
+            grid: vec![0],
+            buckets_per_unit: 0.0,
+            last_bucket: 0.0,
+            is_fine: edges.len() <= 2,
+        };
+        for buckets_per_cell in BUCKETS_PER_CELL {
+            if !cells.is_fine {
+                cells.divide(buckets_per_cell * edges.len(), edges[edges.len() - 1]);
+            }
+        }
+        cells
+    }
+
+    /// Makes a grid of so many buckets up to `top`, unless they are too narrow to count.
+    #[allow(clippy::cast_possible_truncation)] // at most 65536 cells
+    fn divide(&mut self, n_buckets: usize, top: f64) {
+        let buckets_per_unit = n_buckets as f64 / top;
+        if !buckets_per_unit.is_finite() {
+            return;
+        }
+        let ends = |bucket: usize, slack: f64| {
+            (bucket as f64 + 0.5 * slack.signum()) / buckets_per_unit * (1.0 + slack)
+        };
+        let lowest = |bucket: usize| self.search(ends(bucket, -SLACK));
+        let highest = |bucket: usize| self.search(ends(bucket, SLACK));
+        // The last bucket holds all that lies above.
+        let mut is_fine = lowest(n_buckets) + 2 >= self.n_cells();
+        is_fine &= (0..n_buckets).all(|bucket| highest(bucket) <= lowest(bucket) + 1);
+        let grid = (0..=n_buckets).map(|bucket| lowest(bucket) as u16).collect();
+        self.last_bucket = n_buckets as f64;
+        (self.grid, self.buckets_per_unit, self.is_fine) = (grid, buckets_per_unit, is_fine);
+    }
+
+    /// Memory held, in bytes.
+    pub(super) fn n_bytes(&self) -> usize {
+        size_of_val(&self.table[..]) + size_of_val(&self.grid[..]) + size_of_val(&self.edges[..])
+    }
+
+    fn n_cells(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    /// The last cell whose lower edge is not above `x`.
+    fn search(&self, x: f64) -> usize {
+        self.edges.partition_point(|edge| edge.0 <= x).saturating_sub(1)
+    }
+
+    /// The cell that holds `x >= 0`, and how far `x` lies between its lower edge, 0, and its upper
+    /// one, 1.
+    pub(super) fn place(&self, x: f64) -> (usize, f32) {
+        if self.is_fine { self.place_in::<true>(x) } else { self.place_in::<false>(x) }
+    }
+
+    /// The same for all of `values`.
+    pub(super) fn place_all<T: crate::simd::Element>(
+        &self,
+        values: &[T],
+        placed: &mut Vec<(u32, f32)>,
+    ) {
+        #[allow(clippy::cast_possible_truncation)] // at most 65536 cells
+        let count = |(cell, offset)| (cell as u32, offset);
+        placed.clear();
+        if self.is_fine {
+            placed.extend(values.iter().map(|x| count(self.place_in::<true>(x.to_f64()))));
+        } else {
+            placed.extend(values.iter().map(|x| count(self.place_in::<false>(x.to_f64()))));
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // of the bits, the low ones count the buckets
+    fn place_in<const IS_FINE: bool>(&self, x: f64) -> (usize, f32) {
+        let bucket = (x * self.buckets_per_unit).min(self.last_bucket);
+        let mut cell = usize::from(self.grid[(bucket + ROUND).to_bits() as u32 as usize]);
+        if IS_FINE {
+            cell += usize::from(self.edges[cell + 1].0 <= x);
+        } else {
+            while self.edges[cell + 1].0 <= x {
+                cell += 1;
+            }
+        }
+        let (edge, inverse_width) = self.edges[cell];
+        (cell, ((x - edge) * inverse_width) as f32)
+    }
+
+    /// The largest error over all `x >= 0` for every output.
+    pub(super) fn errors(
+        &self,
+        knots: &[f64],
+        values: ArrayView2<'_, f64>,
+        width: usize,
+    ) -> Vec<f64> {
+        let n_outputs = values.ncols();
+        let mut errors = vec![0.0_f64; n_outputs];
+        let mut largest = vec![0.0_f64; n_outputs];
+        let mut visit = |cell: usize, x: f64| {
+            let entry = &self.table[2 * cell * width..2 * (cell + 1) * width];
+            for output in 0..n_outputs {
+                let exact = interpolate(knots, values, x, output);
+                let at = f64::from(entry[output]);
+                let step = f64::from(entry[width + output]) * f64::from(self.offset(cell, x));
+                errors[output] = errors[output].max((exact - (at + step)).abs());
+                largest[output] = largest[output].max(at.abs() + step.abs());
+            }
+        };
+        // Both functions are linear between these points, so that the difference peaks at one.
+        for cell in 0..self.n_cells() {
+            visit(cell, self.edges[cell].0);
+            if cell + 1 < self.n_cells() {
+                visit(cell, self.edges[cell + 1].0);
+            }
+        }
+        for &knot in knots {
+            visit(self.place(knot).0, knot);
+        }
+        // Rounding the offset, the product, the sum and up to COLUMNS partial sums.
+        let rounding = f64::from(f32::EPSILON) * (COLUMNS as f64 + 4.0);
+        errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect()
+    }
+
+    fn offset(&self, cell: usize, x: f64) -> f32 {
+        #[allow(clippy::cast_possible_truncation)] // single precision is the point
+        let offset = ((x - self.edges[cell].0) * self.edges[cell].1) as f32;
+        offset
+    }
+}
+
+/// Cells between some of the training values; above the last, `f_d` is constant.
+#[allow(clippy::cast_possible_truncation)] // tables are single precision
+pub(super) fn linear_cells(
+    knots: &[f64],
+    counts: &[usize],
+    values: ArrayView2<'_, f64>,
+    n_bins: usize,
+    width: usize,
+) -> Cells {
+    let mut picked = vec![0];
+    picked.extend(level_ends(&knots[1..], counts, n_bins));
+    let edges: Vec<f64> = picked.iter().map(|&k| knots[k]).collect();
+    Cells::new(&edges, width, |cell, at, rise| {
+        let k = picked[cell];
+        for output in 0..values.ncols() {
+            at[output] = values[[k, output]] as f32;
+            if let Some(&next) = picked.get(cell + 1) {
+                rise[output] = (values[[next, output]] - values[[k, output]]) as f32;
+            }
+        }
+    })
+}
+
+/// The paper's cells: prototypes `k u_d / (n_bins - 1)`, each standing for the values nearest it.
+#[allow(clippy::cast_possible_truncation)] // tables are single precision
+pub(super) fn nearest_cells(
+    knots: &[f64],
+    values: ArrayView2<'_, f64>,
+    n_bins: usize,
+    width: usize,
+) -> Cells {
+    let top = knots[knots.len() - 1];
+    let step = top / (n_bins - 1) as f64;
+    let mut edges = vec![0.0];
+    // A step too small for its half to be told from zero leaves one cell.
+    if 0.5 * step > 0.0 {
+        edges.extend((1..n_bins).map(|k| (k as f64 - 0.5) * step));
+    }
+    Cells::new(&edges, width, |cell, at, _| {
+        let prototype = (cell as f64 * step).min(top);
+        for (output, at) in at.iter_mut().take(values.ncols()).enumerate() {
+            *at = interpolate(knots, values, prototype, output) as f32;
+        }
+    })
+}
+
+/// `f_d(x)` between its knots.
+fn interpolate(knots: &[f64], values: ArrayView2<'_, f64>, x: f64, output: usize) -> f64 {
+    let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
+    let at = values[[k, output]];
+    match knots.get(k + 1) {
+        Some(&next) => {
+            let t = (x - knots[k]) / (next - knots[k]);
+            at + t * (values[[k + 1, output]] - at)
+        }
+        None => at,
+    }
+}

@@ -1,0 +1,169 @@
+//! The table T: scores in constant time a value, with a certified error.
+
+mod cells;
+mod scores;
+
+use ndarray::{Array1, Array2, ArrayView2, Axis};
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::intersection::columns::SortedColumns;
+use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
+use crate::intersection::lookup::scores::Places;
+use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns};
+use crate::matrix::HistogramMatrix;
+use crate::simd::{AlignedVec, Element, lanes};
+
+/// Test rows scored together: enough to pay for bringing a column's cells into the cache, and
+/// fewer when there are few, so that all threads have some.
+const ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
+/// Blocks of rows that there should be.
+const ROW_BLOCKS: usize = 8;
+/// Columns added in single precision before they are added up in double precision.
+const COLUMNS: usize = 64;
+
+/// What a cell of the table stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interpolation {
+    /// A value and a slope a cell, cells between training values, chosen so that the number of
+    /// training values times the width is nearly the same for all. Exact where a column has no
+    /// more distinct values than cells.
+    Linear,
+    /// The paper's table (eq. 10): one value for each of `n_bins` prototypes, evenly spaced from 0
+    /// to the largest training value `u_d` of the column.
+    Nearest,
+}
+
+/// The table T of a score `sum_d f_d(x(d))` with at most `n_bins` cells a column (eq. 10).
+///
+/// Theorem 1 of the paper bounds the error by `D eps |alpha|_1 / 2`, whose factor one half needs
+/// rounding to keep the norm of the histogram, which it does not in general. Here the error of
+/// every column is measured where it can be largest, at the training values and at the ends of
+/// the cells, so that [`error_bound`](Self::error_bound) holds for every non-negative `x` and is
+/// never larger than `|alpha|_1 sum_d |x(d) - q(x(d))|`, apart from single-precision rounding,
+/// which is included.
+#[derive(Debug, Clone)]
+pub struct LookupTable {
+    n_outputs: usize,
+    /// Outputs padded to whole vectors.
+    width: usize,
+    columns: Vec<Cells>,
+    /// What an entry of the tables is worth, which keeps huge and tiny scores in single precision.
+    scale: Vec<f64>,
+    error_bound: Vec<f64>,
+}
+
+impl LookupTable {
+    /// Tabulates the score with weights `alpha`, one output a column of `alpha`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `alpha` has not one row for every stored row, [`Error::Parameter`]
+    /// unless `2 <= n_bins <= 65535`.
+    pub fn new<T: Element>(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, T>,
+        n_bins: usize,
+        interpolation: Interpolation,
+    ) -> Result<Self> {
+        if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
+            return Err(Error::Parameter {
+                name: "n_bins",
+                value: n_bins as f64,
+                expected: "2 to 65535 cells a column",
+            });
+        }
+        columns.check_rows(alpha.nrows())?;
+        let scale = output_scales(columns, alpha);
+        // One vector at least: cells have a size even when nobody asks for a score.
+        let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
+        let n_outputs = alpha.ncols();
+        let built = exec.map_blocks(columns.n_columns(), |d| {
+            let counts = columns.columns()[d].distinct().1;
+            let functions = ShapeFunctions::of_range(exec, columns, alpha, d..d + 1)?;
+            let (knots, values) = functions.column(0);
+            let values = &values / &scale;
+            let values = values.view();
+            let cells = match interpolation {
+                Interpolation::Linear => linear_cells(knots, &counts, values, n_bins, width),
+                Interpolation::Nearest => nearest_cells(knots, values, n_bins, width),
+            };
+            let mut errors = cells.errors(knots, values, width);
+            // Values far below the scale vanish.
+            for (error, values) in errors.iter_mut().zip(functions.column(0).1.columns()) {
+                if values.iter().any(|&value| value != 0.0) {
+                    *error += f64::from(f32::MIN_POSITIVE);
+                }
+            }
+            Ok((cells, errors))
+        })?;
+        let mut error_bound = vec![0.0; n_outputs];
+        let mut columns = Vec::with_capacity(built.len());
+        for (cells, errors) in built {
+            for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
+                *bound += error * scale;
+            }
+            columns.push(cells);
+        }
+        Ok(Self { n_outputs, width, columns, scale: scale.to_vec(), error_bound })
+    }
+
+    /// For every output a number that `|score - tabulated score|` never exceeds.
+    #[must_use]
+    pub fn error_bound(&self) -> &[f64] {
+        &self.error_bound
+    }
+
+    /// Memory held, in bytes.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.columns.iter().map(|c| c.n_bytes()).sum()
+    }
+
+    /// The tabulated score of every row of `x`, one column an output.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `x` has another number of columns, [`Error::Negative`] or
+    /// [`Error::NotFinite`] at its first bad entry.
+    pub fn evaluate<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+    ) -> Result<Array2<f64>> {
+        check_columns(COLUMNS_OF_X, x, self.columns.len())?;
+        x.check(exec, "X")?;
+        let mut out = Array2::zeros((x.n_rows(), self.n_outputs));
+        let n_outputs = self.n_outputs;
+        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let block_rows = x.n_rows().div_ceil(ROW_BLOCKS).clamp(*ROWS.start(), *ROWS.end());
+        exec.for_chunks(flat, block_rows * n_outputs, |block, out| {
+            let mut sums = AlignedVec::zeros(block_rows * self.width);
+            let mut places = Places::default();
+            let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
+            for first in (0..self.columns.len()).step_by(COLUMNS) {
+                let end = self.columns.len().min(first + COLUMNS);
+                sums.fill(0.0);
+                self.add_columns(x, start..start + n_rows, first..end, &mut places, &mut sums);
+                let sums = sums.chunks_exact(self.width);
+                for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums) {
+                    for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {
+                        *out += f64::from(sum) * scale;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
+
+/// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.
+fn output_scales<T: Element>(columns: &SortedColumns, alpha: ArrayView2<'_, T>) -> Array1<f64> {
+    let largest = columns.maxima().into_iter().fold(0.0, f64::max);
+    alpha.map_axis(Axis(0), |alpha| {
+        let scale = largest * alpha.iter().map(|a| a.to_f64().abs()).sum::<f64>();
+        if scale > 0.0 { scale.min(f64::MAX) } else { 1.0 }
+    })
+}
