@@ -20,10 +20,14 @@ from histrs._validation import Matrix, to_core
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
 SolverName: TypeAlias = Literal["auto", "cg", "cholesky"]
 
-# Preconditioning with knots factorises a matrix of all knots of all columns.
-_MAX_KNOTS = 2048
+# Preconditioning with knots factorises a matrix of all knots of all columns. With as many as the
+# root of the number of rows asks for, the iterations do not grow with it.
+_KNOTS_PER_ROOT_OF_ROWS = 6.5
+_MAX_KNOTS = 6144
 _MIN_KNOTS_PER_COLUMN = 8
-_MAX_KNOTS_PER_COLUMN = 128
+_MAX_KNOTS_PER_COLUMN = 255
+# More columns have so few knots each that a low-rank preconditioner does better.
+_MAX_KNOT_COLUMNS = 256
 _MAX_RANK = 512
 
 # Above this many rows the stored matrix and its factor outgrow half a gigabyte.
@@ -104,12 +108,13 @@ class KernelSystem:
         n_rows, n_columns = self.X.shape
         # With less, the inverse would be lost in rounding.
         s = max(self.s, _LEAST_NOISE * self.diagonal.sum())
-        n_knots = min(_MAX_KNOTS_PER_COLUMN, _MAX_KNOTS // max(n_columns, 1))
         name = self.preconditioner_name
         if name == "auto":
-            name = "knots" if n_knots >= _MIN_KNOTS_PER_COLUMN else "pivoted-cholesky"
+            name = "knots" if n_columns <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"
         if name == "knots":
-            return Knots(self.columns, s, max(n_knots, _MIN_KNOTS_PER_COLUMN), self.n_threads)
+            wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
+            n_knots = int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
+            return Knots(self.columns, s, n_knots, self.n_threads)
         if name == "pivoted-cholesky":
             rank = min(_MAX_RANK, max(1, n_rows // 8))
             return PivotedCholesky(self.X, self.diagonal, s, rank, self.n_threads)
