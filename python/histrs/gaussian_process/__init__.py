@@ -5,7 +5,8 @@ process inference with generalized histogram intersection kernels for visual rec
 International Journal of Computer Vision, 2016. Equation numbers are of that paper.
 """
 
+from histrs.gaussian_process import active_learning
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 
-__all__ = ["IntersectionGPClassifier", "IntersectionGPRegressor"]
+__all__ = ["IntersectionGPClassifier", "IntersectionGPRegressor", "active_learning"]

@@ -1,6 +1,6 @@
 //! The exact piecewise-linear functions `f_d`: tables A and B.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use ndarray::{Array2, ArrayView2, s};
 use pulp::Simd;
@@ -13,8 +13,16 @@ use crate::intersection::scan::column_table;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
 
-/// Test rows scored together, so that a column's knots stay in cache.
-const ROWS: usize = 128;
+/// Test rows scored together, so that a column's knots are brought into the cache for many, and
+/// fewer when there are few, so that all threads have some.
+const ROWS: RangeInclusive<usize> = 64..=4096;
+/// Blocks of rows that there should be.
+const ROW_BLOCKS: usize = 8;
+
+/// How many of `n_rows` test rows are scored together, at most as many as `rows` allows.
+pub(crate) fn rows_at_once(n_rows: usize, rows: &RangeInclusive<usize>) -> usize {
+    n_rows.div_ceil(ROW_BLOCKS).clamp(*rows.start(), *rows.end())
+}
 /// Bytes of tables that a cross product holds at a time.
 const CROSS_PRODUCT_BYTES: usize = 64 << 20;
 
@@ -152,8 +160,9 @@ impl ShapeFunctions {
     ) -> Result<()> {
         let n_outputs = self.n_outputs();
         let Some(out) = out.as_slice_mut() else { return Ok(()) };
-        exec.for_chunks(out, ROWS * n_outputs, |block, out| {
-            let start = block * ROWS;
+        let block_rows = rows_at_once(x.n_rows(), &ROWS);
+        exec.for_chunks(out, block_rows * n_outputs, |block, out| {
+            let start = block * block_rows;
             visit_rows(
                 x,
                 start,

@@ -10,15 +10,13 @@ use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::scores::Places;
-use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns};
+use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns, rows_at_once};
 use crate::matrix::HistogramMatrix;
 use crate::simd::{AlignedVec, Element, lanes};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache, and
 /// fewer when there are few, so that all threads have some.
 const ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
-/// Blocks of rows that there should be.
-const ROW_BLOCKS: usize = 8;
 /// Columns added in single precision before they are added up in double precision.
 const COLUMNS: usize = 64;
 
@@ -137,7 +135,7 @@ impl LookupTable {
         let mut out = Array2::zeros((x.n_rows(), self.n_outputs));
         let n_outputs = self.n_outputs;
         let Some(flat) = out.as_slice_mut() else { return Ok(out) };
-        let block_rows = x.n_rows().div_ceil(ROW_BLOCKS).clamp(*ROWS.start(), *ROWS.end());
+        let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(flat, block_rows * n_outputs, |block, out| {
             let mut sums = AlignedVec::zeros(block_rows * self.width);
             let mut places = Places::default();

@@ -1,0 +1,249 @@
+"""Which unlabelled rows a Gaussian process would learn most from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from histrs._validation import Matrix
+from histrs.gaussian_process._classifier import IntersectionGPClassifier
+
+__all__ = ["Round", "learn", "query", "query_strategy"]
+
+Strategy: TypeAlias = Literal["mean", "variance", "uncertainty", "random"]
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.intp]
+RandomState: TypeAlias = int | np.random.RandomState | None
+
+
+def query(
+    model: IntersectionGPClassifier,
+    pool: ArrayLike | Matrix,
+    strategy: Strategy = "uncertainty",
+    n_instances: int = 1,
+    *,
+    random_state: RandomState = None,
+) -> Indices:
+    r"""Choose the rows of a pool whose labels are worth asking for.
+
+    With the posterior mean :math:`\mu` and the predictive variance :math:`\sigma^2` (eqs. 2, 3):
+
+    ================= ==================================== ========
+    strategy          the smallest of                      equation
+    ================= ==================================== ========
+    ``"mean"``        :math:`|\mu(x)|`                     (33)
+    ``"variance"``    :math:`-\sigma^2(x)`                 (34)
+    ``"uncertainty"`` :math:`|\mu(x)| / \sigma(x)`         (35)
+    ``"random"``      a random number
+    ================= ==================================== ========
+
+    The paper is about two classes. With more, :math:`|\mu|` is half of what the score of the best
+    class is above that of the second, which is the same thing for two.
+
+    Parameters
+    ----------
+    model : IntersectionGPClassifier
+        A fitted classifier.
+    pool : {array-like, sparse matrix} of shape (n_pool, n_features)
+        Unlabelled histograms.
+    strategy : {"mean", "variance", "uncertainty", "random"}, default="uncertainty"
+        What makes a row worth asking for.
+    n_instances : int, default=1
+        Number of rows to choose. They are chosen one by one as if alone, so that several of a
+        batch may be alike.
+    random_state : int, RandomState instance or None, default=None
+        For ``"random"``, and for ties of the others.
+
+    Returns
+    -------
+    indices : ndarray of shape (n_instances,)
+        Rows of the pool, the most wanted first.
+
+    Raises
+    ------
+    ValueError
+        If the strategy is unknown, the pool has fewer rows than are asked for, or rows of another
+        width than the training data.
+
+    References
+    ----------
+    .. [1] A. Kapoor, K. Grauman, R. Urtasun and T. Darrell, "Gaussian processes for object
+       categorization", International Journal of Computer Vision 88, 2010.
+    .. [2] E. Rodner et al., "Large-scale Gaussian process inference with generalized histogram
+       intersection kernels for visual recognition tasks", IJCV, 2016, section 8.2.
+
+    Examples
+    --------
+    >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+    >>> model = IntersectionGPClassifier().fit([[1.0, 0.0], [0.0, 1.0]], ["left", "right"])
+    >>> pool = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]
+    >>> active_learning.query(model, pool, "mean")
+    array([1])
+    """
+    check_is_fitted(model)
+    _check_strategy(strategy)
+    n_pool = _num_samples(pool)
+    if not 1 <= n_instances <= n_pool:
+        raise ValueError(
+            f"n_instances = {n_instances} of a pool of {n_pool} rows: ask for at least 1 and at "
+            "most all of them."
+        )
+    random = check_random_state(random_state).permutation(n_pool)
+    if strategy == "random":
+        # Also a pool that nothing is computed for must fit the model.
+        model.decision_function(pool)
+        chosen: Indices = random[:n_instances]
+        return chosen
+    order = np.lexsort((random, _cost(model, pool, strategy)))
+    return order[:n_instances]
+
+
+def _check_strategy(strategy: str) -> None:
+    """Fail unless there is a strategy of that name."""
+    if strategy not in get_args(Strategy):
+        names = ", ".join(repr(name) for name in get_args(Strategy))
+        raise ValueError(f"strategy = {strategy!r} is none of {names}.")
+
+
+def _cost(model: IntersectionGPClassifier, pool: ArrayLike | Matrix, strategy: str) -> Array:
+    """Return what is smallest for the row to ask for."""
+    if strategy == "mean":
+        return _margin(np.asarray(model.decision_function(pool)))
+    mean, variance = model.latent_mean_and_variance(pool)
+    variance = variance + model.noise_
+    return -variance if strategy == "variance" else _margin(mean) / np.sqrt(variance)
+
+
+def _margin(scores: Array) -> Array:
+    """Return how far the first class is before the second."""
+    if scores.ndim == 1:
+        return np.abs(scores)
+    best = np.partition(scores, -2, axis=1)[:, -2:]
+    margin: Array = 0.5 * (best[:, 1] - best[:, 0])
+    return margin
+
+
+def query_strategy(
+    strategy: Strategy = "uncertainty", *, random_state: RandomState = None
+) -> Callable[..., tuple[Indices, Any]]:
+    """Return `query` in the form that modAL's `ActiveLearner` calls.
+
+    Parameters
+    ----------
+    strategy : {"mean", "variance", "uncertainty", "random"}, default="uncertainty"
+        As for `query`.
+    random_state : int, RandomState instance or None, default=None
+        As for `query`.
+
+    Returns
+    -------
+    callable
+        ``(learner, X_pool, n_instances=1) -> (indices, X_pool[indices])``, where `learner` is a
+        fitted classifier or has one as its attribute `estimator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+    >>> model = IntersectionGPClassifier().fit([[1.0, 0.0], [0.0, 1.0]], ["left", "right"])
+    >>> ask = active_learning.query_strategy("mean")
+    >>> indices, rows = ask(model, np.array([[0.9, 0.1], [0.5, 0.5]]))
+    >>> rows
+    array([[0.5, 0.5]])
+    """
+    _check_strategy(strategy)
+    generator = check_random_state(random_state)
+
+    def ask(learner: Any, X_pool: Any, n_instances: int = 1) -> tuple[Indices, Any]:
+        model = getattr(learner, "estimator", learner)
+        indices = query(model, X_pool, strategy, n_instances, random_state=generator)
+        return indices, X_pool[indices]
+
+    return ask
+
+
+@dataclass(frozen=True)
+class Round:
+    """The state of `learn` after a number of labels."""
+
+    labelled: Indices
+    """Rows of `X` whose labels have been used, in the order in which they were asked for."""
+    model: IntersectionGPClassifier
+    """A classifier fitted on them."""
+
+
+def learn(
+    model: IntersectionGPClassifier,
+    X: ArrayLike | Matrix,
+    oracle: Callable[[Indices], ArrayLike],
+    *,
+    labelled: ArrayLike,
+    n_rounds: int,
+    strategy: Strategy = "uncertainty",
+    n_instances: int = 1,
+    random_state: RandomState = None,
+) -> Iterator[Round]:
+    """Ask for labels, fit, and ask again.
+
+    Parameters
+    ----------
+    model : IntersectionGPClassifier
+        What to fit; it is cloned, and stays as it is.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Histograms.
+    oracle : callable
+        Given indices of rows of `X`, returns their labels; asked once for each row.
+    labelled : array-like of int
+        Rows to begin with, of two classes at least.
+    n_rounds : int
+        How often to ask.
+    strategy, n_instances, random_state
+        As for `query`.
+
+    Yields
+    ------
+    Round
+        The rows labelled so far and a classifier fitted on them, before the first query and after
+        each.
+
+    Raises
+    ------
+    ValueError
+        As `query` and the classifier do, or if rows to begin with do not exist or repeat.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> rounds = active_learning.learn(
+    ...     IntersectionGPClassifier(), X, lambda rows: y[rows], labelled=[0, 1], n_rounds=3
+    ... )
+    >>> [len(r.labelled) for r in rounds]
+    [2, 3, 4, 5]
+    """
+    _check_strategy(strategy)
+    rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    known = np.asarray(labelled, dtype=np.intp).ravel()
+    if len(np.unique(known)) != len(known) or not np.all((known >= 0) & (known < rows.shape[0])):
+        raise ValueError(
+            f"labelled = {known.tolist()}: give rows of X, 0 to {rows.shape[0] - 1}, each once."
+        )
+    generator = check_random_state(random_state)
+    labels = np.asarray(oracle(known))
+    fitted = clone(model).fit(rows[known], labels)
+    yield Round(known, fitted)
+    for _ in range(n_rounds):
+        pool = np.setdiff1d(np.arange(rows.shape[0]), known)
+        chosen = query(fitted, rows[pool], strategy, n_instances, random_state=generator)
+        asked = pool[chosen]
+        known = np.concatenate([known, asked])
+        labels = np.concatenate([labels, np.asarray(oracle(asked))])
+        fitted = clone(model).fit(rows[known], labels)
+        yield Round(known, fitted)

@@ -1,0 +1,169 @@
+"""Queries against their equations, and the loop around them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS
+from tests.oracles import intersection as oracle
+
+STRATEGIES = ["mean", "variance", "uncertainty", "random"]
+each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+
+
+def fitted(rng, n_classes=2, n_rows=30):
+    X = rng.random((n_rows, 5))
+    y = np.arange(n_rows) % n_classes
+    return IntersectionGPClassifier(tol=1e-8).fit(X, y), X, y
+
+
+def scores_by_definition(X, y, pool, strategy, noise=0.1):
+    """Eqs. 33 to 35 from the posterior of a dense factorisation; large is wanted."""
+    K = oracle.intersection_kernel(X) + noise * np.eye(len(X))
+    k = oracle.intersection_kernel(X, pool)
+    _, targets = oracle.one_vs_all_targets(y)
+    mean = k.T @ np.linalg.solve(K, targets)
+    ordered = np.sort(mean, axis=1)
+    margin = (ordered[:, -1] - ordered[:, -2]) / 2
+    variance = pool.sum(axis=1) - np.sum(k * np.linalg.solve(K, k), axis=0) + noise
+    return {
+        "mean": -margin,
+        "variance": variance,
+        "uncertainty": -margin / np.sqrt(variance),
+    }[strategy]
+
+
+@pytest.mark.parametrize("strategy", ["mean", "variance", "uncertainty"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_chooses_the_best_by_definition(rng, strategy, n_classes):
+    model, X, y = fitted(rng, n_classes)
+    pool = 2 * rng.random((40, 5))
+    wanted = scores_by_definition(X, y, pool, strategy)
+    chosen = active_learning.query(model, pool, strategy, 7)
+    np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
+
+
+@each_strategy
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_takes_every_container(rng, strategy, container):
+    model, _, _ = fitted(rng)
+    pool = rng.random((9, 5)).astype(np.float32).astype(np.float64)
+    expected = active_learning.query(model, pool, strategy, 3, random_state=0)
+    found = active_learning.query(model, CONTAINERS[container](pool), strategy, 3, random_state=0)
+    np.testing.assert_array_equal(found, expected)
+
+
+@each_strategy
+@given(pool=histograms((1, 12), 5), seed=st.integers(0, 9))
+def test_chooses_rows_once(strategy, pool, seed):
+    model, _, _ = fitted(np.random.default_rng(seed))
+    chosen = active_learning.query(model, pool, strategy, len(pool), random_state=seed)
+    assert sorted(chosen) == list(range(len(pool)))
+    again = active_learning.query(model, pool, strategy, len(pool), random_state=seed)
+    np.testing.assert_array_equal(chosen, again)
+
+
+def test_ties_are_broken_at_random(rng):
+    model, _, _ = fitted(rng)
+    pool = np.ones((50, 5))
+    firsts = {active_learning.query(model, pool, "mean", random_state=s)[0] for s in range(20)}
+    assert len(firsts) > 5
+
+
+@each_strategy
+def test_bad_input_is_refused(rng, strategy):
+    model, _, _ = fitted(rng)
+    query = active_learning.query
+    with pytest.raises(ValueError, match="6 features"):
+        query(model, np.ones((3, 6)), strategy)
+    for n_instances in (0, 4):
+        with pytest.raises(ValueError, match="a pool of 3 rows"):
+            query(model, np.ones((3, 5)), strategy, n_instances)
+    with pytest.raises(ValueError, match="'variances' is none of"):
+        query(model, np.ones((3, 5)), "variances")
+    with pytest.raises(ValueError, match="not fitted"):
+        query(IntersectionGPClassifier(), np.ones((3, 5)), strategy)
+
+
+@each_strategy
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: SimpleNamespace(estimator=m)])
+def test_serves_modal(rng, strategy, wrap):
+    model, _, _ = fitted(rng)
+    pool = rng.random((9, 5))
+    ask = active_learning.query_strategy(strategy, random_state=3)
+    indices, rows = ask(wrap(model), pool, n_instances=2)
+    np.testing.assert_array_equal(rows, pool[indices])
+    expected = active_learning.query(
+        model, pool, strategy, 2, random_state=np.random.RandomState(3)
+    )
+    np.testing.assert_array_equal(indices, expected)
+
+
+# ---- the loop ----------------------------------------------------------------------------------
+
+
+@each_strategy
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.coo_array])
+def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
+    _, X, y = fitted(rng, 3)
+    asked = []
+
+    def label(rows):
+        asked.extend(rows)
+        return y[rows]
+
+    model = IntersectionGPClassifier()
+    rounds = list(
+        active_learning.learn(
+            model, convert(X), label, labelled=[0, 1, 2], n_rounds=4, n_instances=2,
+            strategy=strategy, random_state=0,
+        )
+    )  # fmt: skip
+    assert [len(r.labelled) for r in rounds] == [3, 5, 7, 9, 11]
+    np.testing.assert_array_equal(rounds[-1].labelled, asked)
+    assert len(set(asked)) == len(asked)
+    assert not hasattr(model, "classes_")
+    last = rounds[-1]
+    expected = IntersectionGPClassifier().fit(X[asked], y[asked]).decision_function(X)
+    np.testing.assert_allclose(last.model.decision_function(X), expected)
+
+
+def test_refuses_rows_that_are_not_there(rng):
+    _, X, y = fitted(rng)
+    for labelled in ([0, 0], [0, 30], [-1, 2]):
+        with pytest.raises(ValueError, match="rows of X, 0 to 29, each once"):
+            list(
+                active_learning.learn(
+                    IntersectionGPClassifier(), X, y.take, labelled=labelled, n_rounds=1
+                )
+            )
+    with pytest.raises(ValueError, match="none of"):
+        list(
+            active_learning.learn(
+                IntersectionGPClassifier(), X, y.take, labelled=[0, 1], n_rounds=1, strategy="x"
+            )
+        )
+
+
+def test_asking_beats_chance_on_digits():
+    X, y = load_digits(return_X_y=True)
+    train, test = np.arange(0, 900), np.arange(900, 1797)
+    first = [int(np.flatnonzero(y[train] == c)[0]) for c in range(10)]
+
+    def accuracy(strategy, seed):
+        rounds = active_learning.learn(
+            IntersectionGPClassifier(noise=10.0), X[train], y.take, labelled=first, n_rounds=15,
+            n_instances=5, strategy=strategy, random_state=seed,
+        )  # fmt: skip
+        *_, last = rounds
+        return last.model.score(X[test], y[test])
+
+    chance = np.mean([accuracy("random", seed) for seed in range(3)])
+    assert accuracy("uncertainty", 0) > chance
