@@ -1,0 +1,135 @@
+"""Distances between covariance matrices, beside NumPy, SciPy and pyRiemann."""
+
+from functools import partial
+
+import numpy as np
+from scipy import linalg
+
+from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
+from histrs.metrics import airm_distances, jbld_distances
+
+try:
+    from pyriemann.utils import distance as pyriemann
+except ImportError:  # a peer less
+    pyriemann = None
+
+
+def wishart(n: int, p: int):
+    """Covariances of twice as many Gaussian samples as rows."""
+    A = np.random.default_rng(0).standard_normal((n, p, 2 * p))
+    return A @ A.transpose(0, 2, 1) / (2 * p)
+
+
+# ---- peers -------------------------------------------------------------------------------------
+
+
+def jbld_slogdet(X, Y):
+    """Broadcast, the log-determinants of the inputs once; a row at a time stays in the cache."""
+    own, others = np.linalg.slogdet(X)[1], np.linalg.slogdet(Y)[1]
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        out[i] = np.linalg.slogdet((x + Y) / 2)[1] - (own[i] + others) / 2
+    return out
+
+
+def jbld_cholesky(X, Y):
+    """As above by Cholesky factorisations."""
+
+    def log_det(A):
+        return 2 * np.log(np.linalg.cholesky(A).diagonal(axis1=-2, axis2=-1)).sum(axis=-1)
+
+    own, others = log_det(X), log_det(Y)
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        out[i] = log_det((x + Y) / 2) - (own[i] + others) / 2
+    return out
+
+
+def jbld_pyriemann(X, Y):
+    """pyRiemann's function broadcasts over pairs of stacks; a row at a time."""
+    return np.stack([pyriemann.distance_logdet(x[None], Y, squared=True) for x in X])
+
+
+def airm_eigvalsh(X, Y):
+    """Whitened once a row; broadcast eigenvalues."""
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        root = np.linalg.inv(np.linalg.cholesky(x))
+        values = np.linalg.eigvalsh(root @ Y @ root.T)
+        out[i] = np.sqrt((np.log(values) ** 2).sum(axis=1))
+    return out
+
+
+def airm_scipy(X, Y):
+    """Generalised eigenvalues, a pair at a time."""
+    return np.array(
+        [[np.linalg.norm(np.log(linalg.eigvalsh(y, x, check_finite=False))) for y in Y] for x in X]
+    )
+
+
+def airm_pyriemann(X, Y):
+    """pyRiemann's function broadcasts over pairs of stacks; a row at a time."""
+    return np.stack([pyriemann.distance_riemann(x[None], Y) for x in X])
+
+
+PEERS = {
+    jbld_distances: {"NumPy slogdet": jbld_slogdet, "NumPy Cholesky": jbld_cholesky},
+    airm_distances: {"NumPy eigvalsh": airm_eigvalsh, "SciPy eigvalsh": airm_scipy},
+}
+if pyriemann is not None:
+    PEERS[jbld_distances]["pyRiemann"] = jbld_pyriemann
+    PEERS[airm_distances]["pyRiemann"] = airm_pyriemann
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+
+def all_pairs(quick: bool, *, distance, p: int, n: int, times: float) -> Trial:
+    """All pairs of two stacks."""
+    n = 24 if quick else n
+    stack = wishart(2 * n, p)
+    X, Y = stack[:n], stack[n:]
+    ours = distance.__name__
+    sides = [
+        Side(ours, lambda _: distance(X, Y)),
+        Side(f"{ours}, one thread", lambda _: distance(X, Y, n_jobs=1)),
+        *(
+            Side(name, lambda _, peer=peer: peer(X, Y), peer=True)
+            for name, peer in PEERS[distance].items()
+        ),
+    ]
+    expected = list(PEERS[distance].values())[0](X, Y)
+
+    def figures(m: Measured):
+        return [
+            Figure(f"{side.name}: a pair", m.median(side.name) / n**2 * 1e6, "us") for side in sides
+        ]
+
+    text = f"at least {times:g}x faster than the fastest peer"
+    return Trial(
+        sides,
+        targets=[Target(text, lambda m: m.speedup(ours), at_least=times)],
+        checks=[
+            Check(
+                "largest error over the largest distance",
+                lambda results: {
+                    name: np.max(np.abs(D - expected)) / np.max(expected)
+                    for name, D in results.items()
+                },
+                limit=1e-11,
+            )
+        ],
+        figures=figures,
+        note=f"{n} by {n} covariances of {p} x {p}, each of {2 * p} Gaussian samples, float64.",
+    )
+
+
+row("jbld-23", "`jbld_distances`, 23 x 23, all pairs")(
+    partial(all_pairs, distance=jbld_distances, p=23, n=300, times=30)
+)
+row("jbld-5", "`jbld_distances`, 5 x 5, all pairs")(
+    partial(all_pairs, distance=jbld_distances, p=5, n=1000, times=10)
+)
+row("airm-23", "`airm_distances`, 23 x 23, all pairs")(
+    partial(all_pairs, distance=airm_distances, p=23, n=100, times=10)
+)
