@@ -9,7 +9,7 @@ use crate::simd::Element;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
-use crate::spd::ldl::products;
+use crate::spd::ldl::add_products;
 use crate::spd::logarithm::ln;
 use crate::spd::pairs::{LaneDistance, all_pairs, in_turn};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size, triangle};
@@ -271,7 +271,8 @@ fn whiten_tile<S: Simd, X: Entries<S>, const R: usize, const C: usize>(
     let n = i + R - j;
     let left: [_; R] = core::array::from_fn(|r| inverse.part((i + r) * p + j, n));
     let right: [_; C] = core::array::from_fn(|c| &roots[(j + c) * p + j..][..n]);
-    let sums = products(simd, n, left, right);
+    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    add_products(simd, n, left, right, &mut sums);
     for r in 0..R {
         out[(i + r) * p + j..][..C].copy_from_slice(&sums[r]);
     }
@@ -333,7 +334,8 @@ fn gram_tile<S: Simd, const R: usize, const C: usize>(
     let n = j + C;
     let left: [_; R] = core::array::from_fn(|r| Interleaved(&k[(i + r) * p..][..n]));
     let right: [_; C] = core::array::from_fn(|c| &k[(j + c) * p..][..n]);
-    let sums = products(simd, n, left, right);
+    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    add_products(simd, n, left, right, &mut sums);
     for r in 0..R {
         for c in 0..C {
             if j + c <= i + r {

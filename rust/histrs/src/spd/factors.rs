@@ -49,7 +49,8 @@ impl Keep for TransposedCholesky {
             out[j * p..j * p + j].fill(simd.splat_f64s(0.0));
             out[j * p + j] = root;
             for i in j + 1..p {
-                out[j * p + i] = simd.mul_f64s(factor.lower[triangle(i) + j], root);
+                let minus = factor.lower[triangle(i) + j];
+                out[j * p + i] = simd.neg_f64s(simd.mul_f64s(minus, root));
             }
         }
     }
@@ -65,7 +66,7 @@ impl Keep for InverseCholesky {
 
     #[inline(always)]
     fn write<S: Simd>(simd: S, p: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]) {
-        // Row i of L^-1 is e_i less the rows before it, weighted by row i of L.
+        // Row i of L^-1 is e_i plus the rows before it, weighted by row i of -L.
         for i in 0..p {
             let (before, current) = out.split_at_mut(i * p);
             let current = &mut current[..p];
@@ -73,13 +74,12 @@ impl Keep for InverseCholesky {
             current[i] = simd.splat_f64s(1.0);
             for (k, &weight) in row(factor.lower, i).iter().enumerate() {
                 for j in 0..=k {
-                    let product = simd.mul_f64s(weight, before[k * p + j]);
-                    current[j] = simd.sub_f64s(current[j], product);
+                    current[j] = simd.mul_add_e_f64s(weight, before[k * p + j], current[j]);
                 }
             }
         }
         for i in 0..p {
-            let root = simd.sqrt_f64s(factor.inverses[i]);
+            let root = simd.sqrt_f64s(simd.neg_f64s(factor.inverses[i]));
             for value in &mut out[i * p..=i * p + i] {
                 *value = simd.mul_f64s(*value, root);
             }

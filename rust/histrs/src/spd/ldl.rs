@@ -16,12 +16,12 @@ const SMALL_TILE: usize = 3;
 
 /// Where a factorisation is written, vectors of all lanes each.
 pub(crate) struct Factor<'a, V> {
-    /// The strict lower triangle of `L`, packed; what is in the places of the diagonal is not
-    /// defined.
+    /// The strict lower triangle of `-L`, packed; what is in the places of the diagonal is not
+    /// defined. The sign makes every subtraction a fused addition.
     pub(crate) lower: &'a mut [V],
     /// The diagonal of `D`.
     pub(crate) pivots: &'a mut [V],
-    /// Their inverses.
+    /// `-1` over each.
     pub(crate) inverses: &'a mut [V],
     /// Rows of `L D`.
     scratch: &'a mut [V],
@@ -97,18 +97,15 @@ fn rows<S, X, Y, const R: usize, const T: usize>(
     for j in (0..start).step_by(T) {
         let left: [_; R] = core::array::from_fn(|r| Interleaved(&scaled[r * p..r * p + j]));
         let above: [_; T] = core::array::from_fn(|c| row(done, j + c));
-        let sums = products(simd, j, left, above.map(|row| &row[..j]));
+        let mut tile = means::<S, X, Y, R, T>(simd, start, j, x, y);
+        add_products(simd, j, left, above.map(|row| &row[..j]), &mut tile);
         for r in 0..R {
-            let mut tile = [simd.splat_f64s(0.0); T];
             for c in 0..T {
-                let e = triangle(start + r) + j + c;
-                tile[c] = simd.sub_f64s(simd.add_f64s(x.get(simd, e), y.get(simd, e)), sums[r][c]);
                 for k in 0..c {
-                    let product = simd.mul_f64s(tile[k], above[c][j + k]);
-                    tile[c] = simd.sub_f64s(tile[c], product);
+                    tile[r][c] = simd.mul_add_e_f64s(tile[r][k], above[c][j + k], tile[r][c]);
                 }
             }
-            scaled[r * p + j..r * p + j + T].copy_from_slice(&tile);
+            scaled[r * p + j..r * p + j + T].copy_from_slice(&tile[r]);
         }
     }
     for r in 0..R {
@@ -121,27 +118,45 @@ fn rows<S, X, Y, const R: usize, const T: usize>(
     let left: [_; R] = core::array::from_fn(|r| Interleaved(&scaled[r * p..r * p + start]));
     let above: [_; R] =
         core::array::from_fn(|r| &current[triangle(start + r) - triangle(start)..][..start]);
-    let sums = products(simd, start, left, above);
-    let mut tile = [[simd.splat_f64s(0.0); R]; R];
-    for r in 0..R {
-        for c in 0..=r {
-            let e = triangle(start + r) + start + c;
-            tile[r][c] = simd.sub_f64s(simd.add_f64s(x.get(simd, e), y.get(simd, e)), sums[r][c]);
-        }
-    }
+    let mut tile = means::<S, X, Y, R, R>(simd, start, start, x, y);
+    add_products(simd, start, left, above, &mut tile);
     for c in 0..R {
-        let inverse = simd.div_f64s(simd.splat_f64s(1.0), tile[c][c]);
+        let inverse = simd.div_f64s(simd.splat_f64s(-1.0), tile[c][c]);
         out.pivots[start + c] = tile[c][c];
         out.inverses[start + c] = inverse;
         for r in c + 1..R {
             let entry = simd.mul_f64s(tile[r][c], inverse);
             for k in c + 1..=r {
-                let product = simd.mul_f64s(entry, tile[k][c]);
-                tile[r][k] = simd.sub_f64s(tile[r][k], product);
+                tile[r][k] = simd.mul_add_e_f64s(entry, tile[k][c], tile[r][k]);
             }
             current[triangle(start + r) - triangle(start) + start + c] = entry;
         }
     }
+}
+
+/// `x + y` in the tile at row `i` and column `j`; zeros above the diagonal.
+#[inline(always)]
+fn means<S, X, Y, const R: usize, const C: usize>(
+    simd: S,
+    i: usize,
+    j: usize,
+    x: X,
+    y: Y,
+) -> [[S::f64s; C]; R]
+where
+    S: Simd,
+    X: Entries<S>,
+    Y: Entries<S>,
+{
+    let mut tile = [[simd.splat_f64s(0.0); C]; R];
+    for r in 0..R {
+        let n = C.min(i + r + 1 - j);
+        let (x, y) = (x.part(triangle(i + r) + j, n), y.part(triangle(i + r) + j, n));
+        for c in 0..n {
+            tile[r][c] = simd.add_f64s(x.get(simd, c), y.get(simd, c));
+        }
+    }
+    tile
 }
 
 /// Row `i` of a packed triangle, without its diagonal.
@@ -150,24 +165,25 @@ pub(crate) fn row<V>(packed: &[V], i: usize) -> &[V] {
     &packed[triangle(i)..triangle(i) + i]
 }
 
-/// `sum_k a[r][k] b[c][k]` over the first `n` columns.
+/// Adds `sum_k a[r][k] b[c][k]` over the first `n` columns.
 #[inline(always)]
-pub(crate) fn products<S: Simd, A: Entries<S>, const R: usize, const C: usize>(
+pub(crate) fn add_products<S: Simd, A: Entries<S>, const R: usize, const C: usize>(
     simd: S,
     n: usize,
     a: [A; R],
     b: [&[S::f64s]; C],
-) -> [[S::f64s; C]; R] {
+    sums: &mut [[S::f64s; C]; R],
+) {
     let a = a.map(|row| row.part(0, n));
     let b = b.map(|row| &row[..n]);
-    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    let mut acc = *sums;
     for k in 0..n {
         for r in 0..R {
             let left = a[r].get(simd, k);
             for c in 0..C {
-                sums[r][c] = simd.mul_add_e_f64s(left, b[c][k], sums[r][c]);
+                acc[r][c] = simd.mul_add_e_f64s(left, b[c][k], acc[r][c]);
             }
         }
     }
-    sums
+    *sums = acc;
 }

@@ -20,6 +20,9 @@
 //! | `jbld` | [`jbld_distances`], [`jbld_paired`] | eq. 1 |
 //! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
 
+// Lanes, and the rows of a tile, are counted: several arrays share an index.
+#![allow(clippy::needless_range_loop)]
+
 mod airm;
 mod eigenvalues;
 mod factors;
