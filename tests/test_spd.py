@@ -81,7 +81,8 @@ def test_equal_matrices_are_at_distance_zero(metric, X):
 def test_neither_scale_nor_basis_matters(metric, X):
     fast, _ = DISTANCES[metric]
     D = fast(X)
-    np.testing.assert_allclose(fast(X * 2.0**-40), D, rtol=1e-12, atol=1e-14)
+    # Log-determinants are in the hundreds.
+    np.testing.assert_allclose(fast(X * 2.0**-40), D, rtol=1e-12, atol=1e-11)
     reverse = np.ascontiguousarray(X[:, ::-1, ::-1])
     atol = tolerance(D.dtype, X.shape[1])
     np.testing.assert_allclose(fast(reverse), D, rtol=1e-9, atol=atol)

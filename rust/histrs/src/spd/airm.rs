@@ -194,10 +194,8 @@ fn distances<S: Simd, X: Entries<S>>(
     let log_scale = scaled_gram(simd, p, scratch.whitened, scratch.matrix);
     let (diagonal, couplings) = (scratch.diagonal, scratch.couplings);
     tridiagonalize(simd, p, scratch.matrix, diagonal, couplings, scratch.rest);
-    let diagonal: &mut [f64] = pulp::bytemuck::cast_slice_mut(diagonal);
-    let couplings: &mut [f64] = pulp::bytemuck::cast_slice_mut(couplings);
-    let converged = tridiagonal_eigenvalues::<S>(diagonal, couplings);
-    norm_of_logarithms::<S>(p, diagonal, log_scale, converged)
+    let converged = tridiagonal_eigenvalues(simd, diagonal, couplings);
+    norm_of_logarithms::<S>(p, pulp::bytemuck::cast_slice(diagonal), log_scale, converged)
 }
 
 /// `|ln(scale lambda)|_2` of the eigenvalues in each lane; NaN where one is lost in rounding.
