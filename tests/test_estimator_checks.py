@@ -5,6 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.neighbors import MetricKNNClassifier
 
 ESTIMATORS = [
     IntersectionGPClassifier(),
@@ -13,6 +14,11 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
+]
+# The checks fit points, which are no covariance matrices: of the metrics they take this one.
+POINT_ESTIMATORS = [
+    MetricKNNClassifier(3, metric="euclidean"),
+    MetricKNNClassifier(metric="euclidean", weights="distance"),
 ]
 
 
@@ -28,7 +34,9 @@ def expected_failed_checks(estimator):
     return {}
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(
+    ESTIMATORS + POINT_ESTIMATORS, expected_failed_checks=expected_failed_checks
+)
 def test_scikit_learn_estimator_contract(estimator, check):
     check(estimator)
 
