@@ -187,9 +187,10 @@ default=None
         for batch, D in self._batches(queries):
             if X is None:
                 D[np.arange(len(D)), np.arange(batch.start, batch.stop)] = np.inf
-            for i, row in zip(range(batch.start, batch.stop), D, strict=True):
+            for i, row in enumerate(D, batch.start):
                 # Ties at the last place are broken by index, as everywhere else.
-                near = np.flatnonzero(row <= np.partition(row, k - 1)[k - 1])
+                last = np.partition(np.asarray(row), int(k) - 1)[k - 1]
+                near = np.flatnonzero(row <= last)
                 indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
                 distances[i] = row[indices[i]]
         return (distances, indices) if return_distance else indices

@@ -95,7 +95,7 @@ def covariance_descriptors(
     return out
 
 
-def _iterate(F: ArrayLike | Sequence[ArrayLike]) -> Iterable[Any]:
+def _iterate(F: Any) -> Iterable[Any]:
     if isinstance(F, np.ndarray) and F.dtype != object and F.ndim != 3:
         raise ValueError(
             f"F has shape {F.shape}: give sets of shape (n_sets, n_samples, p), or a list of "
@@ -103,7 +103,8 @@ def _iterate(F: ArrayLike | Sequence[ArrayLike]) -> Iterable[Any]:
         )
     if not hasattr(F, "__iter__"):
         raise ValueError("F is not a sequence of arrays of shape (n_samples, p).")
-    return F
+    sets: Iterable[Any] = F
+    return sets
 
 
 def _check_set(f: Any, i: int) -> NDArray[Any]:
@@ -169,7 +170,7 @@ def _weight(biased: Float64, n: NDArray[Any], shrinkage: Shrinkage) -> Float64:
     mean2 = (np.trace(biased, axis1=1, axis2=2) / p) ** 2
     spread = (n + 1.0) * (square - mean2 / p)
     ratio = np.divide(square + mean2, spread, out=np.ones(len(biased)), where=spread > 0.0)
-    return np.minimum(ratio, 1.0)
+    return np.asarray(np.minimum(ratio, 1.0))
 
 
 def _ledoit_wolf(centred: Float64, biased: Float64) -> float:
