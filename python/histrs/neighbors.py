@@ -1,5 +1,6 @@
 """Nearest neighbours in the metrics of this package."""
 
+import operator
 from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -172,15 +173,7 @@ default=None
             Places of the neighbours in the training data.
         """
         check_is_fitted(self)
-        k: Any = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or k < 1:
-            raise ValueError(f"n_neighbors = {k!r}: a whole number of at least 1.")
-        n_fit = self.X_fit_.shape[0]
-        if k > n_fit - (X is None):
-            raise ValueError(
-                f"n_neighbors = {k} is more than the {n_fit - (X is None)} samples to choose from; "
-                "Expected n_neighbors <= n_samples_fit."
-            )
+        k = self._count(n_neighbors, self.X_fit_.shape[0] - (X is None))
         queries = self.X_fit_ if X is None else self._check(X)
         distances = np.empty((queries.shape[0], k), dtype=np.float64)
         indices = np.empty((queries.shape[0], k), dtype=np.intp)
@@ -189,7 +182,7 @@ default=None
                 D[np.arange(len(D)), np.arange(batch.start, batch.stop)] = np.inf
             for i, row in enumerate(D, batch.start):
                 # Ties at the last place are broken by index, as everywhere else.
-                last = np.partition(np.asarray(row), int(k) - 1)[k - 1]
+                last = np.partition(row, k - 1)[k - 1]
                 near = np.flatnonzero(row <= last)
                 indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
                 distances[i] = row[indices[i]]
@@ -235,6 +228,21 @@ default=None
         shares = np.zeros((len(votes), len(self.classes_)))
         np.add.at(shares, (np.arange(len(votes))[:, None], self.y_fit_[indices]), votes)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def _count(self, n_neighbors: int | None, n_candidates: int) -> int:
+        given = self.n_neighbors if n_neighbors is None else n_neighbors
+        try:
+            k = operator.index(given)
+        except TypeError as error:
+            raise TypeError(f"n_neighbors = {given!r}: expected a whole number.") from error
+        if k < 1:
+            raise ValueError(f"n_neighbors = {k}: it must be at least 1.")
+        if k > n_candidates:
+            raise ValueError(
+                f"n_neighbors = {k} is more than the {n_candidates} samples to choose from; "
+                "Expected n_neighbors <= n_samples_fit."
+            )
+        return k
 
     def _metric(self) -> Metric:
         return (
