@@ -16,6 +16,7 @@ __all__ = [
     "airm_distances",
     "airm_paired",
     "check_histograms",
+    "compression_loss",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
@@ -35,6 +36,14 @@ def jbld_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> N
 def jbld_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
 def airm_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
 def airm_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+def compression_loss(
+    x: _Float64,
+    labels: NDArray[np.int64],
+    prototypes: _Float64,
+    prototype_labels: NDArray[np.int64],
+    gamma: float,
+    n_threads: int,
+) -> tuple[float, _Float64, _Float64]: ...
 
 @final
 class SortedColumns:

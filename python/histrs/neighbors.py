@@ -82,6 +82,10 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, when `X` had string column names.
 
+    See Also
+    --------
+    histrs.prototypes.CovarianceCompressor : Learns a few matrices that stand for all.
+
     References
     ----------
     .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for

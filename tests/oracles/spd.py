@@ -56,3 +56,12 @@ def jbld_mean_residual(C, X, weights):
     inverse = sum(w * linalg.inv((C + x) / 2) for w, x in zip(weights, X, strict=True))
     root = linalg.sqrtm(C).real
     return root @ inverse @ root - np.eye(len(C))
+
+
+def compression_loss(X, y, P, labels, gamma):
+    """Equations 4 to 6, one training matrix at a time."""
+    loss = 0.0
+    for x, label in zip(X, y, strict=True):
+        p = np.exp([-(gamma**2) * jbld(x, prototype) for prototype in P])
+        loss -= np.log(p[np.asarray(labels) == label].sum() / p.sum())
+    return loss

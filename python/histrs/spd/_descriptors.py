@@ -129,7 +129,7 @@ def _check_finite(f: NDArray[Any], name: str) -> None:
 
 def _check_shrinkage(shrinkage: Any) -> None:
     if isinstance(shrinkage, Real):
-        if not 0.0 <= shrinkage <= 1.0:
+        if not 0.0 <= float(shrinkage) <= 1.0:
             raise ValueError(f"shrinkage = {shrinkage} is out of range: a weight in [0, 1].")
     elif shrinkage is not None and shrinkage not in ("ledoit-wolf", "oas"):
         raise ValueError(

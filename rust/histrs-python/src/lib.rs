@@ -18,7 +18,7 @@ mod _histrs {
         intersection_gram, row_sums,
     };
     #[pymodule_export]
-    use crate::spd::{airm_distances, airm_paired, jbld_distances, jbld_paired};
+    use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -1,7 +1,7 @@
 //! Symmetric positive definite matrices.
 
 use histrs::spd as core;
-use numpy::{IntoPyArray, PyReadonlyArray3};
+use numpy::{IntoPyArray, PyArray1, PyArray3, PyReadonlyArray1, PyReadonlyArray3};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -81,4 +81,26 @@ distance! {
 distance! {
     /// The affine-invariant Riemannian metric.
     airm_distances, airm_paired
+}
+
+type LossAndSums<'py> = (f64, Bound<'py, PyArray3<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// The objective of stochastic covariance compression, with sums of inverses and of weights.
+#[pyfunction]
+pub(crate) fn compression_loss<'py>(
+    py: Python<'py>,
+    x: PyReadonlyArray3<'py, f64>,
+    labels: PyReadonlyArray1<'py, i64>,
+    prototypes: PyReadonlyArray3<'py, f64>,
+    prototype_labels: PyReadonlyArray1<'py, i64>,
+    gamma: f64,
+    n_threads: usize,
+) -> PyResult<LossAndSums<'py>> {
+    let (x, prototypes) = (x.as_array(), prototypes.as_array());
+    let (labels, prototype_labels) = (labels.as_slice()?, prototype_labels.as_slice()?);
+    let result = enter(py, n_threads, |e| {
+        core::compression_loss(e, x, labels, prototypes, prototype_labels, gamma)
+    })?;
+    let (sums, weights) = (result.inverse_sums, result.weight_sums);
+    Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Random, config, exec, executors};
 use histrs::Error;
-use histrs::spd::{airm_distances, airm_paired, jbld_distances, jbld_paired};
+use histrs::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
 use ndarray::{Array2, Array3, ArrayView2, Axis};
 use proptest::prelude::*;
 
@@ -116,4 +116,26 @@ fn bad_matrices_are_named() {
     assert!(matches!(error, Error::MatrixNotFinite { matrix: 5, row: 2, column: 1, .. }));
     let wide = Array3::<f64>::zeros((2, 3, 4));
     assert!(matches!(jbld_distances(exec(), wide.view(), None), Err(Error::Shape { .. })));
+}
+
+#[test]
+fn the_loss_of_one_prototype_a_class() {
+    let (x, y) = (stack(9, 5, 7), stack(2, 5, 8));
+    let labels = [0, 1, 0, 1, 0, 1, 0, 1, 0];
+    let gamma: f64 = 1.3;
+    let result = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 1], gamma).unwrap();
+    let d = jbld_distances(exec(), x.view(), Some(y.view())).unwrap();
+    let mut want = 0.0;
+    for (row, &label) in d.outer_iter().zip(&labels) {
+        let (own, other) = if label == 0 { (row[0], row[1]) } else { (row[1], row[0]) };
+        want += (gamma * gamma * (own - other)).exp().ln_1p();
+    }
+    assert!((result.loss - want).abs() <= 1e-12 * want);
+    let [one, two, seven] = executors()
+        .each_ref()
+        .map(|exec| compression_loss(exec, x.view(), &labels, y.view(), &[0, 1], gamma).unwrap());
+    assert_eq!(one, two);
+    assert_eq!(one, seven);
+    let missing = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 0], gamma);
+    assert!(matches!(missing, Err(Error::Parameter { name: "label", .. })));
 }

@@ -19,11 +19,13 @@
 //! | `pairs` | all pairs, or row by row, in blocks | |
 //! | `jbld` | [`jbld_distances`], [`jbld_paired`] | eq. 1 |
 //! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
+//! | `compression` | [`compression_loss`]: the objective of prototypes and its gradient | eqs. 4 to 8 |
 
 // Lanes, and the rows of a tile, are counted: several arrays share an index.
 #![allow(clippy::needless_range_loop)]
 
 mod airm;
+mod compression;
 mod eigenvalues;
 mod factors;
 mod jbld;
@@ -35,4 +37,5 @@ mod stack;
 mod tridiagonal;
 
 pub use airm::{airm_distances, airm_paired};
+pub use compression::{CompressionLoss, compression_loss};
 pub use jbld::{jbld_distances, jbld_paired};
