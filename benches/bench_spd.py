@@ -1,17 +1,27 @@
-"""Distances between covariance matrices, beside NumPy, SciPy and pyRiemann."""
+"""Covariance matrices, beside NumPy, SciPy, pyRiemann and JAX."""
 
 from functools import partial
 
 import numpy as np
 from scipy import linalg
+from scipy.special import logsumexp, softmax
 
+from benches import _peers
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.metrics import airm_distances, jbld_distances
+from histrs.prototypes._covariance import make_loss
 
 try:
     from pyriemann.utils import distance as pyriemann
 except ImportError:  # a peer less
     pyriemann = None
+try:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+except ImportError:
+    jax = None
 
 
 def wishart(n: int, p: int):
@@ -150,3 +160,104 @@ row("jbld-5", "`jbld_distances`, 5 x 5, all pairs")(
 row("airm-23", "`airm_distances`, 23 x 23, all pairs")(
     partial(all_pairs, distance=airm_distances, p=23, n=100, times=10)
 )
+
+
+# ---- compression -------------------------------------------------------------------------------
+
+
+def numpy_loss(X, labels, own, gamma):
+    """The objective and its gradient as one would write them: broadcast, in blocks of rows."""
+
+    def loss(B):
+        P = B.transpose(0, 2, 1) @ B
+        log_det = np.linalg.slogdet(P)[1]
+        value, gradient = 0.0, np.zeros_like(P)
+        for start in range(0, len(X), 64):
+            sums = X[start : start + 64, None] + P
+            right = labels[start : start + 64, None] == own
+            scores = -(gamma**2) * (np.linalg.slogdet(sums / 2)[1] - log_det / 2)
+            of_right = np.where(right, scores, -np.inf)
+            value += (logsumexp(scores, axis=1) - logsumexp(of_right, axis=1)).sum()
+            weights = softmax(of_right, axis=1) - softmax(scores, axis=1)
+            gradient += np.einsum("nm,nmij->mij", weights, np.linalg.inv(sums))
+            gradient -= weights.sum(axis=0)[:, None, None] * np.linalg.inv(P) / 2
+        return value / len(X), 2 * gamma**2 / len(X) * (B @ gradient)
+
+    return loss
+
+
+def jax_loss(X, labels, own, gamma):
+    """The objective compiled by JAX in double precision, with its automatic gradient."""
+    X, labels, own = jnp.asarray(X), jnp.asarray(labels), jnp.asarray(own)
+
+    def log_det(A):
+        factor = jnp.linalg.cholesky(A)
+        return 2 * jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+
+    def value(B):
+        P = B.transpose(0, 2, 1) @ B
+        scores = -(gamma**2) * (log_det((X[:, None] + P) / 2) - log_det(P) / 2)
+        of_right = jnp.where(labels[:, None] == own, scores, -jnp.inf)
+        logs = jax.scipy.special.logsumexp
+        return (logs(scores, axis=1) - logs(of_right, axis=1)).mean()
+
+    compiled = jax.jit(jax.value_and_grad(value))
+
+    def loss(B):
+        value, gradient = compiled(B)
+        return float(value), np.asarray(gradient)
+
+    return loss
+
+
+def compression(quick: bool) -> Trial:
+    """One evaluation of the objective and its gradient, of which training makes hundreds."""
+    n, m, p = (60, 10, 23) if quick else (1000, 40, 23)
+    stack = wishart(n, p)
+    labels = np.arange(n) % 10
+    stack *= (1 + 0.1 * labels)[:, None, None]
+    own = labels[:m]
+    B = np.linalg.cholesky(stack[:m]).transpose(0, 2, 1)
+    losses = {
+        "CovarianceCompressor": make_loss(stack, labels, own, 1.0, _peers.N_THREADS),
+        "NumPy": numpy_loss(stack, labels, own, 1.0),
+    }
+    if jax is not None:
+        losses["JAX, jit"] = jax_loss(stack, labels, own, 1.0)
+    upper = np.triu_indices(p)
+    sides = [
+        Side(
+            name,
+            lambda _, loss=loss: loss(B),
+            digest=lambda result: np.append(result[1][:, *upper].ravel(), result[0]),
+            peer=name != "CovarianceCompressor",
+        )
+        for name, loss in losses.items()
+    ]
+    value, gradient = losses["NumPy"](B)
+    expected = np.append(gradient[:, *upper].ravel(), value)
+    return Trial(
+        sides,
+        targets=[
+            Target(
+                "at least 20x faster than the fastest peer",
+                lambda m: m.speedup("CovarianceCompressor"),
+                at_least=20,
+            )
+        ],
+        checks=[
+            Check(
+                "largest error of loss and gradient",
+                lambda results: {
+                    name: np.max(np.abs(result - expected)) for name, result in results.items()
+                },
+                # Prototypes are kept from being singular by 1e-8.
+                limit=1e-6,
+            )
+        ],
+        note=f"{n:,} training matrices of {p} x {p}, {m} prototypes, 10 classes: the loss and its "
+        "gradient once. JAX runs on the processor in double precision and is compiled before.",
+    )
+
+
+row("covariance-compression", "`CovarianceCompressor`, loss and gradient")(compression)
