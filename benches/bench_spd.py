@@ -260,4 +260,4 @@ def compression(quick: bool) -> Trial:
     )
 
 
-row("covariance-compression", "`CovarianceCompressor`, loss and gradient")(compression)
+row("scc-loss", "`CovarianceCompressor`, loss and gradient")(compression)

@@ -26,7 +26,7 @@ POINT_ESTIMATORS = [
 
 
 COVARIANCE_ESTIMATORS = [
-    CovarianceCompressor(0.2, random_state=0),
+    CovarianceCompressor(0.2, tol=1e-3, random_state=0),
     MetricKNNClassifier(),
     MetricKNNClassifier(3, metric="airm"),
     SPDProjection(1),
@@ -41,6 +41,15 @@ def expected_failed_checks(estimator):
                 "and the probability of a class depends on the variance of a row as well, so "
                 "that rows are not in the order of their scores"
             )
+        }
+    if isinstance(estimator, CovarianceCompressor):
+        reason = (
+            "the class of the nearest prototype is predicted, as in the paper; probabilities add up "
+            "over all prototypes of a class, so that another may have the largest"
+        )
+        return {
+            "check_classifiers_train": reason,
+            "check_classifiers_train(readonly_memmap=True)": reason,
         }
     return {}
 
@@ -58,7 +67,7 @@ def covariances_of_points(X):
     return X[:, :, None] * X[:, None] + np.eye(X.shape[1], dtype=X.dtype)
 
 
-@parametrize_with_checks(COVARIANCE_ESTIMATORS)
+@parametrize_with_checks(COVARIANCE_ESTIMATORS, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_estimator_contract_of_covariances(estimator, check, monkeypatch):
     """The checks fit points, so covariances are made of them where rows become matrices."""
     for module in (_covariance, _supervised, neighbors):

@@ -205,10 +205,12 @@ class SPDProjection(TransformerMixin, BaseEstimator):
             :math:`U^T X U`, in the precision of `X`.
         """
         check_is_fitted(self)
-        stack = stacked(validate_data(self, flattened(X), reset=False, **STACK_CHECKS))
+        flat = flattened(X)
+        checks = {**STACK_CHECKS, "ensure_all_finite": True}
+        stack = stacked(validate_data(self, flat, reset=False, **checks))
         U = self.components_.astype(stack.dtype)
         projected = symmetric(U.T @ stack @ U)
-        return projected if np.ndim(X) == 3 else projected.reshape(len(stack), -1)
+        return projected.reshape(len(stack), -1) if flat is X else projected
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
