@@ -44,8 +44,8 @@ def expected_failed_checks(estimator):
         }
     if isinstance(estimator, CovarianceCompressor):
         reason = (
-            "the class of the nearest prototype is predicted, as in the paper; probabilities add up "
-            "over all prototypes of a class, so that another may have the largest"
+            "the class of the nearest prototype is predicted, as in the paper; probabilities add "
+            "up over all prototypes of a class, so that another may have the largest"
         )
         return {
             "check_classifiers_train": reason,

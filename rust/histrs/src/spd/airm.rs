@@ -116,12 +116,8 @@ impl LaneDistance for AllPairs<'_> {
         let p = self.x.p();
         let inverse = Shared(&self.inverses[x * p * p..(x + 1) * p * p]);
         let mut out = distances(simd, p, inverse, vectors::<S>(self.roots.group(group)), scratch);
-        let first = group * S::F64_LANES;
-        for (out, y) in out.iter_mut().zip(first..self.y.n()) {
-            if self.x.half(x) == self.y.half(y) {
-                *out = 0.0;
-            }
-        }
+        let others = (group * S::F64_LANES..self.y.n()).map(|y| self.y.half(y));
+        zero_where_equal(&mut out, std::iter::repeat(self.x.half(x)).zip(others));
         out
     }
 }
@@ -149,12 +145,21 @@ impl LaneDistance for InTurn<'_> {
         let roots = vectors::<S>(self.factors.roots.group(group));
         let mut out = distances(simd, self.x.p(), inverse, roots, scratch);
         let first = group * S::F64_LANES;
-        for (out, i) in out.iter_mut().zip(first..self.y.n()) {
-            if self.x.half(i) == self.y.half(i) {
-                *out = 0.0;
-            }
-        }
+        let pairs = (first..self.y.n()).map(|i| (self.x.half(i), self.y.half(i)));
+        zero_where_equal(&mut out, pairs);
         out
+    }
+}
+
+/// Equal matrices are at distance 0, whatever rounding says.
+fn zero_where_equal<'a>(
+    distances: &mut LaneValues,
+    pairs: impl Iterator<Item = (&'a [f64], &'a [f64])>,
+) {
+    for (distance, (x, y)) in distances.iter_mut().zip(pairs) {
+        if x == y {
+            *distance = 0.0;
+        }
     }
 }
 
