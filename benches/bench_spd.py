@@ -12,7 +12,7 @@ from histrs.metrics import airm_distances, jbld_distances
 from histrs.prototypes._covariance import make_loss
 
 try:
-    from pyriemann.utils import distance as pyriemann
+    from pyriemann.geometry import distance as pyriemann
 except ImportError:  # a peer less
     pyriemann = None
 try:

@@ -169,7 +169,9 @@ def test_diagonal_and_repeated_eigenvalues(metric):
 
 
 def test_pyriemann_agrees(rng):
-    pyriemann = pytest.importorskip("pyriemann.utils.distance", reason="pyriemann is not installed")
+    pyriemann = pytest.importorskip(
+        "pyriemann.geometry.distance", reason="pyriemann is not installed"
+    )
     X, Y = wishart(rng, 9, 6), wishart(rng, 5, 6)
     expected = pyriemann.pairwise_distance(X, Y, metric="riemann")
     np.testing.assert_allclose(airm_distances(X, Y), expected, rtol=1e-10)
