@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from histrs import neighbors
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.neighbors import MetricKNNClassifier
+from histrs.prototypes import CovarianceCompressor, _covariance
+from histrs.spd import SPDProjection, _supervised
 
 ESTIMATORS = [
     IntersectionGPClassifier(),
@@ -13,6 +17,19 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
+]
+# The checks fit points: of the metrics they take this one.
+POINT_ESTIMATORS = [
+    MetricKNNClassifier(3, metric="euclidean"),
+    MetricKNNClassifier(metric="euclidean", weights="distance"),
+]
+
+
+COVARIANCE_ESTIMATORS = [
+    CovarianceCompressor(0.2, tol=1e-3, random_state=0),
+    MetricKNNClassifier(),
+    MetricKNNClassifier(3, metric="airm"),
+    SPDProjection(1),
 ]
 
 
@@ -25,11 +42,36 @@ def expected_failed_checks(estimator):
                 "that rows are not in the order of their scores"
             )
         }
+    if isinstance(estimator, CovarianceCompressor):
+        reason = (
+            "the class of the nearest prototype is predicted, as in the paper; probabilities add "
+            "up over all prototypes of a class, so that another may have the largest"
+        )
+        return {
+            "check_classifiers_train": reason,
+            "check_classifiers_train(readonly_memmap=True)": reason,
+        }
     return {}
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(
+    ESTIMATORS + POINT_ESTIMATORS, expected_failed_checks=expected_failed_checks
+)
 def test_scikit_learn_estimator_contract(estimator, check):
+    check(estimator)
+
+
+def covariances_of_points(X):
+    """A matrix for each point, which says where it is: I + (x, 1) (x, 1)^T."""
+    X = np.column_stack([X, np.ones(len(X), X.dtype)])
+    return X[:, :, None] * X[:, None] + np.eye(X.shape[1], dtype=X.dtype)
+
+
+@parametrize_with_checks(COVARIANCE_ESTIMATORS, expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_estimator_contract_of_covariances(estimator, check, monkeypatch):
+    """The checks fit points, so covariances are made of them where rows become matrices."""
+    for module in (_covariance, _supervised, neighbors):
+        monkeypatch.setattr(module, "stacked", covariances_of_points)
     check(estimator)
 
 

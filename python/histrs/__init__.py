@@ -2,8 +2,11 @@
 
 | module | what is in it |
 |---|---|
-| `histrs.metrics` | kernels between histograms |
+| `histrs.metrics` | kernels between histograms, distances between covariance matrices |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
+| `histrs.neighbors` | nearest neighbours in these metrics |
+| `histrs.prototypes` | learned prototypes that stand for many samples |
+| `histrs.spd` | covariance descriptors, their mean and their projection |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

@@ -14,9 +14,14 @@ __all__ = [
     "ShapeFunctions",
     "SortedColumns",
     "__version__",
+    "airm_distances",
+    "airm_paired",
     "check_histograms",
+    "compression_loss",
     "instruction_set",
     "intersection_gram",
+    "jbld_distances",
+    "jbld_paired",
     "row_sums",
     "start_threads",
 ]
@@ -28,6 +33,18 @@ def instruction_set() -> str: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
 def intersection_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def jbld_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
+def jbld_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+def airm_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
+def airm_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+def compression_loss(
+    x: _Float64,
+    labels: NDArray[np.int64],
+    prototypes: _Float64,
+    prototype_labels: NDArray[np.int64],
+    gamma: float,
+    n_threads: int,
+) -> tuple[float, _Float64, _Float64]: ...
 
 @final
 class SortedColumns:

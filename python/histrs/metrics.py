@@ -1,4 +1,7 @@
-"""Kernels and distances between histograms: `(X, Y=None) -> (n_X, n_Y)`."""
+"""Kernels and distances between histograms and between covariance matrices.
+
+Each is a function `(X, Y=None) -> (n_X, n_Y)`.
+"""
 
 from typing import Any
 
@@ -9,8 +12,9 @@ from sklearn.utils.validation import check_array
 
 from histrs import _histrs
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs.spd._distances import airm_distances, jbld_distances
 
-__all__ = ["intersection_kernel"]
+__all__ = ["airm_distances", "intersection_kernel", "jbld_distances"]
 
 
 def intersection_kernel(

@@ -4,6 +4,7 @@
 mod convert;
 mod door;
 mod intersection;
+mod spd;
 
 use pyo3::prelude::*;
 
@@ -16,6 +17,8 @@ mod _histrs {
         KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
         check_histograms, intersection_gram, row_sums,
     };
+    #[pymodule_export]
+    use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

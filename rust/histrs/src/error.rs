@@ -34,6 +34,69 @@ pub enum Error {
         /// The entry.
         value: f64,
     },
+    /// An entry of a matrix in a stack is NaN or infinite.
+    #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without gaps", display_non_finite(*.value))]
+    MatrixNotFinite {
+        /// Name of the argument.
+        name: &'static str,
+        /// Number of the matrix in the stack.
+        matrix: usize,
+        /// Row of the first offending entry.
+        row: usize,
+        /// Column of the first offending entry.
+        column: usize,
+        /// The entry.
+        value: f64,
+    },
+    /// A matrix in a stack is not symmetric.
+    #[error(
+        "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
+         {name}[{matrix}, {column}, {row}] = {mirrored}; pass ({name} + {name}.swapaxes(1, 2)) / 2 \
+         if the difference is rounding"
+    )]
+    NotSymmetric {
+        /// Name of the argument.
+        name: &'static str,
+        /// Number of the matrix in the stack.
+        matrix: usize,
+        /// Row of the first offending entry.
+        row: usize,
+        /// Its column.
+        column: usize,
+        /// The entry.
+        value: f64,
+        /// The entry across the diagonal.
+        mirrored: f64,
+    },
+    /// A matrix in a stack is not positive definite.
+    #[error(
+        "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation is \
+         {value:e}; give a covariance of more samples than rows, shrink it \
+         (covariance_descriptors(..., shrinkage=\"oas\")) or pass it through spd.project_to_spd"
+    )]
+    NotPositiveDefinite {
+        /// Name of the argument.
+        name: &'static str,
+        /// Number of the matrix in the stack.
+        matrix: usize,
+        /// Number of the first pivot that is not positive.
+        pivot: usize,
+        /// The pivot.
+        value: f64,
+    },
+    /// Two matrices differ by more than double precision resolves.
+    #[error(
+        "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
+         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them \
+         (covariance_descriptors(..., shrinkage=\"oas\")) or pass them through \
+         spd.project_to_spd with a larger floor"
+    )]
+    TooFarApart {
+        /// Number of the matrix in `X`.
+        x: usize,
+        /// Number of the matrix in `Y`.
+        y: usize,
+    },
     /// Two arguments disagree about a length.
     #[error("{what} is {found}, expected {expected}: {cure}")]
     Shape {

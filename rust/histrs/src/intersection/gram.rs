@@ -81,7 +81,7 @@ pub fn gram<'a, T: Element>(
 }
 
 /// Copies the upper triangle to the lower one, block by block.
-fn mirror<T: Element>(k: &mut Array2<T>) {
+pub(crate) fn mirror<T: Element>(k: &mut Array2<T>) {
     let n = k.nrows();
     for i0 in (0..n).step_by(BLOCK) {
         for j0 in (0..=i0).step_by(BLOCK) {

@@ -1,0 +1,263 @@
+"""Covariance matrices, beside NumPy, SciPy, pyRiemann and JAX."""
+
+from functools import partial
+
+import numpy as np
+from scipy import linalg
+from scipy.special import logsumexp, softmax
+
+from benches import _peers
+from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
+from histrs.metrics import airm_distances, jbld_distances
+from histrs.prototypes._covariance import make_loss
+
+try:
+    from pyriemann.geometry import distance as pyriemann
+except ImportError:  # a peer less
+    pyriemann = None
+try:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+except ImportError:
+    jax = None
+
+
+def wishart(n: int, p: int):
+    """Covariances of twice as many Gaussian samples as rows."""
+    A = np.random.default_rng(0).standard_normal((n, p, 2 * p))
+    return A @ A.transpose(0, 2, 1) / (2 * p)
+
+
+# ---- peers -------------------------------------------------------------------------------------
+
+
+def jbld_slogdet(X, Y):
+    """Broadcast, the log-determinants of the inputs once; a row at a time stays in the cache."""
+    own, others = np.linalg.slogdet(X)[1], np.linalg.slogdet(Y)[1]
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        out[i] = np.linalg.slogdet((x + Y) / 2)[1] - (own[i] + others) / 2
+    return out
+
+
+def jbld_cholesky(X, Y):
+    """As above by Cholesky factorisations."""
+
+    def log_det(A):
+        return 2 * np.log(np.linalg.cholesky(A).diagonal(axis1=-2, axis2=-1)).sum(axis=-1)
+
+    own, others = log_det(X), log_det(Y)
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        out[i] = log_det((x + Y) / 2) - (own[i] + others) / 2
+    return out
+
+
+def jbld_pyriemann(X, Y):
+    """pyRiemann's function broadcasts over pairs of stacks; a row at a time."""
+    return np.stack([pyriemann.distance_logdet(x[None], Y, squared=True) for x in X])
+
+
+def airm_eigvalsh(X, Y):
+    """Whitened once a row; broadcast eigenvalues."""
+    out = np.empty((len(X), len(Y)))
+    for i, x in enumerate(X):
+        root = np.linalg.inv(np.linalg.cholesky(x))
+        values = np.linalg.eigvalsh(root @ Y @ root.T)
+        out[i] = np.sqrt((np.log(values) ** 2).sum(axis=1))
+    return out
+
+
+def airm_scipy(X, Y):
+    """Generalised eigenvalues, a pair at a time."""
+    return np.array(
+        [[np.linalg.norm(np.log(linalg.eigvalsh(y, x, check_finite=False))) for y in Y] for x in X]
+    )
+
+
+def airm_pyriemann(X, Y):
+    """pyRiemann's function broadcasts over pairs of stacks; a row at a time."""
+    return np.stack([pyriemann.distance_riemann(x[None], Y) for x in X])
+
+
+PEERS = {
+    jbld_distances: {"NumPy slogdet": jbld_slogdet, "NumPy Cholesky": jbld_cholesky},
+    airm_distances: {"NumPy eigvalsh": airm_eigvalsh, "SciPy eigvalsh": airm_scipy},
+}
+if pyriemann is not None:
+    PEERS[jbld_distances]["pyRiemann"] = jbld_pyriemann
+    PEERS[airm_distances]["pyRiemann"] = airm_pyriemann
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+
+def all_pairs(
+    quick: bool, *, distance, p: int, n: int, times: float, times_cholesky: float | None = None
+) -> Trial:
+    """All pairs of two stacks."""
+    n = 24 if quick else n
+    stack = wishart(2 * n, p)
+    X, Y = stack[:n], stack[n:]
+    ours = distance.__name__
+    sides = [
+        Side(ours, lambda _: distance(X, Y)),
+        Side(f"{ours}, one thread", lambda _: distance(X, Y, n_jobs=1)),
+        *(
+            Side(name, lambda _, peer=peer: peer(X, Y), peer=True)
+            for name, peer in PEERS[distance].items()
+        ),
+    ]
+    expected = next(iter(PEERS[distance].values()))(X, Y)
+
+    def figures(m: Measured):
+        return [
+            Figure(f"{side.name}: a pair", m.median(side.name) / n**2 * 1e6, "us") for side in sides
+        ]
+
+    broadcast = [name for name in PEERS[distance] if name != "NumPy Cholesky"]
+    targets = [
+        Target(
+            f"at least {times:g}x faster than the fastest of {', '.join(broadcast)}",
+            lambda m: m.speedup(ours, *broadcast),
+            at_least=times,
+        )
+    ]
+    if times_cholesky is not None:
+        targets.append(
+            Target(
+                f"at least {times_cholesky:g}x faster than NumPy Cholesky",
+                lambda m: m.speedup(ours, "NumPy Cholesky"),
+                at_least=times_cholesky,
+            )
+        )
+    return Trial(
+        sides,
+        targets=targets,
+        checks=[
+            Check(
+                "largest error over the largest distance",
+                lambda results: {
+                    name: np.max(np.abs(D - expected)) / np.max(expected)
+                    for name, D in results.items()
+                },
+                limit=1e-11,
+            )
+        ],
+        figures=figures,
+        note=f"{n} by {n} covariances of {p} x {p}, each of {2 * p} Gaussian samples, float64.",
+    )
+
+
+row("jbld-23", "`jbld_distances`, 23 x 23, all pairs")(
+    partial(all_pairs, distance=jbld_distances, p=23, n=300, times=30, times_cholesky=15)
+)
+row("jbld-5", "`jbld_distances`, 5 x 5, all pairs")(
+    partial(all_pairs, distance=jbld_distances, p=5, n=1000, times=10, times_cholesky=10)
+)
+row("airm-23", "`airm_distances`, 23 x 23, all pairs")(
+    partial(all_pairs, distance=airm_distances, p=23, n=100, times=10)
+)
+
+
+# ---- compression -------------------------------------------------------------------------------
+
+
+def numpy_loss(X, labels, own, gamma):
+    """The objective and its gradient as one would write them: broadcast, in blocks of rows."""
+
+    def loss(B):
+        P = B.transpose(0, 2, 1) @ B
+        log_det = np.linalg.slogdet(P)[1]
+        value, gradient = 0.0, np.zeros_like(P)
+        for start in range(0, len(X), 64):
+            sums = X[start : start + 64, None] + P
+            right = labels[start : start + 64, None] == own
+            scores = -(gamma**2) * (np.linalg.slogdet(sums / 2)[1] - log_det / 2)
+            of_right = np.where(right, scores, -np.inf)
+            value += (logsumexp(scores, axis=1) - logsumexp(of_right, axis=1)).sum()
+            weights = softmax(of_right, axis=1) - softmax(scores, axis=1)
+            gradient += np.einsum("nm,nmij->mij", weights, np.linalg.inv(sums))
+            gradient -= weights.sum(axis=0)[:, None, None] * np.linalg.inv(P) / 2
+        return value / len(X), 2 * gamma**2 / len(X) * (B @ gradient)
+
+    return loss
+
+
+def jax_loss(X, labels, own, gamma):
+    """The objective compiled by JAX in double precision, with its automatic gradient."""
+    X, labels, own = jnp.asarray(X), jnp.asarray(labels), jnp.asarray(own)
+
+    def log_det(A):
+        factor = jnp.linalg.cholesky(A)
+        return 2 * jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+
+    def value(B):
+        P = B.transpose(0, 2, 1) @ B
+        scores = -(gamma**2) * (log_det((X[:, None] + P) / 2) - log_det(P) / 2)
+        of_right = jnp.where(labels[:, None] == own, scores, -jnp.inf)
+        logs = jax.scipy.special.logsumexp
+        return (logs(scores, axis=1) - logs(of_right, axis=1)).mean()
+
+    compiled = jax.jit(jax.value_and_grad(value))
+
+    def loss(B):
+        value, gradient = compiled(B)
+        return float(value), np.asarray(gradient)
+
+    return loss
+
+
+def compression(quick: bool) -> Trial:
+    """One evaluation of the objective and its gradient, of which training makes hundreds."""
+    n, m, p = (60, 10, 23) if quick else (1000, 40, 23)
+    stack = wishart(n, p)
+    labels = np.arange(n) % 10
+    stack *= (1 + 0.1 * labels)[:, None, None]
+    own = labels[:m]
+    B = np.linalg.cholesky(stack[:m]).transpose(0, 2, 1)
+    losses = {
+        "CovarianceCompressor": make_loss(stack, labels, own, 1.0, _peers.N_THREADS),
+        "NumPy": numpy_loss(stack, labels, own, 1.0),
+    }
+    if jax is not None:
+        losses["JAX, jit"] = jax_loss(stack, labels, own, 1.0)
+    upper = np.triu_indices(p)
+    sides = [
+        Side(
+            name,
+            lambda _, loss=loss: loss(B),
+            digest=lambda result: np.append(result[1][:, *upper].ravel(), result[0]),
+            peer=name != "CovarianceCompressor",
+        )
+        for name, loss in losses.items()
+    ]
+    value, gradient = losses["NumPy"](B)
+    expected = np.append(gradient[:, *upper].ravel(), value)
+    return Trial(
+        sides,
+        targets=[
+            Target(
+                "at least 20x faster than the fastest peer",
+                lambda m: m.speedup("CovarianceCompressor"),
+                at_least=20,
+            )
+        ],
+        checks=[
+            Check(
+                "largest error of loss and gradient",
+                lambda results: {
+                    name: np.max(np.abs(result - expected)) for name, result in results.items()
+                },
+                # Prototypes are kept from being singular by 1e-8.
+                limit=1e-6,
+            )
+        ],
+        note=f"{n:,} training matrices of {p} x {p}, {m} prototypes, 10 classes: the loss and its "
+        "gradient once. JAX runs on the processor in double precision and is compiled before.",
+    )
+
+
+row("scc-loss", "`CovarianceCompressor`, loss and gradient")(compression)

@@ -1,0 +1,68 @@
+"""Stacks of matrices at the door."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+Stack = NDArray[Any]
+
+# What every check of matrices asks of scikit-learn. The core looks for entries that are not finite
+# or not symmetric, because it can name them.
+STACK_CHECKS: Mapping[str, Any] = {
+    "dtype": [np.float64, np.float32],
+    "allow_nd": True,
+    "ensure_all_finite": False,
+}
+
+
+def as_stack(X: ArrayLike, name: str = "X") -> Stack:
+    """Return matrices, stacked or flattened, as an array of shape (n, p, p)."""
+    empty = {"ensure_min_samples": 0, "ensure_min_features": 0}
+    return stacked(check_array(X, input_name=name, **STACK_CHECKS, **empty), name)
+
+
+def flattened(X: Any) -> Any:
+    """Return a stack of shape (n, p, p) as (n, p * p), in which scikit-learn counts features.
+
+    Anything else is returned as it is, for scikit-learn to judge.
+    """
+    if isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2:
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return stacked(X).reshape(len(X), -1)
+    return X
+
+
+def stacked(X: NDArray[Any], name: str = "X") -> Stack:
+    """Return a view of shape (n, p, p) of an array of shape (n, p, p) or (n, p * p)."""
+    if X.ndim == 2:
+        p = math.isqrt(X.shape[1])
+        if p * p != X.shape[1]:
+            raise ValueError(
+                f"{name} has {X.shape[1]} columns, which is not a square number: give matrices "
+                "of shape (n, p, p), or flattened to (n, p * p)."
+            )
+        X = X.reshape(len(X), p, p)
+    if X.ndim != 3 or X.shape[1] != X.shape[2]:
+        raise ValueError(
+            f"{name} has shape {X.shape}: give square matrices of shape (n, p, p), or flattened "
+            "to (n, p * p); a single matrix A is A[None]."
+        )
+    if X.shape[1] == 0:
+        raise ValueError(f"{name} has shape {X.shape}: a matrix has at least one row.")
+    return X
+
+
+def same_dtype(X: Stack, Y: Stack) -> tuple[Stack, Stack]:
+    """Return both in the wider of their dtypes."""
+    dtype = np.result_type(X.dtype, Y.dtype)
+    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def symmetric(X: Stack) -> Stack:
+    """Return the mean of each matrix and its transpose; halves first, which cannot overflow."""
+    return np.asarray(X / 2 + np.swapaxes(X, -1, -2) / 2)

@@ -1,0 +1,106 @@
+//! Symmetric positive definite matrices.
+
+use histrs::spd as core;
+use numpy::{IntoPyArray, PyArray1, PyArray3, PyReadonlyArray1, PyReadonlyArray3};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::door::enter;
+
+/// A stack of matrices of shape `(n, p, p)`.
+#[derive(FromPyObject)]
+pub(crate) enum Stack<'py> {
+    Double(PyReadonlyArray3<'py, f64>),
+    Single(PyReadonlyArray3<'py, f32>),
+}
+
+fn different_dtypes() -> PyErr {
+    PyTypeError::new_err("X and Y must have the same dtype")
+}
+
+/// Defines a function of all pairs and a function of pairs in turn.
+macro_rules! distance {
+    ($(#[$doc:meta])* $all:ident, $paired:ident) => {
+        $(#[$doc])*
+        #[pyfunction]
+        #[pyo3(signature = (x, y, n_threads))]
+        pub(crate) fn $all<'py>(
+            py: Python<'py>,
+            x: Stack<'py>,
+            y: Option<Stack<'py>>,
+            n_threads: usize,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            match (&x, &y) {
+                (Stack::Double(x), None) => {
+                    let x = x.as_array();
+                    Ok(enter(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
+                }
+                (Stack::Single(x), None) => {
+                    let x = x.as_array();
+                    Ok(enter(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
+                }
+                (Stack::Double(x), Some(Stack::Double(y))) => {
+                    let (x, y) = (x.as_array(), Some(y.as_array()));
+                    Ok(enter(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
+                }
+                (Stack::Single(x), Some(Stack::Single(y))) => {
+                    let (x, y) = (x.as_array(), Some(y.as_array()));
+                    Ok(enter(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
+                }
+                _ => Err(different_dtypes()),
+            }
+        }
+
+        $(#[$doc])*
+        #[pyfunction]
+        pub(crate) fn $paired<'py>(
+            py: Python<'py>,
+            x: Stack<'py>,
+            y: Stack<'py>,
+            n_threads: usize,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            match (&x, &y) {
+                (Stack::Double(x), Stack::Double(y)) => {
+                    let (x, y) = (x.as_array(), y.as_array());
+                    Ok(enter(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
+                }
+                (Stack::Single(x), Stack::Single(y)) => {
+                    let (x, y) = (x.as_array(), y.as_array());
+                    Ok(enter(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
+                }
+                _ => Err(different_dtypes()),
+            }
+        }
+    };
+}
+
+distance! {
+    /// The Jensen-Bregman log-det divergence.
+    jbld_distances, jbld_paired
+}
+distance! {
+    /// The affine-invariant Riemannian metric.
+    airm_distances, airm_paired
+}
+
+type LossAndSums<'py> = (f64, Bound<'py, PyArray3<f64>>, Bound<'py, PyArray1<f64>>);
+
+/// The objective of stochastic covariance compression, with sums of inverses and of weights.
+#[pyfunction]
+pub(crate) fn compression_loss<'py>(
+    py: Python<'py>,
+    x: PyReadonlyArray3<'py, f64>,
+    labels: PyReadonlyArray1<'py, i64>,
+    prototypes: PyReadonlyArray3<'py, f64>,
+    prototype_labels: PyReadonlyArray1<'py, i64>,
+    gamma: f64,
+    n_threads: usize,
+) -> PyResult<LossAndSums<'py>> {
+    let (x, prototypes) = (x.as_array(), prototypes.as_array());
+    let (labels, prototype_labels) = (labels.as_slice()?, prototype_labels.as_slice()?);
+    let result = enter(py, n_threads, |e| {
+        core::compression_loss(e, x, labels, prototypes, prototype_labels, gamma)
+    })?;
+    let (sums, weights) = (result.inverse_sums, result.weight_sums);
+    Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
+}

@@ -1,0 +1,349 @@
+//! The affine-invariant Riemannian metric.
+
+use ndarray::{Array1, Array2, ArrayView3};
+use pulp::Simd;
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::simd::Element;
+use crate::spd::eigenvalues::tridiagonal_eigenvalues;
+use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
+use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
+use crate::spd::ldl::add_products;
+use crate::spd::logarithm::ln;
+use crate::spd::pairs::{LaneDistance, all_pairs, in_turn};
+use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size, triangle};
+use crate::spd::tridiagonal::{scratch_len, tridiagonalize};
+
+/// Rows and columns of a register tile.
+const TILE: usize = 4;
+
+/// The affine-invariant Riemannian metric `|log(X^-1/2 Y X^-1/2)|_F` (definition 1) between the
+/// matrices of stacks of shapes `(n_x, p, p)` and `(n_y, p, p)`; `y = None` means `y = x` and
+/// computes each pair once.
+///
+/// The logarithms are those of the eigenvalues of `X^-1 Y`: with Cholesky factors `X = A A^T`
+/// and `Y = C C^T`, each made once, those of `K K^T`, `K = A^-1 C`.
+///
+/// # Errors
+///
+/// As [`jbld_distances`](crate::spd::jbld_distances);
+/// [`Error::TooFarApart`](crate::Error::TooFarApart) where the smallest eigenvalue is lost in the
+/// rounding of the largest.
+///
+/// # Examples
+///
+/// ```
+/// use histrs::{Executor, spd::airm_distances};
+/// use ndarray::array;
+///
+/// let exec = Executor::new(1)?;
+/// let x = array![[[1.0, 0.0], [0.0, 1.0]], [[4.0, 0.0], [0.0, 1.0]]];
+/// let d = airm_distances(&exec, x.view(), None)?;
+/// assert!((d[[0, 1]] - 4_f64.ln()).abs() < 1e-14);
+/// assert_eq!(d[[1, 1]], 0.0);
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn airm_distances<T: Element>(
+    exec: &Executor,
+    x: ArrayView3<'_, T>,
+    y: Option<ArrayView3<'_, T>>,
+) -> Result<Array2<T>> {
+    let symmetric = y.is_none();
+    let x = SymmetricStack::new(exec, "X", x)?;
+    let y = y.map(|y| SymmetricStack::new(exec, "Y", y)).transpose()?;
+    let y = y.as_ref().unwrap_or(&x);
+    check_same_size(&x, y)?;
+    let factors = Factors::new(exec, &x, y)?;
+    let inverses = factors.inverses.matrices();
+    let kernel = AllPairs { x: &x, y, inverses, roots: &factors.roots };
+    all_pairs(exec, &kernel, (x.n(), y.n()), symmetric)
+}
+
+/// [`airm_distances`] of matrix `i` of `x` and matrix `i` of `y`, for every `i`.
+///
+/// # Errors
+///
+/// As [`airm_distances`], and when there are not as many matrices in `y` as in `x`.
+pub fn airm_paired<T: Element>(
+    exec: &Executor,
+    x: ArrayView3<'_, T>,
+    y: ArrayView3<'_, T>,
+) -> Result<Array1<T>> {
+    let x = SymmetricStack::new(exec, "X", x)?;
+    let y = SymmetricStack::new(exec, "Y", y)?;
+    check_same_size(&x, &y)?;
+    check_same_number(&x, &y)?;
+    let factors = Factors::new(exec, &x, &y)?;
+    in_turn(exec, &InTurn { x: &x, y: &y, factors: &factors }, x.n())
+}
+
+/// Inverse Cholesky factors of `X`, and transposed ones of `Y`.
+struct Factors {
+    inverses: Groups,
+    roots: Groups,
+}
+
+impl Factors {
+    fn new(exec: &Executor, x: &SymmetricStack, y: &SymmetricStack) -> Result<Self> {
+        let p = x.p();
+        let inverses = keep_factors::<InverseCholesky>(exec, "X", p, &x.groups())?;
+        let roots = keep_factors::<TransposedCholesky>(exec, "Y", p, &y.groups())?;
+        Ok(Self { inverses, roots })
+    }
+}
+
+struct AllPairs<'a> {
+    x: &'a SymmetricStack,
+    y: &'a SymmetricStack,
+    inverses: Vec<f64>,
+    roots: &'a Groups,
+}
+
+impl LaneDistance for AllPairs<'_> {
+    fn scratch_len(&self) -> usize {
+        Scratch::<f64>::len(self.x.p())
+    }
+
+    #[inline(always)]
+    fn distances<S: Simd>(
+        &self,
+        simd: S,
+        x: usize,
+        group: usize,
+        scratch: &mut [S::f64s],
+    ) -> LaneValues {
+        let p = self.x.p();
+        let inverse = Shared(&self.inverses[x * p * p..(x + 1) * p * p]);
+        let mut out = distances(simd, p, inverse, vectors::<S>(self.roots.group(group)), scratch);
+        let others = (group * S::F64_LANES..self.y.n()).map(|y| self.y.half(y));
+        zero_where_equal(&mut out, std::iter::repeat(self.x.half(x)).zip(others));
+        out
+    }
+}
+
+struct InTurn<'a> {
+    x: &'a SymmetricStack,
+    y: &'a SymmetricStack,
+    factors: &'a Factors,
+}
+
+impl LaneDistance for InTurn<'_> {
+    fn scratch_len(&self) -> usize {
+        Scratch::<f64>::len(self.x.p())
+    }
+
+    #[inline(always)]
+    fn distances<S: Simd>(
+        &self,
+        simd: S,
+        x: usize,
+        group: usize,
+        scratch: &mut [S::f64s],
+    ) -> LaneValues {
+        let inverse = Interleaved(vectors::<S>(self.factors.inverses.group(x)));
+        let roots = vectors::<S>(self.factors.roots.group(group));
+        let mut out = distances(simd, self.x.p(), inverse, roots, scratch);
+        let first = group * S::F64_LANES;
+        let pairs = (first..self.y.n()).map(|i| (self.x.half(i), self.y.half(i)));
+        zero_where_equal(&mut out, pairs);
+        out
+    }
+}
+
+/// Equal matrices are at distance 0, whatever rounding says.
+fn zero_where_equal<'a>(
+    distances: &mut LaneValues,
+    pairs: impl Iterator<Item = (&'a [f64], &'a [f64])>,
+) {
+    for (distance, (x, y)) in distances.iter_mut().zip(pairs) {
+        if x == y {
+            *distance = 0.0;
+        }
+    }
+}
+
+struct Scratch<'a, V> {
+    whitened: &'a mut [V],
+    matrix: &'a mut [V],
+    diagonal: &'a mut [V],
+    couplings: &'a mut [V],
+    rest: &'a mut [V],
+}
+
+impl<'a, V> Scratch<'a, V> {
+    const fn len(p: usize) -> usize {
+        p * p + triangle(p) + 2 * p + scratch_len(p)
+    }
+
+    #[inline(always)]
+    fn new(p: usize, buffer: &'a mut [V]) -> Self {
+        let (whitened, rest) = buffer.split_at_mut(p * p);
+        let (matrix, rest) = rest.split_at_mut(triangle(p));
+        let (diagonal, rest) = rest.split_at_mut(p);
+        let (couplings, rest) = rest.split_at_mut(p);
+        Self { whitened, matrix, diagonal, couplings, rest }
+    }
+}
+
+#[inline(always)]
+fn distances<S: Simd, X: Entries<S>>(
+    simd: S,
+    p: usize,
+    inverse: X,
+    roots: &[S::f64s],
+    scratch: &mut [S::f64s],
+) -> LaneValues {
+    let scratch = Scratch::new(p, scratch);
+    whiten(simd, p, inverse, roots, scratch.whitened);
+    let log_scale = scaled_gram(simd, p, scratch.whitened, scratch.matrix);
+    let (diagonal, couplings) = (scratch.diagonal, scratch.couplings);
+    tridiagonalize(simd, p, scratch.matrix, diagonal, couplings, scratch.rest);
+    let converged = tridiagonal_eigenvalues(simd, diagonal, couplings);
+    norm_of_logarithms::<S>(p, pulp::bytemuck::cast_slice(diagonal), log_scale, converged)
+}
+
+/// `|ln(scale lambda)|_2` of the eigenvalues in each lane; NaN where one is lost in rounding.
+#[inline(always)]
+fn norm_of_logarithms<S: Simd>(
+    p: usize,
+    eigenvalues: &[f64],
+    log_scale: LaneValues,
+    mut valid: [bool; 8],
+) -> LaneValues {
+    let mut squares = LaneValues::default();
+    // The matrix was scaled to trace p.
+    let floor = p as f64 * f64::EPSILON;
+    for values in eigenvalues.chunks_exact(S::F64_LANES) {
+        for lane in 0..S::F64_LANES {
+            valid[lane] &= values[lane] > floor && values[lane] < f64::INFINITY;
+            let logarithm = ln(values[lane]) + log_scale[lane];
+            squares[lane] += logarithm * logarithm;
+        }
+    }
+    for lane in 0..S::F64_LANES {
+        squares[lane] = if valid[lane] { squares[lane].sqrt() } else { f64::NAN };
+    }
+    squares
+}
+
+/// `K = A^-1 C`, square and row by row, zeros above the diagonal in the tiles that it crosses.
+#[inline(always)]
+fn whiten<S: Simd, X: Entries<S>>(
+    simd: S,
+    p: usize,
+    inverse: X,
+    roots: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    for start in (0..p).step_by(TILE) {
+        match p - start {
+            1 => whiten_rows::<S, X, 1>(simd, p, start, inverse, roots, out),
+            2 => whiten_rows::<S, X, 2>(simd, p, start, inverse, roots, out),
+            3 => whiten_rows::<S, X, 3>(simd, p, start, inverse, roots, out),
+            _ => whiten_rows::<S, X, TILE>(simd, p, start, inverse, roots, out),
+        }
+    }
+}
+
+#[inline(always)]
+fn whiten_rows<S: Simd, X: Entries<S>, const R: usize>(
+    simd: S,
+    p: usize,
+    start: usize,
+    inverse: X,
+    roots: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    for j in (0..start).step_by(TILE) {
+        whiten_tile::<S, X, R, TILE>(simd, p, (start, j), inverse, roots, out);
+    }
+    whiten_tile::<S, X, R, R>(simd, p, (start, start), inverse, roots, out);
+}
+
+#[inline(always)]
+fn whiten_tile<S: Simd, X: Entries<S>, const R: usize, const C: usize>(
+    simd: S,
+    p: usize,
+    (i, j): (usize, usize),
+    inverse: X,
+    roots: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    // Outside these columns one of the factors is 0.
+    let n = i + R - j;
+    let left: [_; R] = core::array::from_fn(|r| inverse.part((i + r) * p + j, n));
+    let right: [_; C] = core::array::from_fn(|c| &roots[(j + c) * p + j..][..n]);
+    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    add_products(simd, n, left, right, &mut sums);
+    for r in 0..R {
+        out[(i + r) * p + j..][..C].copy_from_slice(&sums[r]);
+    }
+}
+
+/// `K K^T`, packed, divided by its mean eigenvalue; returns the logarithm of that.
+#[inline(always)]
+fn scaled_gram<S: Simd>(simd: S, p: usize, k: &[S::f64s], out: &mut [S::f64s]) -> LaneValues {
+    let mut trace = simd.splat_f64s(0.0);
+    for i in 0..p {
+        for &value in &k[i * p..=i * p + i] {
+            trace = simd.mul_add_e_f64s(value, value, trace);
+        }
+    }
+    let scale = simd.mul_f64s(trace, simd.splat_f64s(1.0 / p as f64));
+    let inverse = simd.div_f64s(simd.splat_f64s(1.0), scale);
+    for start in (0..p).step_by(TILE) {
+        match p - start {
+            1 => gram_rows::<S, 1>(simd, p, start, k, inverse, out),
+            2 => gram_rows::<S, 2>(simd, p, start, k, inverse, out),
+            3 => gram_rows::<S, 3>(simd, p, start, k, inverse, out),
+            _ => gram_rows::<S, TILE>(simd, p, start, k, inverse, out),
+        }
+    }
+    let mut logarithms = LaneValues::default();
+    let scales: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&scale));
+    for lane in 0..S::F64_LANES {
+        // Outside the range of a double nothing can be said.
+        let normal = scales[lane] >= f64::MIN_POSITIVE && scales[lane] < f64::INFINITY;
+        logarithms[lane] = if normal { ln(scales[lane]) } else { f64::NAN };
+    }
+    logarithms
+}
+
+#[inline(always)]
+fn gram_rows<S: Simd, const R: usize>(
+    simd: S,
+    p: usize,
+    start: usize,
+    k: &[S::f64s],
+    inverse: S::f64s,
+    out: &mut [S::f64s],
+) {
+    for j in (0..start).step_by(TILE) {
+        gram_tile::<S, R, TILE>(simd, p, (start, j), k, inverse, out);
+    }
+    gram_tile::<S, R, R>(simd, p, (start, start), k, inverse, out);
+}
+
+#[inline(always)]
+fn gram_tile<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    p: usize,
+    (i, j): (usize, usize),
+    k: &[S::f64s],
+    inverse: S::f64s,
+    out: &mut [S::f64s],
+) {
+    let n = j + C;
+    let left: [_; R] = core::array::from_fn(|r| Interleaved(&k[(i + r) * p..][..n]));
+    let right: [_; C] = core::array::from_fn(|c| &k[(j + c) * p..][..n]);
+    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    add_products(simd, n, left, right, &mut sums);
+    for r in 0..R {
+        for c in 0..C {
+            if j + c <= i + r {
+                out[triangle(i + r) + j + c] = simd.mul_f64s(sums[r][c], inverse);
+            }
+        }
+    }
+}

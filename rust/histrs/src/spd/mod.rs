@@ -1,0 +1,41 @@
+//! Symmetric positive definite (SPD) matrices, such as covariance descriptors.
+//!
+//! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
+//! histogram descriptors*, 2015, section 2; the divergence is that of Cherian, Sra, Banerjee and
+//! Papanikolopoulos, *Efficient similarity search for covariance matrices via the Jensen-Bregman
+//! LogDet divergence*, ICCV 2011.
+//!
+//! A matrix of 20 rows is far too small to fill a processor, so that everything here works on as
+//! many pairs of matrices as a vector has lanes: entry `(i, j)` of eight matrices is one vector.
+//!
+//! | file | concept | equation |
+//! |---|---|---|
+//! | `stack` | a checked stack of symmetric matrices, half of each stored | |
+//! | `lanes` | matrices interleaved, a lane each; where a kernel reads its entries | |
+//! | `ldl` | the factorisation `A = L D L^T` in all lanes at once | |
+//! | `factors` | what is kept of the factorisation of each matrix | |
+//! | `logarithm` | logarithms and log-determinants in all lanes | |
+//! | `tridiagonal`, `eigenvalues` | Householder reduction and QL iteration in all lanes | |
+//! | `pairs` | all pairs, or row by row, in blocks | |
+//! | `jbld` | [`jbld_distances`], [`jbld_paired`] | eq. 1 |
+//! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
+//! | `compression` | [`compression_loss`]: the objective of prototypes and its gradient | eqs. 4 to 8 |
+
+// Lanes, and the rows of a tile, are counted: several arrays share an index.
+#![allow(clippy::needless_range_loop)]
+
+mod airm;
+mod compression;
+mod eigenvalues;
+mod factors;
+mod jbld;
+mod lanes;
+mod ldl;
+mod logarithm;
+mod pairs;
+mod stack;
+mod tridiagonal;
+
+pub use airm::{airm_distances, airm_paired};
+pub use compression::{CompressionLoss, compression_loss};
+pub use jbld::{jbld_distances, jbld_paired};

@@ -1,0 +1,138 @@
+//! Distances between all pairs, or between the matrices of two stacks in turn, in blocks.
+
+use ndarray::{Array1, Array2};
+use pulp::{Simd, WithSimd};
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::intersection::mirror;
+use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::spd::lanes::{LaneValues, vectors_mut};
+
+/// Rows of the result in a block; a group of `Y` stays in the cache for them.
+const ROWS: usize = 8;
+/// Parts of a row when there are few rows.
+const PARTS: usize = 32;
+
+/// A distance from one matrix, or from a matrix a lane, to a group of matrices.
+pub(crate) trait LaneDistance: Sync {
+    /// Vectors of scratch that it needs.
+    fn scratch_len(&self) -> usize;
+    /// The distances, a lane each; NaN where double precision does not suffice. Matrix `x` is the
+    /// other side, or, where matrices are taken in turn, group `x`.
+    fn distances<S: Simd>(
+        &self,
+        simd: S,
+        x: usize,
+        group: usize,
+        scratch: &mut [S::f64s],
+    ) -> LaneValues;
+}
+
+/// The distances of `n_x` matrices to `n_y` others; where they are the same matrices, each pair
+/// is computed once.
+pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
+    exec: &Executor,
+    kernel: &K,
+    (n_x, n_y): (usize, usize),
+    symmetric: bool,
+) -> Result<Array2<T>> {
+    let mut out = Array2::from_elem((n_x, n_y), T::default());
+    let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+    let chunk = if n_x >= ROWS { ROWS * n_y } else { n_y.div_ceil(PARTS) };
+    exec.for_chunks(flat, chunk, |block, out| {
+        dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
+    })?;
+    if symmetric {
+        mirror(&mut out);
+    }
+    Ok(out)
+}
+
+/// The distances of the matrices of two stacks of `n`, in turn.
+pub(crate) fn in_turn<T: Element, K: LaneDistance>(
+    exec: &Executor,
+    kernel: &K,
+    n: usize,
+) -> Result<Array1<T>> {
+    let lanes = lanes::<f64>();
+    let mut out = vec![T::default(); n];
+    exec.for_chunks(&mut out, ROWS * lanes, |block, out| {
+        let first = block * ROWS;
+        dispatch(InTurn { kernel, first, out })
+    })?;
+    Ok(Array1::from_vec(out))
+}
+
+/// Entries of the result from entry `start` on: whole rows, or a part of one.
+struct Block<'a, K, T> {
+    exec: &'a Executor,
+    kernel: &'a K,
+    start: usize,
+    n_columns: usize,
+    symmetric: bool,
+    out: &'a mut [T],
+}
+
+impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { exec, kernel, start, n_columns, symmetric, out } = self;
+        let lanes = S::F64_LANES;
+        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes);
+        let scratch = vectors_mut::<S>(&mut scratch);
+        let end = start + out.len();
+        for group in 0..n_columns.div_ceil(lanes) {
+            exec.check()?;
+            for i in start / n_columns..end.div_ceil(n_columns) {
+                let from = start.saturating_sub(i * n_columns).max(if symmetric { i } else { 0 });
+                let from = from.max(group * lanes);
+                let to = (end - i * n_columns).min(n_columns).min((group + 1) * lanes);
+                if from >= to {
+                    continue;
+                }
+                let distances = kernel.distances(simd, i, group, scratch);
+                for j in from..to {
+                    let distance = distances[j - group * lanes];
+                    if distance.is_nan() {
+                        return Err(Error::TooFarApart { x: i, y: j });
+                    }
+                    out[i * n_columns + j - start] = T::from_f64(distance);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Distances of some groups in turn, from group `first` on.
+struct InTurn<'a, K, T> {
+    kernel: &'a K,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<K: LaneDistance, T: Element> WithSimd for InTurn<'_, K, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { kernel, first, out } = self;
+        let lanes = S::F64_LANES;
+        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes);
+        let scratch = vectors_mut::<S>(&mut scratch);
+        for (group, out) in (first..).zip(out.chunks_mut(lanes)) {
+            let distances = kernel.distances(simd, group, group, scratch);
+            for (lane, (out, distance)) in out.iter_mut().zip(distances).enumerate() {
+                if distance.is_nan() {
+                    let matrix = group * lanes + lane;
+                    return Err(Error::TooFarApart { x: matrix, y: matrix });
+                }
+                *out = T::from_f64(distance);
+            }
+        }
+        Ok(())
+    }
+}

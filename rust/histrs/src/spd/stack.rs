@@ -1,0 +1,138 @@
+//! A stack of symmetric matrices, checked, in double precision, half of each stored.
+
+use ndarray::{ArrayView2, ArrayView3, Axis};
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::simd::Element;
+use crate::spd::lanes::Groups;
+
+/// Entries in a block of matrices that one thread reads.
+const BLOCK_ENTRIES: usize = 1 << 16;
+
+/// Number of entries of a triangle of `p` rows, and place of row `p` in one that is packed.
+#[inline(always)]
+pub(crate) const fn triangle(p: usize) -> usize {
+    p * (p + 1) / 2
+}
+
+/// The lower triangles, row by row, of **halves** of the matrices: the mean of two matrices is
+/// then a sum, which cannot overflow, and ratios of matrices are what they were.
+#[derive(Debug)]
+pub(crate) struct SymmetricStack {
+    halves: Vec<f64>,
+    n: usize,
+    p: usize,
+}
+
+impl SymmetricStack {
+    /// Reads a stack of shape `(n, p, p)`.
+    pub(crate) fn new<T: Element>(
+        exec: &Executor,
+        name: &'static str,
+        x: ArrayView3<'_, T>,
+    ) -> Result<Self> {
+        let (n, p, width) = x.dim();
+        if p != width {
+            return Err(Error::Shape {
+                what: "the number of columns of a matrix",
+                found: width,
+                expected: p,
+                cure: "covariance matrices are square: give an array of shape (n, p, p)",
+            });
+        }
+        let len = triangle(p);
+        let block = (BLOCK_ENTRIES / (p * p).max(1)).max(1);
+        exec.map_blocks(n.div_ceil(block), |b| {
+            let matrices = (b * block)..n.min((b + 1) * block);
+            matrices.into_iter().try_for_each(|i| check(name, i, x.index_axis(Axis(0), i)))
+        })?;
+        let mut halves = vec![0.0; n * len];
+        exec.for_chunks(&mut halves, block * len, |b, chunk| {
+            for (i, half) in chunk.chunks_exact_mut(len).enumerate() {
+                pack(x.index_axis(Axis(0), b * block + i), half);
+            }
+            Ok(())
+        })?;
+        Ok(Self { halves, n, p })
+    }
+
+    /// Number of matrices.
+    pub(crate) fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Number of rows of a matrix.
+    pub(crate) fn p(&self) -> usize {
+        self.p
+    }
+
+    /// The lower triangle of half of matrix `i`.
+    pub(crate) fn half(&self, i: usize) -> &[f64] {
+        let len = triangle(self.p);
+        &self.halves[i * len..(i + 1) * len]
+    }
+
+    /// The halves, interleaved.
+    pub(crate) fn groups(&self) -> Groups {
+        Groups::new(self.n, triangle(self.p), |i| self.half(i))
+    }
+}
+
+/// Fails at the first entry that is not finite or differs from the one across the diagonal by
+/// more than half the digits.
+fn check<T: Element>(name: &'static str, matrix: usize, a: ArrayView2<'_, T>) -> Result<()> {
+    let tolerance = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON }.sqrt();
+    for ((row, column), &value) in a.indexed_iter() {
+        let value = value.to_f64();
+        if !value.is_finite() {
+            return Err(Error::MatrixNotFinite { name, matrix, row, column, value });
+        }
+    }
+    let size = |i: usize| a[[i, i]].to_f64().abs().sqrt();
+    for row in 0..a.nrows() {
+        for column in 0..row {
+            let (value, mirrored) = (a[[row, column]].to_f64(), a[[column, row]].to_f64());
+            if value != mirrored && (value - mirrored).abs() > tolerance * size(row) * size(column)
+            {
+                return Err(Error::NotSymmetric { name, matrix, row, column, value, mirrored });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn pack<T: Element>(a: ArrayView2<'_, T>, half: &mut [f64]) {
+    let mut entries = half.iter_mut();
+    for i in 0..a.nrows() {
+        for (j, entry) in (0..=i).zip(&mut entries) {
+            *entry = 0.25 * a[[i, j]].to_f64() + 0.25 * a[[j, i]].to_f64();
+        }
+    }
+}
+
+/// Fails when the matrices of two stacks have different sizes.
+pub(crate) fn check_same_size(x: &SymmetricStack, y: &SymmetricStack) -> Result<()> {
+    if x.p() == y.p() {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        what: "the number of rows of a matrix of Y",
+        found: y.p(),
+        expected: x.p(),
+        cure: "give both covariances of the same features in the same order",
+    })
+}
+
+/// Fails when two stacks have different numbers of matrices.
+pub(crate) fn check_same_number(x: &SymmetricStack, y: &SymmetricStack) -> Result<()> {
+    if x.n() == y.n() {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        what: "the number of matrices of Y",
+        found: y.n(),
+        expected: x.n(),
+        cure: "paired distances take as many matrices in Y as in X",
+    })
+}

@@ -1,0 +1,141 @@
+//! Distances between covariance matrices against closed forms and naive loops.
+
+#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
+
+mod common;
+
+use common::{Random, config, exec, executors};
+use histrs::Error;
+use histrs::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+use ndarray::{Array2, Array3, ArrayView2, Axis};
+use proptest::prelude::*;
+
+/// `A A^T + I` of uniform `A`.
+fn stack(n: usize, p: usize, seed: u64) -> Array3<f64> {
+    let mut random = Random(seed);
+    let mut out = Array3::zeros((n, p, p));
+    for mut matrix in out.outer_iter_mut() {
+        let a = Array2::from_shape_simple_fn((p, p), || random.unit() - 0.5);
+        matrix.assign(&(a.dot(&a.t()) + Array2::<f64>::eye(p)));
+    }
+    out
+}
+
+/// By elimination without pivoting.
+fn log_det(a: &Array2<f64>) -> f64 {
+    let mut a = a.clone();
+    let mut sum = 0.0;
+    for k in 0..a.nrows() {
+        sum += a[[k, k]].ln();
+        for i in k + 1..a.nrows() {
+            let factor = a[[i, k]] / a[[k, k]];
+            for j in k..a.ncols() {
+                let value = a[[k, j]];
+                a[[i, j]] -= factor * value;
+            }
+        }
+    }
+    sum
+}
+
+fn jbld(x: ArrayView2<'_, f64>, y: ArrayView2<'_, f64>) -> f64 {
+    let mean = (&x + &y) / 2.0;
+    log_det(&mean) - 0.5 * (log_det(&x.to_owned()) + log_det(&y.to_owned()))
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn jbld_is_its_definition(n in 0..20_usize, m in 0..20_usize, p in 1..20_usize, seed: u64) {
+        let (x, y) = (stack(n, p, seed), stack(m, p, seed ^ 1));
+        let d = jbld_distances(exec(), x.view(), Some(y.view())).unwrap();
+        for ((i, j), &value) in d.indexed_iter() {
+            let want = jbld(x.index_axis(Axis(0), i), y.index_axis(Axis(0), j));
+            prop_assert!((value - want).abs() <= 1e-12 * (1.0 + want), "{value} {want}");
+        }
+        let k = n.min(m);
+        let (x, y) = (x.slice_axis(Axis(0), (..k).into()), y.slice_axis(Axis(0), (..k).into()));
+        let paired = jbld_paired(exec(), x, y).unwrap();
+        prop_assert!(paired.iter().enumerate().all(|(i, &value)| value == d[[i, i]]));
+    }
+
+    #[test]
+    fn airm_of_diagonal_matrices_in_another_basis(
+        n in 1..12_usize,
+        p in 1..20_usize,
+        seed: u64,
+    ) {
+        // X -> A X A^T changes no distance, whatever A.
+        let mut random = Random(seed);
+        let logs = Array2::from_shape_simple_fn((n, p), || 4.0 * random.unit() - 2.0);
+        let a = stack(1, p, seed ^ 2).index_axis_move(Axis(0), 0);
+        let mut x = Array3::zeros((n, p, p));
+        for (mut matrix, logs) in x.outer_iter_mut().zip(logs.outer_iter()) {
+            let basis = &a * &logs.mapv(f64::exp);
+            matrix.assign(&basis.dot(&a.t()));
+        }
+        let d = airm_distances(exec(), x.view(), None).unwrap();
+        for ((i, j), &value) in d.indexed_iter() {
+            let want = (&logs.row(i) - &logs.row(j)).mapv(|v| v * v).sum().sqrt();
+            prop_assert!((value - want).abs() <= 1e-8 * (1.0 + want), "{value} {want}");
+        }
+        prop_assert!((0..n).all(|i| d[[i, i]] == 0.0));
+        let first = x.slice_axis(Axis(0), (..1).into());
+        let first = first.broadcast((n, p, p)).unwrap();
+        let paired = airm_paired(exec(), first, x.view()).unwrap();
+        prop_assert!(paired.iter().zip(d.row(0)).all(|(a, b)| (a - b).abs() <= 1e-8 * (1.0 + b)));
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let x = stack(40, 7, 3);
+    let all = executors().each_ref().map(|exec| {
+        (
+            jbld_distances(exec, x.view(), None).unwrap(),
+            airm_distances(exec, x.view(), None).unwrap(),
+        )
+    });
+    assert_eq!(all[0], all[1]);
+    assert_eq!(all[0], all[2]);
+}
+
+#[test]
+fn bad_matrices_are_named() {
+    let mut x = stack(20, 3, 4);
+    x[[11, 1, 1]] = -1.0;
+    x[[13, 0, 0]] = -1.0;
+    let error = jbld_distances(exec(), x.view(), None).unwrap_err();
+    assert!(matches!(error, Error::NotPositiveDefinite { name: "X", matrix: 11, pivot: 1, .. }));
+    let good = stack(2, 3, 5);
+    let error = airm_distances(exec(), good.view(), Some(x.view())).unwrap_err();
+    assert!(matches!(error, Error::NotPositiveDefinite { name: "Y", matrix: 11, pivot: 1, .. }));
+    x[[5, 2, 1]] = f64::NAN;
+    let error = airm_distances(exec(), x.view(), None).unwrap_err();
+    assert!(matches!(error, Error::MatrixNotFinite { matrix: 5, row: 2, column: 1, .. }));
+    let wide = Array3::<f64>::zeros((2, 3, 4));
+    assert!(matches!(jbld_distances(exec(), wide.view(), None), Err(Error::Shape { .. })));
+}
+
+#[test]
+fn the_loss_of_one_prototype_a_class() {
+    let (x, y) = (stack(9, 5, 7), stack(2, 5, 8));
+    let labels = [0, 1, 0, 1, 0, 1, 0, 1, 0];
+    let gamma: f64 = 1.3;
+    let result = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 1], gamma).unwrap();
+    let d = jbld_distances(exec(), x.view(), Some(y.view())).unwrap();
+    let mut want = 0.0;
+    for (row, &label) in d.outer_iter().zip(&labels) {
+        let (own, other) = if label == 0 { (row[0], row[1]) } else { (row[1], row[0]) };
+        want += (gamma * gamma * (own - other)).exp().ln_1p();
+    }
+    assert!((result.loss - want).abs() <= 1e-12 * want);
+    let [one, two, seven] = executors()
+        .each_ref()
+        .map(|exec| compression_loss(exec, x.view(), &labels, y.view(), &[0, 1], gamma).unwrap());
+    assert_eq!(one, two);
+    assert_eq!(one, seven);
+    let missing = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 0], gamma);
+    assert!(matches!(missing, Err(Error::Parameter { name: "label", .. })));
+}

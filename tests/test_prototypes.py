@@ -1,0 +1,206 @@
+"""Prototypes of covariance matrices: objective, gradient, and what they are good for."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from histrs import _histrs
+from histrs.metrics import jbld_distances
+from histrs.neighbors import MetricKNNClassifier
+from histrs.prototypes import CovarianceCompressor
+from histrs.prototypes._covariance import make_loss, whitened
+from tests.oracles import spd as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+
+def matrices(rng, n, p=4, n_classes=3):
+    y = np.arange(n) % n_classes
+    A = rng.standard_normal((n, p, 15)) * (1 + 0.5 * y[:, None, None] * np.arange(p)[:, None])
+    return A @ A.transpose(0, 2, 1) / 15, y
+
+
+@given(
+    n=st.integers(1, 20),
+    m=st.sampled_from([3, 7, 8, 9, 17]),
+    p=st.sampled_from([1, 2, 3, 4, 5, 8, 9]),
+    gamma=st.sampled_from([0.1, 1.0, 4.0]),
+    seed=st.integers(0, 99),
+)
+def test_loss_and_gradient_are_their_definitions(n, m, p, gamma, seed):
+    rng = np.random.default_rng(seed)
+    (X, y), (P, labels) = matrices(rng, n, p), matrices(rng, m, p)
+    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, gamma, 2)
+    expected = oracle.compression_loss(X, y, P, labels, gamma)
+    np.testing.assert_allclose(loss, expected, rtol=1e-9, atol=1e-12)
+    D = oracle.all_pairs(oracle.jbld, X, P)
+    shares = np.exp(-(gamma**2) * D)
+    right = y[:, None] == labels[None]
+    shares /= shares.sum(axis=1, keepdims=True)
+    own = np.sum(shares * right, axis=1, keepdims=True)
+    w = shares / own * (right - own)
+    np.testing.assert_allclose(weights, w.sum(axis=0), rtol=1e-8, atol=1e-10)
+    inverses = np.linalg.inv(X[:, None] + P[None])
+    np.testing.assert_allclose(sums, np.einsum("nm,nmij->mij", w, inverses), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 5.0])
+def test_gradient_by_finite_differences(rng, gamma):
+    (X, y), (P, labels) = matrices(rng, 30), matrices(rng, 7)
+    loss = make_loss(X, y, labels, gamma, 1)
+    B = np.linalg.cholesky(P).transpose(0, 2, 1)
+    upper = np.triu_indices(4)
+
+    def flat(b):
+        B = np.zeros((7, 4, 4))
+        B[:, *upper] = b.reshape(7, -1)
+        return B
+
+    b = B[:, *upper].ravel()
+    expected = approx_fprime(b, lambda b: loss(flat(b))[0], 1e-7)
+    gradient = loss(B)[1][:, *upper].ravel()
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_gradient_of_a_distance_vanishes_at_its_minimum(rng):
+    # One training matrix, equal to the prototype of its class: only the other one moves.
+    X, _ = matrices(rng, 2)
+    B = np.linalg.cholesky(X).transpose(0, 2, 1)
+    labels = np.array([0, 1])
+    _, gradient = make_loss(X[:1], labels[:1], labels, 1.0, 1)(B)
+    np.testing.assert_allclose(gradient[0], 0.0, atol=1e-7)  # the floor of prototypes is 1e-8
+    assert np.abs(gradient[1]).max() > 1e-3
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(rng):
+    (X, y), (P, labels) = matrices(rng, 50), matrices(rng, 9)
+    one, two, seven = (_histrs.compression_loss(X, y, P, labels, 1.0, n) for n in (1, 2, 7))
+    for other in (two, seven):
+        assert one[0] == other[0]
+        assert one[1].tobytes() == other[1].tobytes()
+        assert one[2].tobytes() == other[2].tobytes()
+
+
+@pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
+def test_extreme_sharpness_stays_finite(rng, gamma):
+    (X, y), (P, labels) = matrices(rng, 20), matrices(rng, 6)
+    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, gamma, 1)
+    assert np.isfinite(loss)
+    assert loss >= 0.0
+    assert np.isfinite(sums).all()
+    assert np.isfinite(weights).all()
+
+
+def test_the_core_refuses(rng):
+    (X, y), (P, labels) = matrices(rng, 6), matrices(rng, 3)
+    loss = _histrs.compression_loss
+    with pytest.raises(ValueError, match="number of labels of X is 5, expected 6"):
+        loss(X, y[:5], P, labels, 1.0, 1)
+    with pytest.raises(ValueError, match="every class of X needs a prototype"):
+        loss(X, y, P[:2], labels[:2], 1.0, 1)
+    with pytest.raises(ValueError, match="gamma = 0 is out of range"):
+        loss(X, y, P, labels, 0.0, 1)
+    with pytest.raises(ValueError, match=r"Y\[1\] is not positive definite"):
+        loss(X, y, P * np.array([1, -1, 1])[:, None, None], labels, 1.0, 1)
+
+
+def test_the_basis_of_the_mean(rng):
+    X, _ = matrices(rng, 9)
+    root = np.linalg.cholesky(X.mean(axis=0))
+    inverse = np.linalg.inv(root)
+    np.testing.assert_allclose(whitened(root, X), inverse @ X @ inverse.T, rtol=1e-9, atol=1e-12)
+
+
+def test_training_lowers_the_loss_and_the_error(rng):
+    (X, y), (X_test, y_test) = matrices(rng, 150), matrices(rng, 150)
+    model = CovarianceCompressor(6, random_state=0).fit(X, y)
+    start = X[model._sample(y)]
+    labels = y[model._sample(y)]
+    before = oracle.compression_loss(X, y, start, labels, model.gamma_) / 150
+    after = oracle.compression_loss(X, y, model.prototypes_, model.prototype_labels_, model.gamma_)
+    np.testing.assert_allclose(model.loss_, after / 150, rtol=1e-6)
+    assert model.loss_ < 0.6 * before
+    sampled = MetricKNNClassifier().fit(start, labels).score(X_test, y_test)
+    assert model.score(X_test, y_test) > sampled
+
+
+def test_predictions_are_nearest_prototypes(rng):
+    X, y = matrices(rng, 60)
+    names = np.array(["c", "a", "b"])[y]
+    model = CovarianceCompressor(0.1, random_state=1, gamma=1.5).fit(X, names)
+    assert model.prototypes_.shape == (6, 4, 4)
+    assert sorted(model.prototype_labels_) == ["a", "a", "b", "b", "c", "c"]
+    D = jbld_distances(X, model.prototypes_)
+    np.testing.assert_array_equal(model.predict(X), model.prototype_labels_[D.argmin(axis=1)])
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    losses = -np.log(P[np.arange(60), np.searchsorted(model.classes_, names)])
+    np.testing.assert_allclose(losses.mean(), model.loss_, rtol=1e-6)
+    flat = X.reshape(60, 16)
+    np.testing.assert_array_equal(model.predict(flat), model.predict(X))
+    again = clone(model).set_params(n_jobs=2).fit(flat, names)
+    np.testing.assert_array_equal(again.prototypes_, model.prototypes_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    single = clone(model).fit(X.astype(np.float32), names)
+    assert single.prototypes_.dtype == np.float64
+    assert single.score(X.astype(np.float32), names) > 0.8
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(1, 3), (3, 3), (4, 4), (0.25, 10), (1.0, 40)])
+def test_every_class_has_its_share(rng, wanted, expected):
+    X, y = matrices(rng, 40)
+    model = CovarianceCompressor(wanted, random_state=0, max_iter=500).fit(X, y)
+    counts = np.bincount(model.prototype_labels_)
+    assert counts.sum() == expected
+    assert counts.min() >= 1
+    assert counts.max() - counts.min() <= 1
+
+
+def test_units_of_the_features_do_not_matter(rng):
+    X, y = matrices(rng, 40)
+    units = np.array([1e-3, 1.0, 10.0, 1e4])
+    model = CovarianceCompressor(3, random_state=0, max_iter=5)  # later, rounding shows
+    other = clone(model)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        other.fit(X * np.outer(units, units), y)
+    expected = model.prototypes_ * np.outer(units, units)
+    np.testing.assert_allclose(other.loss_, model.loss_, rtol=1e-6)
+    assert jbld_distances(other.prototypes_, expected, paired=True).max() < 1e-4
+
+
+def test_it_says_when_it_did_not_converge(rng):
+    X, y = matrices(rng, 40)
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations at a loss of"):
+        CovarianceCompressor(3, max_iter=1, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CovarianceCompressor(3, max_iter=500, random_state=0).fit(X, y)
+
+
+def test_bad_input_leaves_the_model_as_it_was(rng):
+    X, y = matrices(rng, 30)
+    model = CovarianceCompressor(3, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    before = pickle.dumps(model.fit(X, y))
+    bad = X.copy()
+    bad[17] = 0.0
+    with pytest.raises(ValueError, match=r"X\[17\] is not positive definite"):
+        model.fit(bad, y)
+    with pytest.raises(ValueError, match="X has 4 features, but CovarianceCompressor"):
+        model.predict(X[:, :2, :2])
+    with pytest.raises(ValueError, match="n_prototypes = 31 is more than the 30"):
+        CovarianceCompressor(31).fit(X, y)
+    for name, value in [("n_prototypes", 0), ("n_prototypes", 1.5), ("gamma", 0.0), ("tol", 0)]:
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            CovarianceCompressor().set_params(**{name: value}).fit(X, y)
+    assert pickle.dumps(model) == before

@@ -1,0 +1,599 @@
+"""Covariance matrices: distances against their definitions, means, descriptors, projections."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import covariance
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from histrs.metrics import airm_distances, jbld_distances
+from histrs.spd import SPDProjection, covariance_descriptors, jbld_mean, project_to_spd
+from histrs.spd._supervised import affinity_pairs, objective
+from histrs.testing import spd_matrices
+from histrs.testing._common import LAYOUTS, lay_out
+from tests.helpers import run_python
+from tests.oracles import spd as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+DISTANCES = {"jbld": (jbld_distances, oracle.jbld), "airm": (airm_distances, oracle.airm)}
+each_distance = pytest.mark.parametrize("metric", DISTANCES)
+
+sizes = st.shared(st.integers(1, 9) | st.sampled_from([12, 13, 17]), key="p")
+counts = st.sampled_from([0, 1, 2, 7, 8, 9, 17])
+# So that X^-1 Y has eigenvalues which double precision resolves.
+conditions = st.sampled_from([1.0, 10.0, 1e3])
+
+
+def wishart(rng, n, p, dtype=np.float64):
+    A = rng.standard_normal((n, p, p + 4))
+    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
+
+
+def tolerance(dtype, p, condition=1e3):
+    """Of an absolute difference; distances here are of order 1 to 100."""
+    eps = np.finfo(np.float64).eps * condition**2
+    return 100 * p * max(eps, np.finfo(dtype).eps)
+
+
+# ---- distances: definitions --------------------------------------------------------------------
+
+
+@each_distance
+@given(data=st.data())
+def test_distances_are_their_definitions(metric, data):
+    fast, slow = DISTANCES[metric]
+    X = data.draw(spd_matrices(counts, sizes, condition=conditions))
+    Y = data.draw(spd_matrices(counts, sizes, condition=conditions))
+    expected = oracle.all_pairs(slow, X, Y)
+    D = fast(X, Y)
+    np.testing.assert_allclose(D, expected, rtol=1e-9, atol=tolerance(D.dtype, X.shape[1]))
+    n = min(len(X), len(Y))
+    in_turn = fast(X[:n], Y[:n], paired=True)
+    assert in_turn.shape == (n,)
+    atol = tolerance(D.dtype, X.shape[1])
+    np.testing.assert_allclose(in_turn, np.diagonal(expected)[:n], rtol=1e-9, atol=atol)
+
+
+@each_distance
+@given(X=spd_matrices(counts, sizes, condition=conditions))
+def test_distances_to_themselves(metric, X):
+    fast, slow = DISTANCES[metric]
+    D = fast(X)
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_array_equal(np.diagonal(D), 0.0)
+    assert np.all(D >= 0)
+    atol = tolerance(D.dtype, X.shape[1])
+    np.testing.assert_allclose(D, oracle.all_pairs(slow, X, X), rtol=1e-9, atol=atol)
+
+
+@each_distance
+@given(X=spd_matrices(counts, sizes))
+def test_equal_matrices_are_at_distance_zero(metric, X):
+    fast, _ = DISTANCES[metric]
+    np.testing.assert_array_equal(fast(X, X.copy(), paired=True), 0.0)
+    equal = np.all(X[:, None] == X[None], axis=(2, 3))
+    if metric == "jbld":  # never too far apart, however near to singular
+        D = fast(X, X.copy())
+        assert np.all(D >= 0)
+        np.testing.assert_array_equal(D[equal], 0.0)
+
+
+@each_distance
+@given(X=spd_matrices((1, 9), sizes, condition=conditions, scale="any"))
+def test_neither_scale_nor_basis_matters(metric, X):
+    fast, _ = DISTANCES[metric]
+    D = fast(X)
+    # Log-determinants are in the hundreds.
+    np.testing.assert_allclose(fast(X * 2.0**-40), D, rtol=1e-12, atol=1e-11)
+    reverse = np.ascontiguousarray(X[:, ::-1, ::-1])
+    atol = tolerance(D.dtype, X.shape[1])
+    np.testing.assert_allclose(fast(reverse), D, rtol=1e-9, atol=atol)
+    # The inverse is an isometry.
+    np.testing.assert_allclose(fast(symmetric(np.linalg.inv(X))), D, rtol=1e-9, atol=atol)
+
+
+def symmetric(A):
+    return (A + A.transpose(0, 2, 1)) / 2
+
+
+@each_distance
+def test_scales_from_one_end_of_the_doubles_to_the_other(rng, metric):
+    fast, _ = DISTANCES[metric]
+    X = wishart(rng, 5, 6)
+    D = fast(X)
+    for scale in (1e-290, 1e-100, 1e100, 1e290):
+        np.testing.assert_allclose(fast(X * scale), D, rtol=1e-9, atol=1e-12)
+    # log det((1 + c)/2 I) - 1/2 log det(c I), and the norm of log(c I).
+    eye = np.eye(6)[None]
+    for c in (1e-150, 1e-8, 1e8, 1e150):
+        expected = {
+            "jbld": 6 * (np.log1p(c) - np.log(2) - np.log(c) / 2),
+            "airm": np.sqrt(6) * abs(np.log(c)),
+        }
+        np.testing.assert_allclose(fast(eye, c * eye), expected[metric], rtol=1e-13)
+
+
+@each_distance
+@given(data=st.data())
+def test_single_precision(metric, data):
+    fast, slow = DISTANCES[metric]
+    X = data.draw(spd_matrices(counts, sizes, condition=10.0, dtype=np.float32))
+    Y = data.draw(spd_matrices(counts, sizes, condition=10.0, dtype=np.float32))
+    D = fast(X, Y)
+    assert D.dtype == fast(X, Y[:0]).dtype == np.float32
+    assert fast(X, Y.astype(np.float64)).dtype == np.float64
+    # Sums are in double precision: only the result is rounded.
+    np.testing.assert_allclose(D, oracle.all_pairs(slow, X, Y), rtol=2e-7, atol=1e-9)
+
+
+@each_distance
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 8, 23, 31, 64, 65])
+def test_sizes_around_every_tile(rng, metric, p):
+    fast, slow = DISTANCES[metric]
+    X, Y = wishart(rng, 3, p), wishart(rng, 10, p)
+    np.testing.assert_allclose(fast(X, Y), oracle.all_pairs(slow, X, Y), rtol=1e-8)
+
+
+def test_more_pivots_than_mantissas_are_multiplied_at_once():
+    p = 600
+    X = np.stack([np.eye(p) * 1e-3, np.diag(np.linspace(1, 9, p))])
+    expected = oracle.all_pairs(oracle.jbld, X, X)
+    np.testing.assert_allclose(jbld_distances(X), expected, rtol=1e-11, atol=1e-12)
+
+
+@each_distance
+def test_the_root_of_jbld_and_airm_are_metrics(rng, metric):
+    D = DISTANCES[metric][0](wishart(rng, 40, 4))
+    D = np.sqrt(D) if metric == "jbld" else D
+    assert np.all(D[:, None] <= D[:, :, None] + D[None] + 1e-12)
+
+
+@each_distance
+def test_diagonal_and_repeated_eigenvalues(metric):
+    fast, slow = DISTANCES[metric]
+    X = np.stack(
+        [np.eye(7), np.diag([1.0, 1, 1, 4, 4, 4, 4]), np.diag(np.arange(1.0, 8)), 1e-9 + np.eye(7)]
+    )
+    np.testing.assert_allclose(fast(X), oracle.all_pairs(slow, X, X), rtol=1e-12, atol=1e-13)
+    near = np.stack([np.eye(7), np.eye(7) + 1e-9 * np.diag(np.arange(7.0))])
+    if metric == "airm":
+        np.testing.assert_allclose(fast(near)[0, 1], 1e-9 * np.sqrt(91), rtol=1e-5)
+
+
+def test_pyriemann_agrees(rng):
+    pyriemann = pytest.importorskip(
+        "pyriemann.geometry.distance", reason="pyriemann is not installed"
+    )
+    X, Y = wishart(rng, 9, 6), wishart(rng, 5, 6)
+    expected = pyriemann.pairwise_distance(X, Y, metric="riemann")
+    np.testing.assert_allclose(airm_distances(X, Y), expected, rtol=1e-10)
+    expected = pyriemann.pairwise_distance(X, Y, metric="logdet")
+    np.testing.assert_allclose(np.sqrt(jbld_distances(X, Y)), expected, rtol=1e-7)
+
+
+# ---- distances: arguments ----------------------------------------------------------------------
+
+
+@each_distance
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forms_of_the_argument_do_not_matter(rng, metric, dtype):
+    fast, _ = DISTANCES[metric]
+    X = wishart(rng, 11, 3, dtype)
+    expected = fast(X)
+    for layout in LAYOUTS:
+        np.testing.assert_array_equal(fast(lay_out(X, layout)), expected)
+    np.testing.assert_array_equal(fast(X.reshape(11, 9)), expected)
+    np.testing.assert_array_equal(fast(X.reshape(11, 9), X[:4]), fast(X, X[:4]))
+    np.testing.assert_allclose(fast(X.tolist()), expected, rtol=1e-5, atol=1e-5)
+    counts = np.stack([np.eye(3, dtype=int), np.diag([4, 1, 1])])
+    assert fast(counts).dtype == np.float64
+
+
+@each_distance
+def test_bits_do_not_depend_on_the_number_of_threads(rng, metric):
+    fast, _ = DISTANCES[metric]
+    X, Y = wishart(rng, 37, 6), wishart(rng, 3, 6)
+    for arguments in [(X,), (X, Y), (Y, X)]:
+        one, two, seven = (fast(*arguments, n_jobs=n).tobytes() for n in (1, 2, 7))
+        assert one == two == seven
+
+
+@each_distance
+def test_scalar_instructions_agree(rng, metric, tmp_path):
+    fast, _ = DISTANCES[metric]
+    X = wishart(rng, 20, 7)
+    np.save(tmp_path / "X.npy", X)
+    code = (
+        "import json, sys, numpy as np; from histrs.metrics import " + metric + "_distances as f;"
+        "print(json.dumps(f(np.load(sys.argv[1])).tolist()))"
+    )
+    scalar = run_python(code, str(tmp_path / "X.npy"), HISTRS_SIMD="scalar")
+    np.testing.assert_allclose(fast(X), scalar, rtol=1e-10, atol=1e-13)
+
+
+@each_distance
+def test_no_matrices(metric):
+    fast, _ = DISTANCES[metric]
+    none, some = np.empty((0, 3, 3)), np.eye(3)[None]
+    assert fast(none).shape == (0, 0)
+    assert fast(none, some).shape == (0, 1)
+    assert fast(some, none).shape == (1, 0)
+    assert fast(none, none, paired=True).shape == (0,)
+
+
+def bad_matrices(rng):
+    """By name: what is done to matrix 9, and what the error says."""
+    p = 4
+    nan, infinite, skew, negative, singular = (wishart(rng, 12, p) for _ in range(5))
+    nan[9, 1, 2] = nan[11, 0, 0] = np.nan
+    infinite[9, 3, 3] = -np.inf
+    skew[9, 2, 1] += 0.1
+    negative[9] *= -1
+    negative[10] *= -1
+    singular[9] = np.ones((p, p))
+    return {
+        "NaN": (nan, r"\[9, 1, 2\] = NaN.*contains NaN.*drop"),
+        "infinity": (infinite, r"\[9, 3, 3\] = -infinity"),
+        "asymmetric": (skew, r"\[9\] is not symmetric: .\[9, 2, 1\] = .*swapaxes"),
+        "negative": (negative, r"\[9\] is not positive definite: pivot 0 .*project_to_spd"),
+        "singular": (singular, r"\[9\] is not positive definite: pivot 1 .*shrink"),
+    }
+
+
+@each_distance
+@pytest.mark.parametrize("argument", ["X", "Y"])
+@pytest.mark.parametrize("kind", ["NaN", "infinity", "asymmetric", "negative", "singular"])
+def test_bad_matrices_are_named(rng, metric, argument, kind):
+    fast, _ = DISTANCES[metric]
+    bad, message = bad_matrices(rng)[kind]
+    arguments = {"X": wishart(rng, 12, 4), "Y": wishart(rng, 12, 4), argument: bad}
+    for n_jobs in (1, 2):
+        for paired in (False, True):
+            with pytest.raises(ValueError, match="(?s)" + argument + message):
+                fast(**arguments, paired=paired, n_jobs=n_jobs)
+
+
+@each_distance
+def test_rounding_of_symmetry_is_forgiven(rng, metric):
+    fast, _ = DISTANCES[metric]
+    X = wishart(rng, 5, 4)
+    noisy = X * (1 + 1e-12 * rng.standard_normal(X.shape))
+    np.testing.assert_allclose(fast(noisy), fast(symmetric(noisy)), rtol=1e-12, atol=1e-14)
+
+
+@each_distance
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        (np.ones((2, 10)), None, "X has 10 columns, which is not a square number"),
+        (np.ones((2, 3, 4)), None, r"X has shape \(2, 3, 4\): give square matrices"),
+        (np.ones((2, 2, 2, 2)), None, "give square matrices"),
+        (np.ones((2, 0, 0)), None, "at least one row"),
+        (np.eye(2)[None], np.eye(3)[None], "rows of a matrix of Y is 3, expected 2"),
+        (np.eye(2), None, "X has 2 columns"),
+        ([[1.0, "a", "b", 1.0]], None, "could not convert string to float"),
+        (np.eye(2)[None] * 1j, None, "Complex data not supported"),
+    ],
+)
+def test_bad_shapes_and_types(metric, X, Y, message):
+    with pytest.raises(ValueError, match="(?s)" + message):
+        DISTANCES[metric][0](X, Y)
+
+
+@each_distance
+def test_bad_pairs(rng, metric):
+    fast, _ = DISTANCES[metric]
+    X = wishart(rng, 3, 2)
+    with pytest.raises(ValueError, match="give Y"):
+        fast(X, paired=True)
+    with pytest.raises(ValueError, match="number of matrices of Y is 2, expected 3"):
+        fast(X, X[:2], paired=True)
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        fast(X, n_jobs=0)
+
+
+def test_matrices_too_far_apart_are_named():
+    X = np.stack([np.eye(2), np.diag([1.0, 1e-10])])
+    Y = np.stack([np.eye(2), np.diag([1e-10, 1.0])])
+    with pytest.raises(ValueError, match=r"X\[1\] and Y\[1\] are too far apart.*project_to_spd"):
+        airm_distances(X, Y)
+    with pytest.raises(ValueError, match=r"X\[1\] and Y\[1\]"):
+        airm_distances(X, Y, paired=True)
+    assert np.isfinite(jbld_distances(X, Y)).all()
+
+
+# ---- projection on the cone --------------------------------------------------------------------
+
+
+@given(n=counts, p=sizes, seed=st.integers(0, 99), floor=st.sampled_from([1e-6, 0.01, 1.0]))
+def test_project_to_spd_is_its_definition(n, p, seed, floor):
+    X = np.random.default_rng(seed).standard_normal((n, p, p)) + 2 * np.eye(p)
+    X = X[np.linalg.eigvalsh(symmetric(X))[:, -1] > 0.1]
+    P = project_to_spd(X, floor=floor)
+    np.testing.assert_array_equal(P, symmetric(P))
+    for matrix, projected in zip(X, P, strict=True):
+        largest = np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1]
+        np.testing.assert_allclose(projected, oracle.project(matrix, floor * largest), atol=1e-12)
+    # So that distances take it.
+    assert np.isfinite(jbld_distances(P)).all()
+    np.testing.assert_allclose(project_to_spd(P, floor=floor), P, atol=1e-12)
+
+
+def test_no_matrix_of_the_set_is_nearer_than_the_projection(rng):
+    X = symmetric(rng.standard_normal((1, 4, 4)))
+    P = project_to_spd(X, floor=0.1)
+    floor = 0.1 * np.linalg.eigvalsh(X[0])[-1]
+    for _ in range(300):
+        A = rng.standard_normal((4, 4))
+        step = rng.random() * ((A @ A.T) + floor * np.eye(4) - P[0])
+        assert np.linalg.norm(X[0] - P[0]) <= np.linalg.norm(X[0] - P[0] - step) + 1e-12
+
+
+def test_project_to_spd_of_other_forms(rng):
+    X = rng.standard_normal((3, 4, 4)) + 3 * np.eye(4)
+    P = project_to_spd(X)
+    np.testing.assert_array_equal(project_to_spd(X.reshape(3, 16)), P)
+    single = project_to_spd(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, P, rtol=1e-4, atol=1e-5)
+
+
+def test_project_to_spd_refuses(rng):
+    X = wishart(rng, 3, 2)
+    for floor in (0.0, -1.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match=r"floor = .* is out of range.*\(0, 1\]"):
+            project_to_spd(X, floor=floor)
+    X[1] *= -1
+    with pytest.raises(ValueError, match=r"X\[1\] has no positive eigenvalue"):
+        project_to_spd(X)
+    X[1, 0, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[1, 0, 1\] = nan"):
+        project_to_spd(X)
+
+
+# ---- the mean ----------------------------------------------------------------------------------
+
+
+@given(X=spd_matrices((1, 12), sizes, condition=conditions, scale="any"), seed=st.integers(0, 9))
+def test_jbld_mean_is_stationary(X, seed):
+    weights = np.random.default_rng(seed).random(len(X))
+    C, n_iter = jbld_mean(X, sample_weight=weights, max_iter=2000, return_n_iter=True)
+    assert 0 <= n_iter < 2000
+    scale = np.abs(X).max()
+    residual = oracle.jbld_mean_residual(C / scale, X / scale, weights / weights.sum())
+    np.testing.assert_allclose(residual, 0.0, atol=1e-7)
+
+
+def test_jbld_mean_minimises(rng):
+    X = wishart(rng, 7, 4)
+    C = jbld_mean(X)
+    best = jbld_distances(C[None], X).mean()
+    for _ in range(50):
+        A = np.eye(4) + 0.05 * rng.standard_normal((4, 4))
+        assert jbld_distances((A @ C @ A.T)[None], X).mean() > best
+
+
+def test_jbld_mean_of_equal_and_weighted_matrices(rng):
+    X = wishart(rng, 3, 4)
+    np.testing.assert_allclose(jbld_mean(X[:1]), X[0], rtol=1e-12)
+    np.testing.assert_allclose(jbld_mean(X, sample_weight=[0, 5, 0]), X[1], rtol=1e-12)
+    twice = jbld_mean(np.concatenate([X, X[:1]]))
+    np.testing.assert_allclose(jbld_mean(X, sample_weight=[2, 1, 1]), twice, rtol=1e-7)
+    A = rng.standard_normal((4, 4))
+    np.testing.assert_allclose(jbld_mean(A @ X @ A.T), A @ jbld_mean(X) @ A.T, rtol=1e-6)
+    assert jbld_mean(X.astype(np.float32)).dtype == np.float32
+
+
+def test_jbld_mean_says_when_it_did_not_converge(rng):
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations with a residual of"):
+        C, n_iter = jbld_mean(wishart(rng, 9, 5), max_iter=2, return_n_iter=True)
+    assert n_iter == 2
+    assert C.shape == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tol": 0.0}, "tol = 0.0 is out of range"),
+        ({"max_iter": 0}, "max_iter = 0 is out of range"),
+        ({"sample_weight": [1.0]}, r"sample_weight has shape \(1,\), expected \(3,\)"),
+        ({"sample_weight": [1.0, -1.0, 1.0]}, r"sample_weight\[1\] = -1"),
+        ({"sample_weight": [1.0, 1.0, np.nan]}, r"sample_weight\[2\] = nan"),
+        ({"sample_weight": [0.0, 0.0, 0.0]}, "0 everywhere"),
+        ({"X": np.empty((0, 2, 2))}, "no matrices"),
+        ({"X": -np.eye(2)[None]}, r"X\[0\] is not positive definite"),
+    ],
+)
+def test_jbld_mean_refuses(rng, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        jbld_mean(**{"X": wishart(rng, 3, 2), **arguments})
+
+
+# ---- descriptors -------------------------------------------------------------------------------
+
+
+@given(
+    counts=st.lists(st.integers(2, 20), min_size=1, max_size=5),
+    p=st.integers(1, 6),
+    seed=st.integers(0, 99),
+)
+def test_covariances_are_their_definition(counts, p, seed):
+    rng = np.random.default_rng(seed)
+    F = [rng.standard_normal((n, p)) + 3 for n in counts]
+    X = covariance_descriptors(F)
+    for f, matrix in zip(F, X, strict=True):
+        np.testing.assert_allclose(matrix, oracle.covariance(f), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shrinkage", "reference"),
+    [
+        ("ledoit-wolf", lambda f: covariance.ledoit_wolf(f)[0]),
+        ("oas", lambda f: covariance.oas(f)[0]),
+        (0.3, lambda f: covariance.shrunk_covariance(covariance.empirical_covariance(f), 0.3)),
+        (0, covariance.empirical_covariance),
+        (1, lambda f: covariance.shrunk_covariance(covariance.empirical_covariance(f), 1.0)),
+        (None, covariance.empirical_covariance),
+    ],
+)
+def test_shrinkage_is_that_of_scikit_learn(rng, shrinkage, reference):
+    for n, p in [(2, 2), (5, 3), (4, 9), (100, 4), (50, 1)]:
+        f = rng.standard_normal((n, p)) * np.arange(1, p + 1) + 5
+        X = covariance_descriptors(f[None], shrinkage=shrinkage)
+        np.testing.assert_allclose(X[0], reference(f) * n / (n - 1), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0.2, "oas"])
+def test_regions_are_sets_of_pixels(rng, shrinkage):
+    image = rng.standard_normal((13, 17, 4)) + 1000 * np.arange(4)
+    regions = [(0, 0, 13, 17), (0, 0, 1, 2), (3, 5, 9, 6), (12, 15, 13, 17), (4, 4, 8, 12)]
+    X = covariance_descriptors(image, regions=regions, shrinkage=shrinkage)
+    sets = [image[a:c, b:d].reshape(-1, 4) for a, b, c, d in regions]
+    expected = covariance_descriptors(sets, shrinkage=shrinkage)
+    np.testing.assert_allclose(X, expected, rtol=1e-9, atol=1e-9)
+    single = covariance_descriptors(image.astype(np.float32), regions=regions)
+    assert single.dtype == np.float32
+
+
+def test_dtypes_of_descriptors(rng):
+    F = rng.integers(0, 9, size=(3, 10, 2))
+    X = covariance_descriptors(F)
+    assert X.dtype == np.float64
+    single = covariance_descriptors(F.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, X, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(covariance_descriptors(list(F)), X)
+
+
+@pytest.mark.parametrize(
+    ("F", "arguments", "message"),
+    [
+        ([[[1.0, 2.0]]], {}, r"F\[0\] has 1 sample"),
+        ([], {}, "no sets"),
+        (np.ones((3, 2)), {}, r"a single set f is f\[None\]"),
+        (3, {}, "not a sequence"),
+        ([np.ones((3, 2)), np.ones((3, 4))], {}, r"F\[1\] has 4 features, but F\[0\] has 2"),
+        ([np.ones((3, 2)), [[1.0, np.nan]] * 2], {}, r"F\[1\]\[0, 1\] = nan"),
+        (np.ones((1, 3, 2)), {"shrinkage": 1.5}, "shrinkage = 1.5 is out of range"),
+        (np.ones((1, 3, 2)), {"shrinkage": "lw"}, "shrinkage = 'lw' is not known"),
+        (np.ones((5, 5, 2)), {"regions": [(0, 0, 6, 2)]}, r"regions\[0\] = \[0, 0, 6, 2\] is not"),
+        (np.ones((5, 5, 2)), {"regions": [(0, 0, 1, 1)]}, "at least 2 pixels"),
+        (np.ones((5, 5, 2)), {"regions": [(0.0, 0, 3, 2)]}, "whole numbers"),
+        (np.ones((5, 5)), {"regions": [(0, 0, 3, 2)]}, "regions are of an image"),
+        (np.full((5, 5, 1), np.inf), {"regions": [(0, 0, 3, 2)]}, r"F\[0, 0, 0\] = inf"),
+        (
+            np.ones((5, 5, 2)),
+            {"regions": [(0, 0, 3, 2)], "shrinkage": "ledoit-wolf"},
+            "needs the samples of each set",
+        ),
+    ],
+)
+def test_descriptors_refuse(F, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        covariance_descriptors(F, **arguments)
+
+
+# ---- supervised projection ---------------------------------------------------------------------
+
+
+def two_classes(rng, n=40, p=6):
+    """Matrices whose second and fifth features tell the classes apart."""
+    y = np.arange(n) % 2
+    A = rng.standard_normal((n, p, 60)) * np.arange(1, p + 1)[:, None]
+    A[:, 1] *= 1 + y[:, None]
+    A[:, 4] *= 1 + 2 * y[:, None]
+    return covariance_descriptors(A.transpose(0, 2, 1)), y
+
+
+def test_gradient_of_the_projection(rng):
+    X, y = two_classes(rng, n=15, p=5)
+    pairs = affinity_pairs(jbld_distances(X), y, 2, 3)
+    U = rng.standard_normal((5, 3))
+    value, gradient = objective(U, X, pairs)
+    projected = U.T @ X @ U
+    terms = zip(*pairs, strict=True)
+    expected = np.mean([w * oracle.jbld(projected[i], projected[j]) for i, j, w in terms])
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    for _ in range(5):
+        step = 1e-6 * rng.standard_normal(U.shape)
+        difference = objective(U + step, X, pairs)[0] - objective(U - step, X, pairs)[0]
+        np.testing.assert_allclose(difference, 2 * np.sum(gradient * step), rtol=1e-5)
+    # A function of the column space alone.
+    np.testing.assert_allclose(objective(U @ rng.standard_normal((3, 3)), X, pairs)[0], value)
+    np.testing.assert_allclose(U.T @ gradient, 0.0, atol=1e-10)
+
+
+def test_affinities_are_neighbours(rng):
+    X, y = two_classes(rng, n=13)
+    D = jbld_distances(X)
+    pairs = affinity_pairs(D, y, 2, 3)
+    expected = {}
+    for i in range(13):
+        for same, n, sign in ((True, 2, 1.0), (False, 3, -1.0)):
+            allowed = [j for j in range(13) if j != i and (y[i] == y[j]) == same]
+            for j in sorted(allowed, key=lambda j: D[i, j])[:n]:
+                expected[min(i, j), max(i, j)] = sign
+    assert {(i, j): w for i, j, w in zip(*pairs, strict=True)} == expected
+
+
+@pytest.mark.parametrize("init", ["pca", "random"])
+def test_the_projection_keeps_what_tells_classes_apart(rng, init):
+    X, y = two_classes(rng)
+    model = SPDProjection(2, init=init, random_state=0).fit(X, y)
+    U = model.components_
+    np.testing.assert_allclose(U.T @ U, np.eye(2), atol=1e-12)
+    assert np.linalg.norm(U[[1, 4]]) ** 2 > 1.9
+    np.testing.assert_allclose(model.transform(X), U.T @ X @ U, rtol=1e-10)
+    pairs = affinity_pairs(jbld_distances(X), y, 5, 5)
+    np.testing.assert_allclose(model.objective_, objective(U, X, pairs)[0], rtol=1e-8)
+    for _ in range(20):
+        other = np.linalg.qr(U + 0.1 * rng.standard_normal(U.shape))[0]
+        assert objective(other, X, pairs)[0] > model.objective_
+
+
+def test_the_projection_is_a_transformer(rng):
+    X, y = two_classes(rng)
+    flat = X.reshape(len(X), -1)
+    model = SPDProjection(2).fit(flat, y)
+    np.testing.assert_allclose(model.components_, SPDProjection(2).fit(X, y).components_)
+    assert model.transform(flat).shape == (40, 4)
+    assert model.transform(flat.astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).transform(X), model.transform(X)
+    )
+    assert not hasattr(clone(model), "components_")
+    labels = np.where(y == 1, "b", "a")
+    np.testing.assert_allclose(SPDProjection(2).fit(X, labels).components_, model.components_)
+    pipeline = make_pipeline(SPDProjection(2), KNeighborsClassifier(1, metric=flat_jbld))
+    assert pipeline.fit(flat[:30], y[:30]).score(flat[30:], y[30:]) > 0.8
+    with pytest.raises(NotFittedError):
+        SPDProjection().transform(X)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="1 class"):
+        model.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="n_components = 9 is more than the 6 rows"):
+        SPDProjection(9).fit(X, y)
+    with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
+        model.fit(-X, y)
+    assert np.array_equal(pickle.loads(before).components_, model.components_)
+
+
+def flat_jbld(x, y):
+    return jbld_distances(x[None], y[None])[0, 0]
+
+
+def test_the_projection_says_when_it_did_not_converge(rng):
+    X, y = two_classes(rng)
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations with a gradient of"):
+        SPDProjection(2, max_iter=1).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SPDProjection(2).fit(X, y)
