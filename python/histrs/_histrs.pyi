@@ -17,6 +17,7 @@ __all__ = [
     "instruction_set",
     "intersection_gram",
     "row_sums",
+    "sinkhorn_distances",
     "start_threads",
 ]
 
@@ -27,6 +28,17 @@ def instruction_set() -> str: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
 def intersection_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def sinkhorn_distances(
+    x: _Histograms,
+    y: _Histograms | None,
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    regularized: bool,
+    potentials: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
 
 @final
 class SortedColumns:

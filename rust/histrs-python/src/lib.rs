@@ -4,6 +4,7 @@
 mod convert;
 mod door;
 mod intersection;
+mod transport;
 
 use pyo3::prelude::*;
 
@@ -16,6 +17,8 @@ mod _histrs {
         KnotProjection, LookupTable, ShapeFunctions, SortedColumns, check_histograms,
         intersection_gram, row_sums,
     };
+    #[pymodule_export]
+    use crate::transport::sinkhorn_distances;
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

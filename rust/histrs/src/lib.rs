@@ -3,6 +3,7 @@
 //! | module | what it computes |
 //! |---|---|
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
+//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -30,6 +31,7 @@ mod exec;
 pub mod intersection;
 mod matrix;
 mod simd;
+pub mod transport;
 
 pub use error::{Error, Result};
 pub use exec::Executor;
