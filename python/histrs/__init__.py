@@ -2,8 +2,9 @@
 
 | module | what is in it |
 |---|---|
-| `histrs.metrics` | kernels between histograms |
+| `histrs.metrics` | kernels and distances between histograms |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
+| `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

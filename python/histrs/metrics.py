@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_array
 from histrs import _histrs
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
 from histrs.transport._distances import sinkhorn_distances
+from histrs.transport._emd import emd_distances
 
-__all__ = ["intersection_kernel", "sinkhorn_distances"]
+__all__ = ["emd_distances", "intersection_kernel", "sinkhorn_distances"]
 
 
 def intersection_kernel(

@@ -53,6 +53,12 @@ def emd(a, b, M):
     column_sums = np.kron(np.ones((1, n)), np.eye(m))
     # One of the equations follows from the others.
     equations = np.vstack([row_sums, column_sums[:-1]])
-    result = linprog(M.ravel(), A_eq=equations, b_eq=np.concatenate([a, b[:-1]]), method="highs")
+    result = linprog(
+        M.ravel(),
+        A_eq=equations,
+        b_eq=np.concatenate([a, b[:-1]]),
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
     assert result.success, result.message
     return float(result.fun)

@@ -18,7 +18,7 @@ mod _histrs {
         intersection_gram, row_sums,
     };
     #[pymodule_export]
-    use crate::transport::sinkhorn_distances;
+    use crate::transport::{check_masses, sinkhorn_distances};
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -61,3 +61,24 @@ fn distances<'a, 'py, T: Element + numpy::Element>(
         found.potentials.map(|[f, g]| (f.into_pyarray(py), g.into_pyarray(py))),
     ))
 }
+
+/// Fails unless all rows are histograms of one mass; both arguments have the same element type.
+#[pyfunction]
+#[pyo3(signature = (x, y, n_threads))]
+pub(crate) fn check_masses(
+    py: Python<'_>,
+    x: Histograms<'_>,
+    y: Option<Histograms<'_>>,
+    n_threads: usize,
+) -> PyResult<()> {
+    match &x {
+        Histograms::Dense64(_) | Histograms::Csr64(_) => {
+            let (x, y) = (double(&x)?, y.as_ref().map(double).transpose()?);
+            enter(py, n_threads, |exec| core::check_masses(exec, &x, y.as_ref()).map(drop))
+        }
+        _ => {
+            let (x, y) = (single(&x)?, y.as_ref().map(single).transpose()?);
+            enter(py, n_threads, |exec| core::check_masses(exec, &x, y.as_ref()).map(drop))
+        }
+    }
+}

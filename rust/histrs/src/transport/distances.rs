@@ -104,18 +104,13 @@ pub fn sinkhorn_distances<'a, T: Element>(
     let other = y.unwrap_or(x);
     check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
     check_bins("the number of columns of M", m.ncols(), other.n_columns())?;
-    x.check(exec, "X")?;
-    let mass = common_mass(exec, "X", x, None)?;
-    if let Some(y) = y {
-        y.check(exec, "Y")?;
-        common_mass(exec, "Y", y, mass)?;
-    }
+    let mass = check_masses(exec, x, y)?;
     let pairs = Pairs {
         n_rows: x.n_rows(),
         n_columns: other.n_rows(),
         once: y.is_none() && ground.is_symmetric(),
     };
-    let all = AllPairs { exec, x, y: other, ground, options, mass: mass.unwrap_or(1.0) };
+    let all = AllPairs { exec, x, y: other, ground, options, mass };
     let size = (pairs.len() / N_BLOCKS).clamp(BLOCK.0, BLOCK.1);
     let blocks = exec.map_blocks(pairs.len().div_ceil(size), |block| {
         all.solve(pairs.range(block * size, size))
@@ -126,6 +121,26 @@ pub fn sinkhorn_distances<'a, T: Element>(
 fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
     let cure = "the ground distance has a row for each column of X and a column for each of Y";
     if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
+}
+
+/// Fails unless all rows of `x` and `y` are histograms of one mass, which is returned; without
+/// rows it is 1.
+///
+/// # Errors
+///
+/// [`Error::Negative`], [`Error::NotFinite`] and [`Error::Mass`] at the first bad entry or row.
+pub fn check_masses<T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+    y: Option<&HistogramMatrix<'_, T>>,
+) -> Result<f64> {
+    x.check(exec, "X")?;
+    let mass = common_mass(exec, "X", x, None)?;
+    if let Some(y) = y {
+        y.check(exec, "Y")?;
+        common_mass(exec, "Y", y, mass)?;
+    }
+    Ok(mass.unwrap_or(1.0))
 }
 
 /// The mass that every row has, up to rounding.

@@ -22,4 +22,4 @@ mod problem;
 mod product;
 mod scaling;
 
-pub use distances::{Sinkhorn, SinkhornDistances, sinkhorn_distances};
+pub use distances::{Sinkhorn, SinkhornDistances, check_masses, sinkhorn_distances};
