@@ -81,9 +81,9 @@ def sinkhorn(
     --------
     >>> from histrs.transport import sinkhorn
     >>> sinkhorn([2, 0, 1], [1, 2, 0], M=[[0, 1, 2], [1, 0, 1], [2, 1, 0]], reg=0.05).round(3)
-    array([[1. , 1. , 0. ],
-           [0. , 0. , 0. ],
-           [0. , 1. , 0. ]])
+    array([[1., 1., 0.],
+           [0., 0., 0.],
+           [0., 1., 0.]])
     """
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         raise ValueError("a and b must be one-dimensional: sinkhorn_distances takes many rows.")
