@@ -2,11 +2,12 @@
 
 | module | what is in it |
 |---|---|
-| `histrs.metrics` | kernels between histograms, distances between covariance matrices |
+| `histrs.metrics` | kernels and distances between histograms, distances between covariance matrices |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
 | `histrs.neighbors` | nearest neighbours in these metrics |
 | `histrs.prototypes` | learned prototypes that stand for many samples |
 | `histrs.spd` | covariance descriptors, their mean and their projection |
+| `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

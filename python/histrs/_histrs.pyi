@@ -18,11 +18,13 @@ __all__ = [
     "airm_paired",
     "check_histograms",
     "compression_loss",
+    "check_masses",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
     "jbld_paired",
     "row_sums",
+    "sinkhorn_distances",
     "start_threads",
 ]
 
@@ -31,6 +33,7 @@ __version__: str
 def start_threads(n_threads: int) -> int: ...
 def instruction_set() -> str: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
+def check_masses(x: _Histograms, y: _Histograms | None, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
 def intersection_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def jbld_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
@@ -45,6 +48,17 @@ def compression_loss(
     gamma: float,
     n_threads: int,
 ) -> tuple[float, _Float64, _Float64]: ...
+def sinkhorn_distances(
+    x: _Histograms,
+    y: _Histograms | None,
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    regularized: bool,
+    potentials: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
 
 @final
 class SortedColumns:

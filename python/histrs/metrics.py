@@ -13,8 +13,16 @@ from sklearn.utils.validation import check_array
 from histrs import _histrs
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
 from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.transport._distances import sinkhorn_distances
+from histrs.transport._emd import emd_distances
 
-__all__ = ["airm_distances", "intersection_kernel", "jbld_distances"]
+__all__ = [
+    "airm_distances",
+    "emd_distances",
+    "intersection_kernel",
+    "jbld_distances",
+    "sinkhorn_distances",
+]
 
 
 def intersection_kernel(

@@ -2,7 +2,7 @@
 
 use histrs::{CsrView, Element, HistogramMatrix};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::door::to_python;
@@ -29,6 +29,22 @@ pub(crate) fn csr<'a, T: Element + numpy::Element>(
     let indptr = indptr.as_slice().map_err(not_contiguous)?;
     let view = CsrView::new(data, indices, indptr, *n_columns).map_err(to_python)?;
     Ok(HistogramMatrix::csr(view))
+}
+
+pub(crate) fn double<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {
+    match x {
+        Histograms::Dense64(x) => Ok(HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr64(x) => csr(x),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
+}
+
+pub(crate) fn single<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f32>> {
+    match x {
+        Histograms::Dense32(x) => Ok(HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr32(x) => csr(x),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
 }
 
 /// Evaluates an expression with a [`HistogramMatrix`] of the element type that was given.

@@ -3,10 +3,10 @@
 use histrs::intersection as core;
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::convert::{Csr, Histograms, csr, with_histograms};
+use crate::convert::{Histograms, double, single, with_histograms};
 use crate::door::enter;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
@@ -343,21 +343,5 @@ pub(crate) fn intersection_gram<'py>(
             let y = y.as_ref().map(single).transpose()?;
             Ok(enter(py, n_threads, |e| core::gram(e, &x, y.as_ref()))?.into_pyarray(py).into_any())
         }
-    }
-}
-
-fn double<'a>(x: &'a Histograms<'_>) -> PyResult<histrs::HistogramMatrix<'a, f64>> {
-    match x {
-        Histograms::Dense64(x) => Ok(histrs::HistogramMatrix::dense(x.as_array())),
-        Histograms::Csr64(x) => csr(x as &Csr<'_, f64>),
-        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
-    }
-}
-
-fn single<'a>(x: &'a Histograms<'_>) -> PyResult<histrs::HistogramMatrix<'a, f32>> {
-    match x {
-        Histograms::Dense32(x) => Ok(histrs::HistogramMatrix::dense(x.as_array())),
-        Histograms::Csr32(x) => csr(x as &Csr<'_, f32>),
-        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
     }
 }

@@ -5,6 +5,7 @@ mod convert;
 mod door;
 mod intersection;
 mod spd;
+mod transport;
 
 use pyo3::prelude::*;
 
@@ -19,6 +20,7 @@ mod _histrs {
     };
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+    use crate::transport::{check_masses, sinkhorn_distances};
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

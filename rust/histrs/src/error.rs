@@ -132,6 +132,34 @@ pub enum Error {
         /// The range it must lie in.
         expected: &'static str,
     },
+    /// An entry of a ground distance is negative, NaN or infinite.
+    #[error(
+        "M[{row}, {column}] = {value}: a ground distance is finite and non-negative; replace the \
+         entry, where transport is forbidden by a large cost"
+    )]
+    GroundDistance {
+        /// Row of the first offending entry.
+        row: usize,
+        /// Column of the first offending entry.
+        column: usize,
+        /// The entry.
+        value: f64,
+    },
+    /// Histograms between which there is no transport.
+    #[error(
+        "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport is between histograms of \
+         one positive mass; divide each row by its sum, and drop empty rows"
+    )]
+    Mass {
+        /// Name of the argument.
+        name: &'static str,
+        /// The first row of another mass.
+        row: usize,
+        /// Its mass.
+        mass: f64,
+        /// The mass of the first row of `X`.
+        expected: f64,
+    },
     /// `HISTRS_SIMD` has a value that is not known.
     #[error("HISTRS_SIMD = {0:?} is not known: use \"auto\" or \"scalar\", or unset it")]
     SimdSetting(String),

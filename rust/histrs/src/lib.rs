@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
+//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -32,6 +33,7 @@ pub mod intersection;
 mod matrix;
 mod simd;
 pub mod spd;
+pub mod transport;
 
 pub use error::{Error, Result};
 pub use exec::Executor;

@@ -11,9 +11,11 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 
 mod aligned;
+mod elementary;
 mod prefetch;
 
 pub(crate) use aligned::AlignedVec;
+pub(crate) use elementary::Real;
 pub(crate) use prefetch::prefetch;
 
 /// The instruction sets a process can choose from.

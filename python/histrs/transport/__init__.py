@@ -1,0 +1,20 @@
+"""Optimal transport between histograms: plans, barycentres, ground distances and bounds.
+
+The distances themselves are `histrs.metrics.sinkhorn_distances` and
+`histrs.metrics.emd_distances`.
+"""
+
+from histrs.transport._bounds import centroid_bounds, projection_bounds, relaxed_bounds
+from histrs.transport._distances import SinkhornInfo
+from histrs.transport._ground import grid_ground_distance
+from histrs.transport._plans import sinkhorn, sinkhorn_barycenter
+
+__all__ = [
+    "SinkhornInfo",
+    "centroid_bounds",
+    "grid_ground_distance",
+    "projection_bounds",
+    "relaxed_bounds",
+    "sinkhorn",
+    "sinkhorn_barycenter",
+]

@@ -1,0 +1,50 @@
+"""Histograms and ground distances as the functions on transport take them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical
+
+
+def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:
+    """Return both in one element type and one format, or `X` alone."""
+    X = _check(X, "X")
+    if Y is None:
+        return X, None
+    Y = _check(Y, "Y")
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    dtype = np.result_type(X.dtype, Y.dtype)
+    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def _check(X: ArrayLike | Matrix, name: str) -> Matrix:
+    checks = {**HISTOGRAM_CHECKS, "ensure_min_samples": 0}
+    return canonical(check_array(X, input_name=name, **checks))
+
+
+def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> NDArray[np.float64]:
+    """Return the ground distance in double precision; the core looks at its entries."""
+    M = check_array(M, dtype=np.float64, ensure_all_finite=False, input_name="M")
+    if M.shape != (n_rows, n_columns):
+        raise ValueError(
+            f"M has shape {M.shape}, expected {(n_rows, n_columns)}: a row for each column of X, "
+            "and a column for each column of Y."
+        )
+    checked: NDArray[np.float64] = M
+    return checked
+
+
+def check_entries(M: NDArray[Any]) -> None:
+    """Raise at the first entry that no ground distance has, for functions that stay in Python."""
+    bad = np.argwhere(~((M >= 0) & np.isfinite(M)))
+    if len(bad) > 0:
+        row, column = bad[0]
+        raise ValueError(
+            f"M[{row}, {column}] = {M[row, column]}: a ground distance is finite and "
+            "non-negative; replace the entry, where transport is forbidden by a large cost."
+        )

@@ -1,0 +1,267 @@
+//! Sinkhorn's scaling in the log domain: slower by an exponential for each entry of the kernel,
+//! but never out of range.
+
+use pulp::{Simd, WithSimd};
+
+use crate::simd::{AlignedVec, Real, dispatch};
+use crate::transport::lanes::{Domain, Pairing, Step, stride};
+
+/// Logarithm of an empty bin: below everything, and finite.
+const NOTHING: f64 = -1e300;
+
+/// `M / reg`, by rows and by columns.
+pub(super) struct Exponents {
+    n_source: usize,
+    n_target: usize,
+    by_source: Vec<f64>,
+    by_target: Vec<f64>,
+}
+
+impl Exponents {
+    pub(super) fn new(
+        n_source: usize,
+        n_target: usize,
+        entry: impl Fn(usize, usize) -> f64,
+    ) -> Self {
+        let pairs = |n: usize, m: usize| (0..n).flat_map(move |i| (0..m).map(move |j| (i, j)));
+        Self {
+            n_source,
+            n_target,
+            by_source: pairs(n_source, n_target).map(|(i, j)| entry(i, j)).collect(),
+            by_target: pairs(n_target, n_source).map(|(j, i)| entry(i, j)).collect(),
+        }
+    }
+}
+
+/// Work space of the log domain.
+pub(super) struct LogDomain<'a> {
+    exponents: &'a Exponents,
+    pairing: Pairing,
+    /// Potentials of both sides, [`NOTHING`] at empty bins.
+    f: AlignedVec<f64>,
+    g: AlignedVec<f64>,
+    /// `log sum_j exp(g_j - M_ij / reg)`.
+    sums: AlignedVec<f64>,
+    /// `(f, g)` of the pairs kept.
+    kept: Vec<[Vec<f64>; 2]>,
+}
+
+impl<'a> LogDomain<'a> {
+    pub(super) fn new(exponents: &'a Exponents, pairing: Pairing) -> Self {
+        let zeros = |n_rows: usize| AlignedVec::zeros(n_rows * stride::<f64>());
+        Self {
+            exponents,
+            pairing,
+            f: zeros(exponents.n_source),
+            g: zeros(exponents.n_target),
+            sums: zeros(exponents.n_source),
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl Domain<f64> for LogDomain<'_> {
+    fn shape(&self) -> (usize, usize) {
+        (self.exponents.n_source, self.exponents.n_target)
+    }
+
+    fn step(&mut self, step: Step<'_, f64>) {
+        let Step { source, target, potential, residual, plain, errors, stride, width } = step;
+        let relaxation = self.pairing.relaxation();
+        let Self { exponents, pairing, f, g, sums, .. } = self;
+        dispatch(Masked { mass: source, values: potential, out: &mut *f, stride, width });
+        if *pairing == Pairing::Equal {
+            g.copy_from_slice(f);
+        } else {
+            let matrix = &exponents.by_target;
+            dispatch(LogSums { matrix, values: &*f, out: &mut *g, stride, width });
+            dispatch(LogRatio { mass: target, sums: &mut *g, stride, width });
+        }
+        let matrix = &exponents.by_source;
+        dispatch(LogSums { matrix, values: &*g, out: &mut *sums, stride, width });
+        dispatch(LogResidual {
+            source,
+            f: &*f,
+            sums: &*sums,
+            residual,
+            plain,
+            errors,
+            relaxation,
+            stride,
+            width,
+        });
+    }
+
+    fn keep(&mut self, lane: usize, slot: usize) {
+        let column = |x: &[f64]| -> Vec<f64> {
+            let empty = |&x: &f64| if x > NOTHING { x } else { f64::NEG_INFINITY };
+            x[lane..].iter().step_by(stride::<f64>()).map(empty).collect()
+        };
+        self.kept.truncate(slot);
+        self.kept.push([column(&self.f), column(&self.g)]);
+    }
+
+    fn results(&mut self, n: usize) -> Vec<(f64, [Vec<f64>; 2])> {
+        let results = self.kept.drain(..).take(n);
+        results.map(|[f, g]| (self.exponents.transport(&f, &g), [f, g])).collect()
+    }
+}
+
+impl Exponents {
+    /// `sum_ij T_ij M_ij / reg` of `T = exp(f_i + g_j - M_ij / reg)`.
+    fn transport(&self, f: &[f64], g: &[f64]) -> f64 {
+        let rows = f.iter().zip(self.by_source.chunks_exact(self.n_target.max(1)));
+        let row = |(f, row): (&f64, &[f64])| -> f64 {
+            row.iter().zip(g).map(|(m, g)| (f + g - m).exp() * m).sum()
+        };
+        rows.map(row).sum()
+    }
+}
+
+/// `out = values` where there is mass, else [`NOTHING`].
+struct Masked<'a> {
+    mass: &'a [f64],
+    values: &'a [f64],
+    out: &'a mut [f64],
+    stride: usize,
+    width: usize,
+}
+
+impl WithSimd for Masked<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { mass, values, out, stride, width } = self;
+        let inputs = mass.chunks_exact(stride).zip(values.chunks_exact(stride));
+        for ((mass, values), out) in inputs.zip(out.chunks_exact_mut(stride)) {
+            for ((&mass, &value), out) in mass[..width].iter().zip(values).zip(out) {
+                *out = if mass > 0.0 { value } else { NOTHING };
+            }
+        }
+    }
+}
+
+/// `out_i = log sum_j exp(values_j - matrix_ij)` in every lane.
+struct LogSums<'a> {
+    matrix: &'a [f64],
+    values: &'a [f64],
+    out: &'a mut [f64],
+    stride: usize,
+    width: usize,
+}
+
+impl WithSimd for LogSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { matrix, values, out, stride, width } = self;
+        let n_columns = values.len() / stride;
+        let mut largest = vec![0.0; width];
+        let mut sums = vec![0.0; width];
+        let rows = out.chunks_exact_mut(stride).zip(matrix.chunks_exact(n_columns.max(1)));
+        for (out, exponents) in rows {
+            largest.fill(f64::NEG_INFINITY);
+            sums.fill(0.0);
+            for (values, &exponent) in values.chunks_exact(stride).zip(exponents) {
+                raise(&values[..width], exponent, &mut largest);
+            }
+            for (values, &exponent) in values.chunks_exact(stride).zip(exponents) {
+                add_exponentials(&values[..width], exponent, &largest, &mut sums);
+            }
+            for ((out, &sum), &largest) in out.iter_mut().zip(&sums).zip(&largest) {
+                *out = largest + sum.ln_of_normal();
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn raise(values: &[f64], exponent: f64, largest: &mut [f64]) {
+    for (&value, largest) in values.iter().zip(largest) {
+        let value = value - exponent;
+        *largest = if value > *largest { value } else { *largest };
+    }
+}
+
+#[inline(always)]
+fn add_exponentials(values: &[f64], exponent: f64, largest: &[f64], sums: &mut [f64]) {
+    for ((&value, &largest), sum) in values.iter().zip(largest).zip(sums) {
+        *sum += (value - exponent - largest).exp_in_range();
+    }
+}
+
+/// `sums = log(mass) - sums`, and [`NOTHING`] where there is no mass.
+struct LogRatio<'a> {
+    mass: &'a [f64],
+    sums: &'a mut [f64],
+    stride: usize,
+    width: usize,
+}
+
+impl WithSimd for LogRatio<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { mass, sums, stride, width } = self;
+        for (mass, sums) in mass.chunks_exact(stride).zip(sums.chunks_exact_mut(stride)) {
+            for (&mass, sum) in mass[..width].iter().zip(sums) {
+                let ratio = mass.ln_of_normal() - *sum;
+                *sum = if mass > 0.0 { ratio } else { NOTHING };
+            }
+        }
+    }
+}
+
+/// What the scaling of the source is to be multiplied by, where that leads, and the L1 error.
+struct LogResidual<'a> {
+    source: &'a [f64],
+    f: &'a [f64],
+    sums: &'a [f64],
+    residual: &'a mut [f64],
+    plain: &'a mut [f64],
+    errors: &'a mut [f64],
+    relaxation: f64,
+    stride: usize,
+    width: usize,
+}
+
+impl WithSimd for LogResidual<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { stride, width, .. } = self;
+        for at in (0..self.source.len()).step_by(stride) {
+            let row = at..at + width;
+            log_residual_of_row(
+                [&self.source[row.clone()], &self.f[row.clone()], &self.sums[row.clone()]],
+                &mut self.residual[row.clone()],
+                &mut self.plain[row],
+                &mut self.errors[..width],
+                self.relaxation,
+            );
+        }
+    }
+}
+
+#[inline(always)]
+fn log_residual_of_row(
+    [source, f, sums]: [&[f64]; 3],
+    residual: &mut [f64],
+    plain: &mut [f64],
+    errors: &mut [f64],
+    relaxation: f64,
+) {
+    let inputs = source.iter().zip(f).zip(sums);
+    let outputs = residual.iter_mut().zip(plain).zip(errors);
+    for (((&a, &f), &sum), ((residual, plain), error)) in inputs.zip(outputs) {
+        let difference = (a.ln_of_normal() - f - sum) * relaxation;
+        let is_empty = a <= 0.0;
+        *error += if is_empty { 0.0 } else { ((f + sum).exp_in_range() - a).abs() };
+        *residual = if is_empty { 0.0 } else { difference };
+        *plain = if is_empty { 0.0 } else { f + difference };
+    }
+}

@@ -1,0 +1,325 @@
+//! Anderson's acceleration of fixed-point iterations that run side by side, one a lane.
+//!
+//! Of the last steps `g_t - g_{t-1}` of a map `g` the combination is subtracted that would have
+//! made the residual `r = g(f) - f` least, had the map been linear (Anderson 1965; type II). For
+//! a linear map this is GMRES; restarts and rejections are the caller's.
+
+use pulp::{Simd, WithSimd};
+
+use crate::simd::{AlignedVec, Element, Real, dispatch};
+
+/// Steps remembered.
+pub(super) const DEPTH: usize = 5;
+/// Largest entry of a correction: beyond, the linear model that it comes from says nothing.
+const LARGEST_CORRECTION: f64 = 2.0;
+/// Lanes that share a small system of equations, solved side by side.
+const GROUP: usize = 16;
+
+/// What is remembered of every lane, in rows of `stride` lanes.
+pub(super) struct Mixing<T> {
+    stride: usize,
+    /// Differences of residuals, and of the map's values, by age modulo [`DEPTH`].
+    residuals: [AlignedVec<T>; DEPTH],
+    steps: [AlignedVec<T>; DEPTH],
+    /// Inner products of the differences of residuals, `DEPTH x DEPTH` for each lane.
+    gram: Vec<f64>,
+    /// The last residual of each lane.
+    last: AlignedVec<T>,
+    /// 0 where the last residual is of another history, else 1.
+    continues: Vec<T>,
+    slot: usize,
+}
+
+impl<T: Real> Mixing<T> {
+    pub(super) fn new(n_rows: usize, stride: usize) -> Self {
+        let zeros = || AlignedVec::zeros(n_rows * stride);
+        Self {
+            stride,
+            residuals: std::array::from_fn(|_| zeros()),
+            steps: std::array::from_fn(|_| zeros()),
+            gram: vec![0.0; DEPTH * DEPTH * stride],
+            last: zeros(),
+            continues: vec![T::default(); stride],
+            slot: 0,
+        }
+    }
+
+    /// Forgets the steps of a lane.
+    pub(super) fn restart(&mut self, lane: usize) {
+        let all = self.residuals.iter_mut().chain(&mut self.steps);
+        for history in all.chain(std::iter::once(&mut self.last)) {
+            history[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = T::default());
+        }
+        self.gram[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = 0.0);
+        self.continues[lane] = T::default();
+    }
+
+    /// Moves the memory of a lane to another one.
+    pub(super) fn relocate(&mut self, from: usize, to: usize) {
+        let stride = self.stride;
+        let all = self.residuals.iter_mut().chain(&mut self.steps);
+        for history in all.chain(std::iter::once(&mut self.last)) {
+            relocate(history, stride, from, to);
+        }
+        relocate(&mut self.gram, stride, from, to);
+        self.continues[to] = self.continues[from];
+    }
+
+    /// Replaces the map's values `next` in the first `width` lanes by their mixture with earlier
+    /// ones; `previous` are the values before, `residual` is `next` less its argument, and inner
+    /// products are weighted by `weight`.
+    pub(super) fn mix(
+        &mut self,
+        weight: &[T],
+        residual: &[T],
+        previous: &[T],
+        next: &[T],
+        out: &mut [T],
+        width: usize,
+    ) {
+        let slot = self.slot;
+        self.slot = (slot + 1) % DEPTH;
+        let stride = self.stride;
+        let mut right = vec![T::default(); DEPTH * stride];
+        let mut products = vec![T::default(); DEPTH * stride];
+        dispatch(Remember {
+            memory: self,
+            slot,
+            values: [weight, residual, previous, next],
+            right: &mut right,
+            products: &mut products,
+            width,
+        });
+        self.continues[..width].fill(T::from_f64(1.0));
+        for k in 0..DEPTH {
+            for lane in 0..width {
+                let product = products[k * stride + lane].to_f64();
+                self.gram[(k * DEPTH + slot) * stride + lane] = product;
+                self.gram[(slot * DEPTH + k) * stride + lane] = product;
+            }
+        }
+        for lane in (0..width).step_by(GROUP) {
+            solve::<T>(&self.gram, &mut right, stride, lane);
+        }
+        let (steps, gamma) = (&self.steps, &right[..]);
+        dispatch(Combine { steps, gamma, out: &mut *out, stride, width });
+        let largest = &mut products[..width];
+        dispatch(Subtract { next, out, largest, stride });
+    }
+}
+
+/// Copies a lane in every row.
+pub(super) fn relocate<T: Copy>(rows: &mut [T], stride: usize, from: usize, to: usize) {
+    for row in rows.chunks_exact_mut(stride) {
+        row[to] = row[from];
+    }
+}
+
+/// Stores the newest differences, and takes their inner products.
+struct Remember<'a, T> {
+    memory: &'a mut Mixing<T>,
+    slot: usize,
+    /// Weight, residual, previous and next values.
+    values: [&'a [T]; 4],
+    right: &'a mut [T],
+    products: &'a mut [T],
+    width: usize,
+}
+
+impl<T: Element> WithSimd for Remember<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { memory, slot, values, right, products, width } = self;
+        let stride = memory.stride / T::lanes::<S>();
+        let [weight, residual, previous, next] = values;
+        let (weight, residual) = (T::vectors::<S>(weight).0, T::vectors::<S>(residual).0);
+        let (previous, next) = (T::vectors::<S>(previous).0, T::vectors::<S>(next).0);
+        let [r0, r1, r2, r3, r4] = &mut memory.residuals;
+        let [r0, r1, r2, r3, r4] = [
+            T::vectors_mut::<S>(r0).0,
+            T::vectors_mut::<S>(r1).0,
+            T::vectors_mut::<S>(r2).0,
+            T::vectors_mut::<S>(r3).0,
+            T::vectors_mut::<S>(r4).0,
+        ];
+        let steps = T::vectors_mut::<S>(&mut memory.steps[slot]).0;
+        let last = T::vectors_mut::<S>(&mut memory.last).0;
+        let continues = T::vectors::<S>(&memory.continues).0;
+        let right = T::vectors_mut::<S>(right).0;
+        let products = T::vectors_mut::<S>(products).0;
+        let zero = T::splat(simd, T::default());
+        for column in 0..width / T::lanes::<S>() {
+            let mut dots = [[zero; 2]; DEPTH];
+            let keep = continues[column];
+            let mut at = column;
+            while at < residual.len() {
+                let r = residual[at];
+                let weighted = T::mul_add(simd, weight[at], r, zero);
+                let difference = T::mul_add(simd, keep, T::sub(simd, r, last[at]), zero);
+                let step = T::sub(simd, next[at], previous[at]);
+                steps[at] = T::mul_add(simd, keep, step, zero);
+                last[at] = r;
+                let product = T::mul_add(simd, weight[at], difference, zero);
+                match slot {
+                    0 => r0[at] = difference,
+                    1 => r1[at] = difference,
+                    2 => r2[at] = difference,
+                    3 => r3[at] = difference,
+                    _ => r4[at] = difference,
+                }
+                let history = [r0[at], r1[at], r2[at], r3[at], r4[at]];
+                for (dots, &difference) in dots.iter_mut().zip(&history) {
+                    dots[0] = T::mul_add(simd, weighted, difference, dots[0]);
+                    dots[1] = T::mul_add(simd, product, difference, dots[1]);
+                }
+                at += stride;
+            }
+            for (k, dots) in dots.iter().enumerate() {
+                right[k * stride + column] = dots[0];
+                products[k * stride + column] = dots[1];
+            }
+        }
+    }
+}
+
+/// Solves the normal equations of sixteen lanes by Cholesky's factorisation, in place of the
+/// right-hand sides. A step that was not taken, or that repeats others, gets the coefficient 0.
+fn solve<T: Real>(gram: &[f64], right: &mut [T], stride: usize, lane: usize) {
+    let ridge = 1.0 + (4.0 * T::EPSILON).max(1e-12);
+    let at = |k: usize| k * stride + lane..k * stride + lane + GROUP;
+    let mut factor = [[[0.0_f64; GROUP]; DEPTH]; DEPTH];
+    let mut x = [[0.0_f64; GROUP]; DEPTH];
+    for j in 0..DEPTH {
+        for (x, value) in x[j].iter_mut().zip(&right[at(j)]) {
+            *x = value.to_f64();
+        }
+        for i in j..DEPTH {
+            let mut sum = [0.0; GROUP];
+            sum.copy_from_slice(&gram[at(i * DEPTH + j)]);
+            if i == j {
+                sum.iter_mut().for_each(|s| *s = if *s > 0.0 { *s * ridge } else { 1.0 });
+            }
+            for (left, above) in factor[i].into_iter().zip(factor[j]).take(j) {
+                for ((s, a), b) in sum.iter_mut().zip(left).zip(above) {
+                    *s -= a * b;
+                }
+            }
+            let pivot = factor[j][j];
+            for l in 0..GROUP {
+                let diagonal = gram[(j * DEPTH + j) * stride + lane + l];
+                factor[i][j][l] = if i > j {
+                    sum[l] * pivot[l]
+                } else if sum[l] > 1e-14 * diagonal {
+                    // The reciprocal is what is used.
+                    1.0 / sum[l].sqrt()
+                } else {
+                    0.0
+                };
+            }
+        }
+    }
+    for j in 0..DEPTH {
+        for k in 0..j {
+            for l in 0..GROUP {
+                x[j][l] -= factor[j][k][l] * x[k][l];
+            }
+        }
+        for l in 0..GROUP {
+            x[j][l] *= factor[j][j][l];
+        }
+    }
+    for j in (0..DEPTH).rev() {
+        for k in j + 1..DEPTH {
+            for l in 0..GROUP {
+                x[j][l] -= factor[k][j][l] * x[k][l];
+            }
+        }
+        for l in 0..GROUP {
+            x[j][l] *= factor[j][j][l];
+        }
+    }
+    for j in 0..DEPTH {
+        for (value, &x) in right[at(j)].iter_mut().zip(&x[j]) {
+            *value = T::from_f64(x);
+        }
+    }
+}
+
+/// `out = sum_k gamma_k steps_k`.
+struct Combine<'a, T> {
+    steps: &'a [AlignedVec<T>; DEPTH],
+    gamma: &'a [T],
+    out: &'a mut [T],
+    stride: usize,
+    width: usize,
+}
+
+impl<T: Element> WithSimd for Combine<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { steps, gamma, out, stride, width } = self;
+        let (stride, width) = (stride / T::lanes::<S>(), width / T::lanes::<S>());
+        let steps = steps.each_ref().map(|steps| T::vectors::<S>(steps).0);
+        let gamma = T::vectors::<S>(gamma).0;
+        let out = T::vectors_mut::<S>(out).0;
+        for column in 0..width {
+            let mut at = column;
+            while at < out.len() {
+                let mut sum = T::splat(simd, T::default());
+                for (k, steps) in steps.iter().enumerate() {
+                    sum = T::mul_add(simd, gamma[k * stride + column], steps[at], sum);
+                }
+                out[at] = sum;
+                at += stride;
+            }
+        }
+    }
+}
+
+/// `out = next - out`, where `out` is made shorter if it is too long in a lane.
+struct Subtract<'a, T> {
+    next: &'a [T],
+    out: &'a mut [T],
+    /// Work space, a number a lane.
+    largest: &'a mut [T],
+    stride: usize,
+}
+
+impl<T: Real> WithSimd for Subtract<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { next, out, largest, stride } = self;
+        let limit = T::from_f64(LARGEST_CORRECTION);
+        largest.fill(limit);
+        for row in out.chunks_exact(stride) {
+            raise(row, largest);
+        }
+        for factor in largest.iter_mut() {
+            *factor = limit / *factor;
+        }
+        for (next, out) in next.chunks_exact(stride).zip(out.chunks_exact_mut(stride)) {
+            subtract_row(next, largest, out);
+        }
+    }
+}
+
+#[inline(always)]
+fn raise<T: Real>(row: &[T], largest: &mut [T]) {
+    for (&x, largest) in row.iter().zip(largest) {
+        let size = x.abs();
+        *largest = if size > *largest { size } else { *largest };
+    }
+}
+
+#[inline(always)]
+fn subtract_row<T: Real>(next: &[T], factor: &[T], out: &mut [T]) {
+    for ((&next, &factor), out) in next.iter().zip(factor).zip(out) {
+        *out = next - factor * *out;
+    }
+}

@@ -1,0 +1,25 @@
+//! Optimal transport between histograms, entropy-regularised: the Sinkhorn distance.
+//!
+//! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
+//! histogram descriptors*, 2015 (equation 3), after Cuturi, *Sinkhorn distances: lightspeed
+//! computation of optimal transport*, NIPS 2013.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
+//! | `problem` | the ground distance, and what a block of pairs needs of it |
+//! | `lanes` | many pairs side by side: filling, judging, retiring |
+//! | `scaling` | a step in the exponential domain: two matrix products |
+//! | `log_domain` | a step in the log domain, which never leaves the range of the numbers |
+//! | `mixing` | Anderson's acceleration |
+//! | `product` | the product of the kernel and many columns |
+
+mod distances;
+mod lanes;
+mod log_domain;
+mod mixing;
+mod problem;
+mod product;
+mod scaling;
+
+pub use distances::{Sinkhorn, SinkhornDistances, check_masses, sinkhorn_distances};

@@ -1,0 +1,210 @@
+//! The ground distance, and what a block of pairs needs of it.
+
+use std::sync::OnceLock;
+
+use ndarray::ArrayView2;
+
+use crate::error::{Error, Result};
+use crate::matrix::HistogramMatrix;
+use crate::simd::{Element, Real};
+use crate::transport::lanes::{Marginals, Pairing};
+use crate::transport::log_domain::Exponents;
+use crate::transport::product::Packed;
+use crate::transport::scaling::Kernel;
+
+/// Largest `M / reg` in single and in double precision: neither the kernel nor the scalings, which
+/// may be as large as its inverse, leave the range of the numbers.
+const SINGLE_RANGE: f64 = 40.0;
+const DOUBLE_RANGE: f64 = 320.0;
+/// Beyond, the exponents themselves are no longer resolved.
+const LARGEST_EXPONENT: f64 = 1e9;
+/// A part of the mass that is too small to be told from none.
+const NEGLIGIBLE: f64 = 1e-290;
+/// Blocks of which less than this part of the kernel is used get a kernel of their own.
+const RESTRICTED: f64 = 0.8;
+
+/// A ground distance, measured in units of the regularisation.
+pub(super) struct Ground<'a> {
+    pub(super) m: ArrayView2<'a, f64>,
+    pub(super) reg: f64,
+    /// Largest entry of `M / reg`.
+    pub(super) largest: f64,
+    with_cost: bool,
+    symmetric: bool,
+    whole: Kernels,
+}
+
+/// The kernel of some rows and columns, in every domain, each made when it is first needed.
+#[derive(Default)]
+pub(super) struct Kernels {
+    single: OnceLock<Kernel<f32>>,
+    double: OnceLock<Kernel<f64>>,
+    exponents: OnceLock<Exponents>,
+}
+
+/// The bins in use on each side.
+pub(super) struct Bins {
+    pub(super) sources: Vec<usize>,
+    pub(super) targets: Vec<usize>,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn new(m: ArrayView2<'a, f64>, reg: f64, with_cost: bool) -> Result<Self> {
+        if !(reg > 0.0 && reg.is_finite()) {
+            let expected = "it is positive and finite; a tenth of the median of M is a start";
+            return Err(Error::Parameter { name: "reg", value: reg, expected });
+        }
+        let bad = |m: &f64| !(*m >= 0.0 && m.is_finite());
+        if let Some(((row, column), &value)) = m.indexed_iter().find(|(_, m)| bad(m)) {
+            return Err(Error::GroundDistance { row, column, value });
+        }
+        let largest = m.iter().fold(0.0_f64, |a, &b| a.max(b)) / reg;
+        if largest > LARGEST_EXPONENT {
+            let expected = "it underflows, being less than a billionth of the largest entry of M; \
+                            raise it, or compute the exact distance, emd_distances";
+            return Err(Error::Parameter { name: "reg", value: reg, expected });
+        }
+        let symmetric = m.is_square() && m == m.t();
+        Ok(Self { m, reg, largest, with_cost, symmetric, whole: Kernels::default() })
+    }
+
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.symmetric
+    }
+
+    pub(super) fn fits_single(&self) -> bool {
+        self.largest <= SINGLE_RANGE
+    }
+
+    pub(super) fn fits_double(&self) -> bool {
+        self.largest <= DOUBLE_RANGE
+    }
+
+    pub(super) fn whole(&self) -> &Kernels {
+        &self.whole
+    }
+
+    pub(super) fn all_bins(&self) -> Bins {
+        Bins { sources: (0..self.m.nrows()).collect(), targets: (0..self.m.ncols()).collect() }
+    }
+
+    pub(super) fn single<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Kernel<f32> {
+        kernels.single.get_or_init(|| self.kernel(bins, 80.0))
+    }
+
+    pub(super) fn double<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Kernel<f64> {
+        kernels.double.get_or_init(|| self.kernel(bins, 650.0))
+    }
+
+    /// The exponents of a coarser regularisation are those of `reg`, divided by `coarseness`.
+    pub(super) fn exponents(&self, bins: &Bins, coarseness: f64) -> Exponents {
+        let Bins { sources, targets } = bins;
+        let unit = self.reg * coarseness;
+        Exponents::new(sources.len(), targets.len(), |i, j| self.m[[sources[i], targets[j]]] / unit)
+    }
+
+    pub(super) fn finest<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Exponents {
+        kernels.exponents.get_or_init(|| self.exponents(bins, 1.0))
+    }
+
+    fn kernel<T: Real>(&self, bins: &Bins, largest_potential: f64) -> Kernel<T> {
+        let Bins { sources, targets } = bins;
+        let (n, m) = (sources.len(), targets.len());
+        let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / self.reg;
+        let gibbs: Vec<f64> = (0..n * m).map(|k| (-exponent(k / m, k % m)).exp()).collect();
+        let weighted = |i: usize, j: usize| gibbs[i * m + j] * exponent(i, j);
+        Kernel {
+            forward: Packed::new(n, m, |i, j| gibbs[i * m + j]),
+            backward: Packed::new(m, n, |j, i| gibbs[i * m + j]),
+            cost: self.with_cost.then(|| Packed::new(n, m, weighted)),
+            largest_potential,
+        }
+    }
+}
+
+/// The histograms of a block of pairs, and the part of the kernel that they use.
+pub(super) struct Block {
+    pub(super) pairing: Pairing,
+    pub(super) marginals: Marginals,
+    pub(super) bins: Bins,
+    /// `None` when it is the whole one.
+    pub(super) kernels: Option<Kernels>,
+}
+
+impl Block {
+    /// Rows `rows` of `x` and `columns` of `y`, scaled to mass 1; of equal pairs both are the same.
+    pub(super) fn new<T: Element>(
+        ground: &Ground<'_>,
+        [x, y]: [&HistogramMatrix<'_, T>; 2],
+        [rows, columns]: [&[usize]; 2],
+        pairing: Pairing,
+    ) -> Self {
+        let sources = Dense::new(x, rows);
+        let targets = Dense::new(y, columns);
+        let bins = Bins { sources: sources.used(), targets: targets.used() };
+        let part = (bins.sources.len() * bins.targets.len()) as f64 / ground.m.len() as f64;
+        let (bins, kernels) = if part < RESTRICTED {
+            (bins, Some(Kernels::default()))
+        } else {
+            (ground.all_bins(), None)
+        };
+        let marginals = Marginals {
+            sources: sources.restricted(&bins.sources),
+            targets: targets.restricted(&bins.targets),
+        };
+        Self { pairing, marginals, bins, kernels }
+    }
+
+    /// Whether the histograms of a pair over the same bins are one and the same.
+    pub(super) fn is_equal(&self, source: usize, target: usize) -> bool {
+        let Self { bins, marginals, .. } = self;
+        let (n, m) = (bins.sources.len(), bins.targets.len());
+        bins.sources == bins.targets
+            && marginals.sources[source * n..][..n] == marginals.targets[target * m..][..m]
+    }
+}
+
+/// Some rows, dense, of mass 1.
+struct Dense {
+    values: Vec<f64>,
+    n_columns: usize,
+}
+
+impl Dense {
+    fn new<T: Element>(x: &HistogramMatrix<'_, T>, rows: &[usize]) -> Self {
+        let n_columns = x.n_columns();
+        let mut values = vec![0.0; rows.len() * n_columns];
+        for (&row, out) in rows.iter().zip(values.chunks_exact_mut(n_columns.max(1))) {
+            match x {
+                HistogramMatrix::Dense(x) => {
+                    out.iter_mut().zip(x.row(row)).for_each(|(out, v)| *out = v.to_f64());
+                }
+                HistogramMatrix::Csr(x) => x.for_each_sum(row, |column, v| out[column] = v),
+            }
+            // Twice, because the sum of tiny numbers has no finite inverse.
+            let largest = out.iter().fold(0.0_f64, |a, &b| a.max(b));
+            out.iter_mut().for_each(|v| *v /= largest);
+            let mass: f64 = out.iter().sum();
+            for v in out {
+                *v = if *v > NEGLIGIBLE * mass { *v / mass } else { 0.0 };
+            }
+        }
+        Self { values, n_columns }
+    }
+
+    fn used(&self) -> Vec<usize> {
+        let mut used = vec![false; self.n_columns];
+        for row in self.values.chunks_exact(self.n_columns.max(1)) {
+            used.iter_mut().zip(row).for_each(|(used, &v)| *used |= v > 0.0);
+        }
+        (0..self.n_columns).filter(|&k| used[k]).collect()
+    }
+
+    fn restricted(&self, bins: &[usize]) -> Vec<f64> {
+        if bins.len() == self.n_columns {
+            return self.values.clone();
+        }
+        let rows = self.values.chunks_exact(self.n_columns.max(1));
+        rows.flat_map(|row| bins.iter().map(|&k| row[k])).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Optimal transport against its optimality conditions, in every domain, and threads.
+
+#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use common::*;
+use histrs::transport::{Sinkhorn, SinkhornDistances, sinkhorn_distances};
+use histrs::{Element, Error, Executor, HistogramMatrix};
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+const OPTIONS: Sinkhorn =
+    Sinkhorn { reg: 0.1, tol: 1e-9, max_iter: 20_000, regularized: false, potentials: true };
+
+/// Histograms of mass 1, some bins empty.
+fn histograms(n: usize, d: usize, seed: u64) -> Array2<f64> {
+    let mut random = Random(seed);
+    let mut x = Array2::from_shape_fn((n, d), |_| (random.unit() - 0.3).max(0.0) + 0.0);
+    for mut row in x.rows_mut() {
+        row[random.below(d)] += 0.5;
+        let mass = row.sum();
+        row /= mass;
+    }
+    x
+}
+
+fn ground(d: usize, seed: u64) -> Array2<f64> {
+    let mut random = Random(seed);
+    let places: Vec<f64> = (0..d).map(|_| random.unit()).collect();
+    Array2::from_shape_fn((d, d), |(i, j)| (places[i] - places[j]).abs())
+}
+
+fn solve<T: Element>(
+    exec: &Executor,
+    x: &Array2<f64>,
+    y: Option<&Array2<f64>>,
+    m: &Array2<f64>,
+    options: &Sinkhorn,
+) -> histrs::Result<SinkhornDistances<T>> {
+    let x = x.mapv(T::from_f64);
+    let y = y.map(|y| y.mapv(T::from_f64));
+    let y = y.as_ref().map(|y| HistogramMatrix::dense(y.view()));
+    sinkhorn_distances(exec, &HistogramMatrix::dense(x.view()), y.as_ref(), m.view(), options)
+}
+
+/// The plan `exp((alpha + beta - M) / reg)` is optimal if its marginals are right.
+fn check_optimality(x: &Array2<f64>, y: &Array2<f64>, m: &Array2<f64>, options: &Sinkhorn) {
+    let found = solve::<f64>(exec(), x, Some(y), m, options).unwrap();
+    let [alpha, beta] = found.potentials.unwrap();
+    for i in 0..x.nrows() {
+        for j in 0..y.nrows() {
+            let plan = Array2::from_shape_fn(m.dim(), |(k, l)| {
+                ((alpha[[i, j, k]] + beta[[i, j, l]] - m[[k, l]]) / options.reg).exp()
+            });
+            let row_errors: f64 =
+                plan.rows().into_iter().zip(x.row(i)).map(|(p, a)| (p.sum() - a).abs()).sum();
+            let column_errors: f64 =
+                plan.columns().into_iter().zip(y.row(j)).map(|(p, b)| (p.sum() - b).abs()).sum();
+            assert!(row_errors + column_errors < 1e-8, "{row_errors} {column_errors}");
+            let cost: f64 = (&plan * m).sum();
+            assert!((found.values[[i, j]] - cost).abs() < 1e-8, "{} {cost}", found.values[[i, j]]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn plans_are_optimal(
+        d in prop::sample::select(&[1_usize, 2, 5, 6, 7, 12, 13, 33][..]),
+        n in 1_usize..7,
+        // Single precision first, double precision, the log domain.
+        reg in prop::sample::select(&[0.5, 0.02, 0.0025][..]),
+        seed in any::<u64>(),
+    ) {
+        let (x, y) = (histograms(n, d, seed), histograms(3, d, !seed));
+        check_optimality(&x, &y, &ground(d, seed ^ 7), &Sinkhorn { reg, ..OPTIONS });
+    }
+}
+
+fn check_threads<T: Element>(reg: f64) {
+    let (x, m) = (histograms(60, 9, 3), ground(9, 4));
+    let options = Sinkhorn { reg, tol: 1e-5, ..OPTIONS };
+    let [one, two, seven] = executors().each_ref().map(|exec| {
+        let found = solve::<T>(exec, &x, None, &m, &options).unwrap();
+        found.values.iter().map(|v| v.to_f64().to_bits()).collect::<Vec<_>>()
+    });
+    assert!(one == two && one == seven);
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for reg in [0.3, 0.02, 0.0025] {
+        check_threads::<f64>(reg);
+        check_threads::<f32>(reg);
+    }
+}
+
+#[test]
+fn an_interrupt_stops_a_single_pair() {
+    let (x, m) = (histograms(2, 300, 5), ground(300, 6));
+    // A tolerance that is never reached.
+    let options = Sinkhorn { tol: 1e-300, max_iter: usize::MAX, ..OPTIONS };
+    let asked = AtomicBool::new(false);
+    let start = Instant::now();
+    let exec = Executor::new(2).unwrap();
+    let result = exec.watch(
+        || solve::<f64>(&exec, &x, None, &m, &options).map(drop),
+        || asked.swap(true, Ordering::Relaxed) || start.elapsed().as_millis() > 100,
+    );
+    assert_eq!(result, Err(Error::Interrupted));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let x = array![[0.5, 0.5], [1.0, 1.0]];
+    let good = array![[0.5, 0.5]];
+    let m = array![[0.0, 1.0], [1.0, 0.0]];
+    let error = |x: &Array2<f64>, m: &Array2<f64>, options: Sinkhorn| {
+        solve::<f64>(exec(), x, None, m, &options).unwrap_err().to_string()
+    };
+    assert!(error(&x, &m, OPTIONS).contains("X[1] sums to 2, and X[0] to 1"));
+    assert!(error(&good, &-&m, OPTIONS).contains("M[0, 1] = -1"));
+    assert!(error(&good, &array![[0.0]], OPTIONS).contains("rows of M"));
+    assert!(error(&good, &m, Sinkhorn { reg: 0.0, ..OPTIONS }).contains("reg = 0"));
+    assert!(error(&good, &m, Sinkhorn { reg: 1e-12, ..OPTIONS }).contains("underflows"));
+    assert!(error(&good, &m, Sinkhorn { tol: -1.0, ..OPTIONS }).contains("tol = -1"));
+}

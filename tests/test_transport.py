@@ -1,0 +1,598 @@
+"""Optimal transport against its definitions, a linear program, and POT."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs import _histrs
+from histrs.metrics import emd_distances, sinkhorn_distances
+from histrs.testing import ground_distances, histograms
+from histrs.transport import (
+    centroid_bounds,
+    grid_ground_distance,
+    projection_bounds,
+    relaxed_bounds,
+    sinkhorn,
+    sinkhorn_barycenter,
+)
+from tests.helpers import CONTAINERS, dense
+from tests.oracles import transport as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+n_bins = st.shared(st.integers(1, 17), key="n_bins")
+DTYPES = [np.float32, np.float64]
+
+
+def histograms_of_mass_1(**options):
+    return histograms(
+        n_columns=n_bins, normalize="l1", allow_zero_rows=False, format="any", **options
+    )
+
+
+def words(rng, n, d, smoothing=0.05):
+    """Histograms over words at random places, and the distances between those."""
+    places = rng.standard_normal((d, 3))
+    M = np.linalg.norm(places[:, None] - places, axis=2)
+    X = rng.gamma(0.5, size=(n, d)) + smoothing
+    return X / X.sum(axis=1, keepdims=True), M
+
+
+def expected_distances(X, Y, M, reg, distance=oracle.sinkhorn_distance):
+    X, Y = dense(X).astype(float), dense(Y).astype(float)
+    # Rounded histograms differ in mass, and the oracle has no plan between them.
+    mass = X[:1].sum()
+    X, Y = (Z * (mass / Z.sum(axis=1, keepdims=True)) for Z in (X, Y))
+    return np.array([[distance(x, y, M, reg) for y in Y] for x in X]).reshape(len(X), len(Y))
+
+
+# ---- the Sinkhorn distance ------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    X=histograms_of_mass_1(n_rows=(0, 5)),
+    Y=histograms_of_mass_1(n_rows=(0, 5)),
+    M=ground_distances(d=n_bins, kind="cost"),
+    strength=st.sampled_from([0.05, 0.3, 3.0]),
+)
+def test_sinkhorn_distances_are_their_definition(X, Y, M, strength):
+    reg = strength * max(float(M.max()), 1.0)
+    D, info = sinkhorn_distances(X, Y, M=M, reg=reg, tol=1e-10, max_iter=20_000, return_info=True)
+    assert info.converged.all()
+    assert D.dtype == np.float64
+    np.testing.assert_allclose(
+        D, expected_distances(X, Y, M, reg), rtol=1e-7, atol=1e-7 * max(M.max(), 1e-300)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 2, 5, 6, 7, 31, 33, 64])
+def test_sizes_and_many_pairs(rng, d, dtype):
+    X, M = words(rng, 5, d)
+    X = X.astype(dtype)
+    Y = X[:3]
+    reg = 0.2 * M.max() + 0.01
+    D = sinkhorn_distances(X, Y, M=M, reg=reg)
+    assert D.dtype == dtype
+    atol = 1e-5 * max(M.max(), 1.0)
+    np.testing.assert_allclose(D, expected_distances(X, Y, M, reg), atol=atol)
+    symmetric = sinkhorn_distances(X, M=M, reg=reg)
+    np.testing.assert_array_equal(symmetric, symmetric.T)
+    np.testing.assert_allclose(symmetric[:, :3], D, atol=atol)
+
+
+def test_more_pairs_than_lanes_and_blocks(rng):
+    X, M = words(rng, 90, 12)
+    D, info = sinkhorn_distances(X, M=M, reg=0.1, return_info=True)
+    assert info.converged.all()
+    # Every pair is the same alone.
+    for i, j in [(0, 0), (3, 70), (89, 1), (89, 89)]:
+        alone = sinkhorn_distances(X[[i]], X[[j]], M=M, reg=0.1)
+        np.testing.assert_allclose(D[i, j], alone[0, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_regularized_cost(rng, dtype):
+    X, M = words(rng, 6, 11)
+    D = sinkhorn_distances(X.astype(dtype), M=M, reg=0.6, cost="regularized", tol=1e-9)
+    assert D.dtype == dtype
+    expected = expected_distances(X, X, M, 0.6, oracle.regularized_cost)
+    np.testing.assert_allclose(D, expected, atol=1e-9 if dtype is np.float64 else 1e-5)
+
+
+def test_mass_scales_the_distance(rng):
+    X, M = words(rng, 5, 9)
+    D = sinkhorn_distances(X, M=M, reg=0.1, tol=1e-10)
+    for mass in (1e-200, 7.0, 1e200):
+        scaled = sinkhorn_distances(mass * X, M=M, reg=0.1, tol=1e-10)
+        np.testing.assert_allclose(scaled, mass * D, rtol=1e-9)
+    expected = expected_distances(7 * X, 7 * X, M, 0.6, oracle.regularized_cost)
+    found = sinkhorn_distances(7 * X, M=M, reg=0.6, tol=1e-10, cost="regularized")
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_the_unit_of_the_ground_distance_does_not_matter(rng, scale):
+    X, M = words(rng, 4, 9)
+    D = sinkhorn_distances(X, M=M, reg=0.1, tol=1e-10)
+    scaled = sinkhorn_distances(X, M=scale * M, reg=scale * 0.1, tol=1e-10)
+    np.testing.assert_allclose(scaled, scale * D, rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("strength", [1e-2, 1e-3, 2e-4])
+def test_the_log_domain(rng, strength, dtype):
+    # Beyond the range of double precision for the smaller two.
+    X, M = words(rng, 4, 12)
+    X = X.astype(dtype)
+    reg = strength * M.max()
+    D, info = sinkhorn_distances(X, M=M, reg=reg, tol=1e-7, max_iter=100_000, return_info=True)
+    assert info.converged.all()
+    exact = np.array([[oracle.emd(x, y, M) for y in X] for x in X.astype(float)])
+    entropy = 2 * np.log(12)
+    assert np.all(exact - 1e-5 <= D)
+    assert np.all(exact + reg * entropy + 1e-5 >= D)
+
+
+def test_the_domains_agree(rng):
+    # The same problem with one remote empty bin, which alone makes the kernel underflow.
+    X, M = words(rng, 6, 10)
+    D = sinkhorn_distances(X, M=M, reg=0.1, tol=1e-10)
+    for remote in (50.0, 1000.0):
+        wide = np.pad(M, (0, 1), constant_values=remote)
+        found = sinkhorn_distances(np.pad(X, ((0, 0), (0, 1))), M=wide, reg=0.1, tol=1e-10)
+        np.testing.assert_allclose(found, D, rtol=1e-8)
+
+
+def test_equal_histograms_converge_fast(rng):
+    # Alternating would take thousands of iterations where bins keep their mass.
+    X, M = words(rng, 20, 30, smoothing=0.0)
+    for reg in (0.2, 0.01):
+        _, info = sinkhorn_distances(X[[3]], X[[3]], M=M, reg=reg, tol=1e-10, return_info=True)
+        assert info.n_iter[0, 0] < 40
+    D = sinkhorn_distances(X, M=M, reg=0.5, tol=1e-10)
+    expected = [oracle.sinkhorn_distance(x, x, M, 0.5) for x in X[:3]]
+    np.testing.assert_allclose(np.diag(D)[:3], expected, rtol=1e-4)
+
+
+def test_empty_bins_are_exact(rng):
+    X, M = words(rng, 6, 14)
+    X[:, [0, 5, 13]] = 0.0
+    X[2, :12] = 0.0
+    X[2, 12] = 1.0
+    X /= X.sum(axis=1, keepdims=True)
+    kept = X.any(axis=0)
+    found = sinkhorn_distances(X, M=M, reg=0.1, tol=1e-10)
+    np.testing.assert_allclose(
+        found, sinkhorn_distances(X[:, kept], M=M[np.ix_(kept, kept)], reg=0.1, tol=1e-10)
+    )
+    # One bin: all of its mass moves.
+    np.testing.assert_allclose(found[2], X @ M[12], atol=1e-9)
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter(rng, container):
+    X, M = words(rng, 7, 15)
+    X[rng.random(X.shape) < 0.6] = 0.0
+    X[:, 3] += 0.01
+    X /= X.sum(axis=1, keepdims=True)
+    expected = sinkhorn_distances(X, X[:4], M=M, reg=0.2)
+    for pair in [(container(X), X[:4]), (X, container(X[:4])), (container(X), container(X[:4]))]:
+        np.testing.assert_allclose(
+            sinkhorn_distances(*pair, M=M, reg=0.2), expected, rtol=1e-5, atol=1e-6
+        )
+
+
+def test_asymmetric_and_rectangular_ground_distances(rng):
+    X, _ = words(rng, 5, 8)
+    Y, _ = words(rng, 3, 13)
+    M = rng.random((8, 13))
+    np.testing.assert_allclose(
+        sinkhorn_distances(X, Y, M=M, reg=0.1, tol=1e-10), expected_distances(X, Y, M, 0.1)
+    )
+    M = rng.random((8, 8))
+    np.testing.assert_allclose(
+        sinkhorn_distances(X, M=M, reg=0.1, tol=1e-10), expected_distances(X, X, M, 0.1)
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    X=histograms_of_mass_1(n_rows=(1, 4), density=1.0),
+    M=ground_distances(d=n_bins, kind="metric"),
+    seed=st.integers(0, 9),
+)
+def test_the_order_of_bins_does_not_matter(X, M, seed):
+    reg = 0.2 * max(float(M.max()), 1.0)
+    order = np.random.default_rng(seed).permutation(len(M))
+    D = sinkhorn_distances(X, M=M, reg=reg, tol=1e-9)
+    permuted = sinkhorn_distances(dense(X)[:, order], M=M[np.ix_(order, order)], reg=reg, tol=1e-9)
+    np.testing.assert_allclose(permuted, D, rtol=1e-6, atol=1e-6 * max(M.max(), 1.0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reg", [0.2, 0.04, 0.01])
+def test_the_number_of_threads_changes_no_bit(rng, reg, dtype):
+    X, M = words(rng, 12, 13)
+    X = X.astype(dtype)
+    one, two, seven = (
+        sinkhorn_distances(X, M=M, reg=reg, tol=1e-5, max_iter=50_000, n_jobs=n) for n in (1, 2, 7)
+    )
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, seven)
+
+
+def test_pot_agrees(rng):
+    ot = pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    X, M = words(rng, 5, 30)
+    D = sinkhorn_distances(X, M=M, reg=0.6, tol=1e-10)
+    peers = [[ot.sinkhorn2(x, y, M, 0.6, stopThr=1e-12, numItermax=20_000) for y in X] for x in X]
+    np.testing.assert_allclose(D, peers, rtol=1e-7)
+
+
+# ---- what goes wrong ------------------------------------------------------------------------
+
+
+def test_a_pair_that_does_not_converge_is_named(rng):
+    X, M = words(rng, 6, 10)
+    with pytest.warns(ConvergenceWarning, match=r"of 36 pairs .* X\[\d\] and Y\[\d\] are off by"):
+        D, info = sinkhorn_distances(X, M=M, reg=0.05, max_iter=3, return_info=True)
+    assert np.isfinite(D).all()
+    assert not info.converged.all()
+    assert info.n_iter.max() == 3
+    np.testing.assert_array_equal(info.converged, info.errors <= 1e-6)
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.003])
+def test_an_unreachable_tolerance_ends(rng, reg):
+    X, M = words(rng, 3, 10)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 50 iterations"):
+        D = sinkhorn_distances(X, M=M, reg=reg, tol=1e-300, max_iter=50)
+    assert np.isfinite(D).all()
+
+
+BAD_HISTOGRAMS = {
+    "negative": (-0.25, r"X\[2, 1\] = -0\.25.*clip"),
+    "NaN": (np.nan, r"X\[2, 1\] = NaN.*impute"),
+    "mass": (9.0, r"X\[2\] sums to .*, and X\[0\] to 1.*divide each row by its sum"),
+}
+
+
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+@pytest.mark.parametrize(("entry", "message"), BAD_HISTOGRAMS.values(), ids=BAD_HISTOGRAMS)
+def test_bad_histograms_are_named(entry, message, container):
+    X = np.full((4, 4), 0.25)
+    X[2, 1] = entry
+    with pytest.raises(ValueError, match=message):
+        sinkhorn_distances(CONTAINERS[container](X), M=np.eye(4), reg=1.0)
+
+
+def test_rows_without_mass_are_named():
+    X = np.full((4, 4), 0.25)
+    Y = X.copy()
+    Y[3] = 0.0
+    with pytest.raises(ValueError, match=r"Y\[3\] sums to 0, .*drop empty rows"):
+        sinkhorn_distances(X, Y, M=np.eye(4), reg=1.0)
+    with pytest.raises(ValueError, match=r"X\[0\] sums to 0"):
+        sinkhorn_distances(0 * X, M=np.eye(4), reg=1.0)
+
+
+def test_rounding_of_the_mass_is_allowed(rng):
+    X, M = words(rng, 5, 200)
+    X = X.astype(np.float32)
+    assert len(np.unique(X.astype(float).sum(axis=1))) > 1
+    sinkhorn_distances(X, M=M, reg=0.3)
+    sinkhorn_distances(X.astype(float), M=M, reg=0.3)
+
+
+@pytest.mark.parametrize(
+    ("M", "message"),
+    [
+        (np.eye(3), r"M has shape \(3, 3\), expected \(4, 4\): a row for each column of X"),
+        (np.ones((4, 5)), r"M has shape \(4, 5\)"),
+        (np.diag([0, 0, -1.0, 0]), r"M\[2, 2\] = -1: a ground distance is finite and non-neg"),
+        (np.diag([0, 0, 0, np.nan]), r"M\[3, 3\] = NaN"),
+        (np.diag([0, np.inf, 0, 0]), r"M\[1, 1\] = inf.*large cost"),
+        (np.zeros(4), "(?i)expected 2d array"),
+    ],
+)
+def test_bad_ground_distances_are_named(M, message):
+    with pytest.raises(ValueError, match=message):
+        sinkhorn_distances(np.full((2, 4), 0.25), M=M, reg=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reg": 0.0}, "reg = 0 is out of range.*positive"),
+        ({"reg": -1.0}, "reg = -1"),
+        ({"reg": np.nan}, "reg = NaN"),
+        ({"reg": 1e-10}, "it underflows.*raise it, or compute the exact distance, emd_distances"),
+        ({"reg": 1.0, "tol": 0.0}, "tol = 0 is out of range"),
+        ({"reg": 1.0, "tol": np.nan}, "tol = NaN"),
+        ({"reg": 1.0, "max_iter": 0}, "max_iter = 0: must be at least 1"),
+        ({"reg": 1.0, "cost": "exact"}, "cost = 'exact': must be"),
+        ({"reg": 1.0, "n_jobs": 0}, "n_jobs == 0"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        sinkhorn_distances(np.full((2, 4), 0.25), M=1 - np.eye(4), **options)
+
+
+# ---- plans and barycentres ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reg", [2.0, 0.3])
+def test_a_plan_is_its_definition(rng, reg):
+    X, M = words(rng, 2, 9)
+    X[0, 3] = 0.0
+    X[0] *= 1 / X[0].sum()
+    plan = sinkhorn(X[0], X[1], M=M, reg=reg)
+    np.testing.assert_allclose(plan, oracle.sinkhorn_plan(X[0], X[1], M, reg), atol=1e-8)
+    assert not plan[3].any()
+
+
+@pytest.mark.parametrize("reg", [0.3, 0.03, 0.002])
+def test_the_marginals_of_a_plan(rng, reg):
+    X, _ = words(rng, 2, 9)
+    Y, _ = words(rng, 1, 14)
+    M = rng.random((9, 14))
+    plan = sinkhorn(3 * X[0], 3 * Y[0], M=M, reg=reg, tol=1e-8, max_iter=100_000)
+    assert (plan >= 0).all()
+    np.testing.assert_allclose(plan.sum(axis=1), 3 * X[0], atol=1e-7)
+    np.testing.assert_allclose(plan.sum(axis=0), 3 * Y[0], atol=1e-7)
+
+
+def test_the_potentials_are_the_gradient_of_the_regularized_cost(rng):
+    X, M = words(rng, 2, 8)
+    *_, (alpha, beta) = _histrs.sinkhorn_distances(
+        X[:1], X[1:], M, 0.3, 1e-12, 10_000, True, True, 1
+    )
+    for argument, potential in [(0, alpha[0, 0]), (1, beta[0, 0])]:
+        direction = rng.standard_normal(8)
+        direction -= direction.mean()
+        costs = []
+        for step in (1e-5, -1e-5):
+            moved = X.copy()
+            moved[argument] += step * direction
+            options = {"M": M, "reg": 0.3, "tol": 1e-13, "cost": "regularized"}
+            costs.append(sinkhorn_distances(moved[:1], moved[1:], **options)[0, 0])
+        assert (costs[0] - costs[1]) / 2e-5 == pytest.approx(direction @ potential, rel=1e-5)
+
+
+def test_bad_arguments_of_a_plan(rng):
+    with pytest.raises(ValueError, match="one-dimensional: sinkhorn_distances takes many rows"):
+        sinkhorn(np.ones((1, 2)), np.ones(2), M=np.eye(2), reg=1.0)
+    with pytest.raises(ValueError, match=r"Y\[0\] sums to 3, and X\[0\] to 2"):
+        sinkhorn([1, 1], [1, 2], M=np.eye(2), reg=1.0)
+    with pytest.raises(ValueError, match="max_iter = 0"):
+        sinkhorn([1, 1], [1, 1], M=np.eye(2), reg=1.0, max_iter=0)
+    with pytest.warns(ConvergenceWarning, match="1 of 1 pairs"):
+        sinkhorn([1, 2], [2, 1], M=rng.random((2, 2)), reg=0.01, max_iter=1, tol=1e-15)
+
+
+def test_a_barycentre_is_a_minimum(rng):
+    X, M = words(rng, 3, 7)
+    weights = np.array([0.5, 0.3, 0.2])
+    b = sinkhorn_barycenter(X, M=M, reg=0.3, weights=10 * weights, tol=1e-11)
+    assert b.sum() == pytest.approx(1.0)
+
+    def cost(b):
+        options = {"M": M, "reg": 0.3, "tol": 1e-12, "cost": "regularized"}
+        return weights @ sinkhorn_distances(X, b[None, :], **options)[:, 0]
+
+    least = cost(b)
+    for _ in range(5):
+        direction = rng.standard_normal(7)
+        direction -= direction.mean()
+        steps = [cost(b + step * direction) for step in (1e-4, -1e-4)]
+        assert min(steps) > least
+        # A slope would be of the first order in the step, and what is above of the second.
+        assert abs(steps[0] - steps[1]) < 0.1 * (max(steps) - least)
+
+
+def test_pot_has_the_same_barycentre(rng):
+    ot = pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    X, M = words(rng, 4, 15)
+    expected = ot.barycenter(X.T, M, 0.3, stopThr=1e-13, numItermax=10_000)
+    np.testing.assert_allclose(sinkhorn_barycenter(X, M=M, reg=0.3, tol=1e-11), expected, atol=1e-7)
+    found = sinkhorn_barycenter(sparse.csr_array(5 * X), M=M, reg=0.3, tol=1e-11)
+    np.testing.assert_allclose(found, 5 * expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"X": np.zeros((0, 3))}, "no rows"),
+        ({"X": [[1, 0, 0], [1, 1, 0]]}, r"X\[1\] sums to 2, and X\[0\] to 1"),
+        ({"M": np.eye(2)}, r"M has shape \(2, 2\), expected \(3, 2\)"),
+        ({"M": -np.eye(3)}, r"M\[0, 0\] = -1"),
+        ({"reg": 1e-4}, "underflows.*give at least 0.003"),
+        ({"weights": [1, 2, 3]}, r"weights has shape \(3,\), expected \(2,\)"),
+        ({"weights": [1, -2]}, r"weights\[1\] = -2"),
+        ({"weights": [0, 0]}, "sum to 0"),
+    ],
+)
+def test_bad_arguments_of_a_barycentre(options, message):
+    good = {"X": [[1, 0, 0], [0, 0, 1]], "M": 1 - np.eye(3), "reg": 0.1}
+    with pytest.raises(ValueError, match=message):
+        sinkhorn_barycenter(**{**good, **options})
+
+
+def test_a_barycentre_that_does_not_converge(rng):
+    X, M = words(rng, 3, 7)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 2 iterations"):
+        sinkhorn_barycenter(X, M=M, reg=0.1, max_iter=2)
+
+
+# ---- ground distances of grids --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [1, 5, (3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("power", [1.0, 2.0, 0.5])
+def test_grid_ground_distances_are_their_definition(shape, power):
+    lengths = (shape,) if isinstance(shape, int) else shape
+    spacing = np.arange(1.0, len(lengths) + 1)
+    places = [spacing * np.array(index) for index in np.ndindex(*lengths)]
+    for metric, order in [("euclidean", 2), ("cityblock", 1), ("chebyshev", np.inf)]:
+        M = grid_ground_distance(shape, metric, power=power, spacing=spacing)
+        expected = [[np.linalg.norm(p - q, order) ** power for q in places] for p in places]
+        np.testing.assert_allclose(M, expected)
+        np.testing.assert_array_equal(M, M.T)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shape": 0}, "shape = 0: must be one or more positive lengths"),
+        ({"shape": ()}, "positive lengths"),
+        ({"shape": 3, "metric": "cosine"}, "metric = 'cosine': must be one of 'euclidean'"),
+        ({"shape": 3, "power": 0}, "power = 0"),
+        ({"shape": 3, "spacing": [1, 2]}, "spacing"),
+        ({"shape": 3, "spacing": -1}, "spacing = -1"),
+    ],
+)
+def test_bad_grids(options, message):
+    with pytest.raises(ValueError, match=message):
+        grid_ground_distance(**options)
+    with pytest.raises(TypeError, match=r"integers, got 1\.5"):
+        grid_ground_distance(1.5)
+
+
+# ---- the exact distance and its bounds ------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    X=histograms_of_mass_1(n_rows=(0, 4)),
+    Y=histograms_of_mass_1(n_rows=(0, 4)),
+    M=ground_distances(d=n_bins, kind="any"),
+)
+def test_emd_distances_are_the_linear_program(X, Y, M):
+    pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    D = emd_distances(X, Y, M=M)
+    expected = expected_distances(X, Y, M, None, lambda x, y, M, _: oracle.emd(x, y, M))
+    np.testing.assert_allclose(D, expected, atol=1e-9 * max(M.max(), 1.0))
+
+
+@settings(max_examples=20, deadline=None)
+@given(X=histograms_of_mass_1(n_rows=(1, 5)), M=ground_distances(d=n_bins, kind="metric"))
+def test_the_emd_is_a_metric(X, M):
+    pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    D = emd_distances(X, M=M)
+    tolerance = 1e-9 * max(M.max(), 1.0)
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_allclose(np.diag(D), 0.0, atol=tolerance)
+    assert ((D[:, :, None] + D[None, :, :]).min(axis=1) + tolerance >= D).all()
+    order = np.random.default_rng(0).permutation(len(M))
+    permuted = emd_distances(dense(X)[:, order], M=M[np.ix_(order, order)])
+    np.testing.assert_allclose(permuted, D, atol=tolerance)
+
+
+def test_sinkhorn_distances_tend_to_the_emd(rng):
+    pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    X, M = words(rng, 5, 12)
+    exact = emd_distances(X.astype(np.float32), M=M)
+    assert exact.dtype == np.float32
+    gaps = [
+        np.max(np.abs(sinkhorn_distances(X, M=M, reg=reg, max_iter=100_000) - exact))
+        for reg in (0.5, 0.1, 0.02)
+    ]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 0.05
+
+
+def test_emd_distances_say_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", None)
+    with pytest.raises(ImportError, match=r"needs POT.*pip install histrs\[emd\]"):
+        emd_distances([[1.0]], M=[[0.0]])
+
+
+def test_bad_input_of_emd_distances():
+    pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    X = np.full((3, 2), 0.5)
+    with pytest.raises(ValueError, match=r"M\[0, 1\] = -1\.0: a ground distance is finite"):
+        emd_distances(X, M=[[0, -1], [1, 0]])
+    with pytest.raises(ValueError, match=r"Y\[0\] sums to 2, and X\[0\] to 1"):
+        emd_distances(X, 2 * X, M=1 - np.eye(2))
+    X[1, 0] = np.nan
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = NaN"):
+        emd_distances(X, M=1 - np.eye(2))
+
+
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_bounds_bound(rng, container, metric):
+    shape = (3, 4)
+    M = grid_ground_distance(shape, metric)
+    positions = np.array(list(np.ndindex(*shape)), dtype=float)
+    X, Y = rng.gamma(0.3, size=(9, 12)), rng.gamma(0.3, size=(7, 12))
+    X[rng.random(X.shape) < 0.6], Y[rng.random(Y.shape) < 0.6] = 0.0, 0.0
+    X[:, 2] += 0.1
+    Y[:, 9] += 0.1
+    X, Y = (Z / Z.sum(axis=1, keepdims=True) for Z in (X, Y))
+    # Shifted copies, for which the centres of mass are as far apart as the histograms.
+    X[0], Y[0] = np.eye(12)[0], np.eye(12)[11]
+    exact = np.array([[oracle.emd(x, y, M) for y in Y] for x in X])
+    X, Y = CONTAINERS[container](X), CONTAINERS[container](Y)
+    centroid = centroid_bounds(X, Y, positions=positions)
+    projection = projection_bounds(X, Y, positions=positions)
+    relaxed = relaxed_bounds(X, Y, M=M)
+    for bounds in (centroid, projection, relaxed):
+        assert bounds.shape == exact.shape
+        assert (bounds <= exact + 1e-8).all()
+        assert np.mean(bounds / exact) > 0.3
+    assert relaxed[0, 0] == pytest.approx(exact[0, 0])
+    if metric == "euclidean":
+        assert centroid[0, 0] == pytest.approx(exact[0, 0])
+    np.testing.assert_allclose(relaxed_bounds(X, M=M), relaxed_bounds(X, X, M=M))
+    for bound in (centroid_bounds, projection_bounds):
+        np.testing.assert_allclose(
+            bound(X, positions=positions), bound(X, X, positions=positions), atol=1e-12
+        )
+
+
+def test_projection_is_exact_on_a_line(rng):
+    X, _ = words(rng, 6, 9)
+    places = rng.random(9)
+    M = np.abs(places[:, None] - places)
+    exact = [[oracle.emd(x, y, M) for y in X] for x in X]
+    np.testing.assert_allclose(projection_bounds(X, positions=places[:, None]), exact, atol=1e-9)
+
+
+def test_bounds_skip_pairs_of_a_nearest_neighbour_search(rng):
+    pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
+    X, M = words(rng, 25, 10, smoothing=0.0)
+    X[rng.random(X.shape) < 0.5] = 0.0
+    X[:, 0] += 0.01
+    X /= X.sum(axis=1, keepdims=True)
+    queries, X = X[:5], X[5:]
+    exact = emd_distances(queries, X, M=M)
+    bounds = relaxed_bounds(queries, X, M=M)
+    n_solved = 0
+    for distances, bound in zip(exact, bounds, strict=True):
+        best = np.inf
+        for k in np.argsort(bound):
+            if bound[k] >= best:
+                break
+            n_solved += 1
+            best = min(best, distances[k])
+        assert best == distances.min()
+    assert n_solved < exact.size / 2
+
+
+def test_bad_positions():
+    X = np.full((2, 3), 1 / 3)
+    with pytest.raises(ValueError, match=r"positions has shape \(2, 1\), expected \(3, n_dim"):
+        centroid_bounds(X, positions=[[0], [1]])
+    with pytest.raises(ValueError, match=r"positions\[1, 0\] = nan: a bin has a place"):
+        projection_bounds(X, positions=[[0], [np.nan], [1]])
+    with pytest.raises(ValueError, match="X has 3 columns but Y has 2; give both the same bins"):
+        centroid_bounds(X, np.full((2, 2), 0.5), positions=[[0], [1], [2]])
