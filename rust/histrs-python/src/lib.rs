@@ -1,6 +1,7 @@
 //! `histrs._histrs`: the histrs crate for Python. It converts, enters, converts, and decides
 //! nothing; the Python package validates and documents.
 
+mod chi2;
 mod convert;
 mod door;
 mod intersection;
@@ -9,6 +10,10 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _histrs {
+    #[pymodule_export]
+    use crate::chi2::{
+        additive_chi2_gram, chi2_distances, exp_chi2_gram, hellinger_gram, jensen_shannon_gram,
+    };
     #[pymodule_export]
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 //!
 //! | module | what it computes |
 //! |---|---|
+//! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
@@ -25,10 +26,12 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 
+pub mod chi2;
 mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+mod pairwise;
 mod simd;
 
 pub use error::{Error, Result};

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::levels::level_ends;
-use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns, visit_rows};
-use crate::matrix::HistogramMatrix;
+use crate::intersection::shape::ShapeFunctions;
+use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache.
