@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.kernel_approximation import AdditiveChi2Map
 
 ESTIMATORS = [
+    AdditiveChi2Map(),
+    AdditiveChi2Map(method="chebyshev"),
+    AdditiveChi2Map(method="periodic", per_column=True),
+    AdditiveChi2Map(method="power"),
+    AdditiveChi2Map(per_column=True),
     IntersectionGPClassifier(),
     IntersectionGPClassifier(solver="cg", preconditioner="knots"),
     IntersectionGPClassifier(solver="cg", preconditioner="pivoted-cholesky", n_bins=20),
@@ -51,5 +58,5 @@ def test_tags(estimator):
     assert tags.input_tags.sparse
     assert tags.input_tags.positive_only
     assert not tags.input_tags.allow_nan
-    assert tags.target_tags.required
+    assert tags.target_tags.required == isinstance(estimator, (ClassifierMixin, RegressorMixin))
     assert not tags.non_deterministic

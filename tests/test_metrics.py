@@ -73,7 +73,9 @@ def assert_is(metric, K, X, Y=None):
     if metric is exp_chi2_kernel:
         # exp turns errors of the distance, relative or absolute, into relative ones.
         distances = np.minimum(chi2.chi2_distances(X, Y), 800.0)
-        relative = RELATIVE[K.dtype] * (5 + distances) + 1e-13 * np.minimum(_mass(X, Y), 1e13)
+        relative = RELATIVE[K.dtype] * (5 + distances) + np.expm1(
+            np.minimum(1e-13 * _mass(X, Y), 700.0)
+        )
         absolute = 1e-300 if K.dtype == np.float64 else 1e-37
         expected = expected.astype(K.dtype)
         assert (np.abs(K - expected) <= relative * expected + absolute).all()
@@ -253,9 +255,9 @@ def test_gamma_is_positive(gamma):
         exp_chi2_kernel(np.ones((2, 2)), gamma=gamma)
 
 
-@pytest.mark.parametrize("gamma", ["1", None, True, [1.0]])
+@pytest.mark.parametrize("gamma", ["1", None, [1.0]])
 def test_gamma_is_a_number(gamma):
-    with pytest.raises(TypeError, match="gamma must be a number, got"):
+    with pytest.raises(TypeError, match="must be real number"):
         exp_chi2_kernel(np.ones((2, 2)), gamma=gamma)
 
 

@@ -1,4 +1,4 @@
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
 
 __all__ = [
+    "AdditiveMap",
     "KnotProjection",
     "LookupTable",
     "ShapeFunctions",
@@ -16,6 +17,7 @@ __all__ = [
     "additive_chi2_gram",
     "check_histograms",
     "chi2_distances",
+    "column_ranges",
     "exp_chi2_gram",
     "hellinger_gram",
     "instruction_set",
@@ -39,6 +41,20 @@ def exp_chi2_gram(
 ) -> NDArray[Any]: ...
 def hellinger_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def jensen_shannon_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def column_ranges(x: _Histograms, n_threads: int) -> tuple[_Float64, _Float64]: ...
+
+@final
+class AdditiveMap:
+    @staticmethod
+    def rational(poles: _Float64) -> AdditiveMap: ...
+    @staticmethod
+    def chebyshev(n_components: int) -> AdditiveMap: ...
+    @staticmethod
+    def periodic(n_components: int, sample_interval: float) -> AdditiveMap: ...
+    @overload
+    def transform(self, x: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+    @overload
+    def transform(self, x: _Csr, n_threads: int) -> _Csr: ...
 
 @final
 class SortedColumns:

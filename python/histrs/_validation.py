@@ -1,7 +1,8 @@
 """Arguments at the door: histograms as the core takes them, and numbers of threads."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -96,3 +97,14 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs == 0 has no meaning; use -1 for every core.")
     return int(effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Leave the estimator as it was when the block raises."""
+    state = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = state
+        raise

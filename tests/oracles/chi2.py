@@ -62,3 +62,62 @@ def jensen_shannon_kernel(X: ArrayLike, Y: ArrayLike | None = None) -> Array:
         return (x * np.log1p(y / x) + y * np.log1p(x / y)) / (2 * np.log(np.longdouble(2)))
 
     return _sum_of_terms(X, Y, term)
+
+
+# ---- feature maps of one value; x is a vector, the result (len(x), n_components) ----------------
+
+
+def rational_map(x: ArrayLike, poles: ArrayLike) -> Array:
+    """c_k = 2 sqrt(z_k) x / (x + z_k) prod_(j<k) (x - z_j) / (x + z_j)."""
+    x, poles = _dense(x), _dense(poles)
+    features = np.empty((len(x), len(poles)), dtype=np.longdouble)
+    for k, z in enumerate(poles):
+        features[:, k] = 2 * np.sqrt(z) * x / (x + z)
+        for previous in poles[:k]:
+            features[:, k] *= (x - previous) / (x + previous)
+    return features.astype(np.float64)
+
+
+def rational_remainder(x: ArrayLike, poles: ArrayLike) -> Array:
+    """R(x) = prod_j (x - z_j) / (x + z_j); the error of the kernel is 2xy/(x + y) R(x) R(y)."""
+    x, poles = _dense(x), _dense(poles)
+    return np.prod((x[:, None] - poles) / (x[:, None] + poles), axis=1).astype(np.float64)
+
+
+def power_map(x: ArrayLike, n_components: int) -> Array:
+    """Eq. 15: c_k = 2x/(x + 1) ((x - 1)/(x + 1))^k."""
+    x = _dense(x)[:, None]
+    k = np.arange(n_components)
+    return (2 * x / (x + 1) * ((x - 1) / (x + 1)) ** k).astype(np.float64)
+
+
+def chebyshev_map(x: ArrayLike, n_components: int) -> Array:
+    """Eq. 12, and c(0) = 0, its limit."""
+    x = _dense(x)
+    log = np.log(np.where(x > 0, x, 1))
+    c = [2 * x / (x + 1)]
+    for k in range(1, n_components):
+        if k == 1:
+            c.append(-np.sqrt(np.longdouble(2)) * log / np.pi * c[0])
+        else:
+            c.append(((-1) ** k * 2 * log / np.pi * c[k - 1] + (k - 2) * c[k - 2]) / k)
+    return np.stack(c, axis=1).astype(np.float64)
+
+
+def periodic_map(x: ArrayLike, n_components: int, interval: float) -> Array:
+    """Vedaldi and Zisserman, 2012, eq. 11, with the spectrum sech(pi w) sampled at k h."""
+    x = _dense(x)
+    log = np.log(np.where(x > 0, x, 1))
+    features = [np.sqrt(x * interval)]
+    for k in range(1, n_components // 2 + 1):
+        amplitude = np.sqrt(2 * x * interval / np.cosh(np.pi * k * interval))
+        features.append(amplitude * np.cos(k * interval * log))
+        features.append(amplitude * np.sin(k * interval * log))
+    return np.stack(features, axis=1).astype(np.float64)
+
+
+def map_rows(X: ArrayLike, value_map: Callable[[ArrayLike], Array]) -> Array:
+    """Map every value and put the features in blocks: c_0 of all columns, c_1 of all columns."""
+    X = _dense(X)
+    features = value_map(X.ravel()).reshape(*X.shape, -1)
+    return features.transpose(0, 2, 1).reshape(len(X), -1)

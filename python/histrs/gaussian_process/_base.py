@@ -1,8 +1,6 @@
 """What the classifier and the regressor share."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -123,16 +121,6 @@ class BaseIntersectionGP(BaseEstimator):
             return None
         weights: Array = self.dual_coef_ * self.amplitude_
         return weights
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Leave the estimator as it was when the block raises."""
-        state = self.__dict__.copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = state
-            raise
 
     # ---- what is costly to rebuild is cached beside the fitted arrays and never pickled ------
 

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, canonical, validate_fit
+from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
 
 
@@ -135,7 +135,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
             differ, or there are fewer than two classes.
         """
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
             check_classification_targets(y)
             self.classes_, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)

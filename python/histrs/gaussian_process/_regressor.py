@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, canonical, validate_fit
+from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
 
 
@@ -127,7 +127,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             If an entry of `X` is negative, NaN or infinite (the message names it), or the lengths
             differ.
         """
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             X, y = validate_fit(self, X, y, multi_output=True, y_numeric=True)
             Y = np.asarray(y, dtype=np.float64, order="C")
             self._single_target = Y.ndim == 1

@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 mod _histrs {
     #[pymodule_export]
     use crate::chi2::{
-        additive_chi2_gram, chi2_distances, exp_chi2_gram, hellinger_gram, jensen_shannon_gram,
+        AdditiveMap, additive_chi2_gram, chi2_distances, column_ranges, exp_chi2_gram,
+        hellinger_gram, jensen_shannon_gram,
     };
     #[pymodule_export]
     use crate::door::{instruction_set, start_threads};

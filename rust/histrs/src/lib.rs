@@ -37,7 +37,7 @@ mod simd;
 pub use error::{Error, Result};
 pub use exec::Executor;
 pub use matrix::{CsrView, HistogramMatrix};
-pub use simd::{Element, instruction_set};
+pub use simd::{Element, Real, instruction_set};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

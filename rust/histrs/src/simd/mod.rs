@@ -4,6 +4,7 @@
 //! instantiates them for AVX-512, AVX2, NEON or plain scalars. `HISTRS_SIMD=scalar` forces the
 //! last, which the tests compare with the others.
 
+use std::ops::{Add, Div, Mul, Sub};
 use std::sync::OnceLock;
 
 use pulp::{Simd, WithSimd};
@@ -132,6 +133,15 @@ pub trait Element:
     /// The same value in double precision.
     fn to_f64(self) -> f64;
 }
+
+/// An [`Element`] with operators, for plain loops that the compiler turns into vectors.
+pub trait Real:
+    Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
+}
+
+impl Real for f32 {}
+impl Real for f64 {}
 
 mod sealed {
     pub trait Sealed {}
