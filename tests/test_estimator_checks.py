@@ -6,7 +6,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.kernel_approximation import AdditiveChi2Map
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 
 ESTIMATORS = [
     AdditiveChi2Map(),
@@ -14,6 +14,8 @@ ESTIMATORS = [
     AdditiveChi2Map(method="periodic", per_column=True),
     AdditiveChi2Map(method="power"),
     AdditiveChi2Map(per_column=True),
+    ExpChi2Sampler(),
+    ExpChi2Sampler(projection="orthogonal", gamma="median"),
     IntersectionGPClassifier(),
     IntersectionGPClassifier(solver="cg", preconditioner="knots"),
     IntersectionGPClassifier(solver="cg", preconditioner="pivoted-cholesky", n_bins=20),

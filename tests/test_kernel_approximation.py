@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
-from histrs.kernel_approximation import AdditiveChi2Map
-from histrs.metrics import additive_chi2_kernel, chi2_distances
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.metrics import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
 from tests.oracles import chi2 as oracle
@@ -349,3 +349,156 @@ def test_names_of_features():
     X = np.ones((2, 2))
     names = AdditiveChi2Map(2).fit(X).get_feature_names_out(["a", "b"])
     assert list(names) == ["a_0", "b_0", "a_1", "b_1"]
+
+
+# ---- random features of the exponential kernel -------------------------------------------------
+
+PROJECTIONS = ["structured", "gaussian", "orthogonal"]
+every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
+
+
+def random_features(model, X):
+    """Return the features of `X` by the definition of the fitted sampler."""
+    C = definition(model.base_map_, X)
+    n_projections = model.n_components // 2
+    W = model.projection_.T
+    if model.projection == "structured":
+        W = oracle.structured_projections(model.projection_, n_projections)[:, : C.shape[1]]
+    return oracle.fourier_features(C, W, model.gamma_)
+
+
+@given(
+    X=histograms(
+        n_rows=(1, 35),
+        n_columns=(1, 9),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        format="any",
+    ),
+    projection=st.sampled_from(PROJECTIONS),
+    n_pairs=st.sampled_from([1, 2, 7, 8, 9, 16, 17, 33, 70]),
+    n_map=st.integers(1, 5),
+    method=st.sampled_from(["rational", "rational", "chebyshev", "power"]),
+)
+def test_random_features_are_their_definition(X, projection, n_pairs, n_map, method):
+    base_map = AdditiveChi2Map(n_map, method=method)
+    model = ExpChi2Sampler(
+        2 * n_pairs, gamma=0.1, base_map=base_map, projection=projection, random_state=0
+    ).fit(X)
+    Z = model.transform(X)
+    assert Z.dtype == X.dtype
+    assert Z.shape == (X.shape[0], 2 * n_pairs)
+    # Errors of an angle are relative to the length of the row's features.
+    length = np.sqrt(dense(X).sum(axis=1, dtype=np.float64))[:, None]
+    scale = (1 + length * np.sqrt(model.projection_.shape[-1])) / np.sqrt(n_pairs)
+    error = np.abs(Z - random_features(model, X))
+    assert (error <= 10 * PRECISION[X.dtype] * scale).all()
+
+
+@pytest.mark.parametrize("n_columns", [60, 300])
+def test_wide_transforms_are_their_definition(rng, n_columns):
+    X = rng.dirichlet(np.ones(n_columns), size=19)
+    model = ExpChi2Sampler(700, gamma=2.0, random_state=1).fit(X)
+    np.testing.assert_allclose(model.transform(X), random_features(model, X), atol=1e-12)
+
+
+@every_projection
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_random_features_have_the_same_bits_for_any_number_of_threads(
+    rng, projection, dtype, container
+):
+    X = CONTAINERS[container](awkward_histograms(rng, 300).astype(dtype))
+    one, *others = (
+        ExpChi2Sampler(50, projection=projection, random_state=3, n_jobs=n_jobs).fit_transform(X)
+        for n_jobs in (1, 2, 7)
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+
+
+@every_projection
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_give_the_same_random_features(rng, projection, container):
+    X = awkward_histograms(rng, 20)
+    model = ExpChi2Sampler(30, projection=projection, random_state=0).fit(X)
+    again = ExpChi2Sampler(30, projection=projection, random_state=0).fit(container(X))
+    np.testing.assert_allclose(again.gamma_, model.gamma_, rtol=1e-12)
+    np.testing.assert_allclose(again.transform(container(X)), model.transform(X), atol=1e-12)
+
+
+@every_projection
+def test_inner_products_are_near_the_kernel(rng, projection):
+    X = rng.dirichlet(np.full(30, 0.5), size=60)
+    K = exp_chi2_kernel(X, gamma=1.5)
+    errors = []
+    for seed in range(5):
+        model = ExpChi2Sampler(4000, gamma=1.5, projection=projection, random_state=seed)
+        Z = model.fit_transform(X)
+        np.testing.assert_allclose(np.square(Z).sum(axis=1), 1.0, rtol=1e-12)
+        errors.append(Z @ Z.T - K)
+    # Of cos(w) the variance is at most (1 - k^2)^2 / 2, divided by 2,000 projections.
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.3 * np.sqrt(0.5 / 2000)
+    assert np.abs(np.mean(errors, axis=0)).max() <= 5 * np.sqrt(0.5 / 10_000)
+
+
+def test_structured_projections_vary_less_than_gaussian_ones(rng):
+    X = rng.dirichlet(np.full(30, 0.5), size=60)
+    K = exp_chi2_kernel(X, gamma=1.5)
+
+    def rms(projection):
+        errors = []
+        for seed in range(20):
+            model = ExpChi2Sampler(512, gamma=1.5, projection=projection, random_state=seed)
+            Z = model.fit_transform(X)
+            errors.append(Z @ Z.T - K)
+        return np.sqrt(np.mean(np.square(errors)))
+
+    assert rms("structured") < 0.9 * rms("gaussian")
+    assert rms("orthogonal") < 0.9 * rms("gaussian")
+
+
+def test_gamma_is_chosen_from_the_data(rng):
+    X = rng.dirichlet(np.ones(8), size=200)
+    scale = ExpChi2Sampler(2, base_map=AdditiveChi2Map(15)).fit(X).gamma_
+    # Twice the variance is the mean distance.
+    np.testing.assert_allclose(scale, 2 / chi2_distances(X).mean(), rtol=1e-4)
+    median = ExpChi2Sampler(2, gamma="median").fit(X).gamma_
+    pairs = chi2_distances(X)[np.triu_indices(200, 1)]
+    np.testing.assert_allclose(median, 1 / np.median(pairs), rtol=1e-12)
+    many = rng.dirichlet(np.ones(8), size=1500)
+    models = [ExpChi2Sampler(2, gamma="median", random_state=7).fit(many) for _ in range(2)]
+    assert models[0].gamma_ == models[1].gamma_
+    np.testing.assert_allclose(models[0].gamma_, 1 / np.median(chi2_distances(many)), rtol=0.05)
+    for gamma in ("scale", "median"):
+        assert ExpChi2Sampler(2, gamma=gamma).fit(np.ones((3, 2))).gamma_ > 0
+
+
+def test_values_outside_the_domain_of_the_base_map_give_a_warning(rng):
+    X = rng.uniform(0.5, 1.0, size=(30, 3))
+    model = ExpChi2Sampler(10).fit(X)
+    with pytest.warns(UserWarning, match="outside the domain"):
+        model.transform(100 * X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 7}, "n_components = 7 is odd.*use 8"),
+        ({"gamma": 0.0}, "'gamma' parameter"),
+        ({"gamma": "mean"}, "'gamma' parameter"),
+        ({"projection": "sparse"}, "'projection' parameter"),
+        ({"base_map": "rational"}, "'base_map' parameter"),
+    ],
+)
+def test_bad_parameters_of_the_sampler_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ExpChi2Sampler(**parameters).fit([[0.5]])
+
+
+def test_a_failed_fit_of_the_sampler_changes_nothing(rng):
+    model = ExpChi2Sampler(4, random_state=0).fit(rng.random((10, 3)))
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = NaN"):
+        model.fit([[1.0, 2.0], [np.nan, 1.0]])
+    assert pickle.dumps(model) == before
+    assert list(model.get_feature_names_out()) == [f"expchi2sampler{i}" for i in range(4)]

@@ -2,8 +2,10 @@
 
 | module | what is in it |
 |---|---|
-| `histrs.metrics` | kernels between histograms |
+| `histrs.metrics` | kernels and distances between histograms |
+| `histrs.kernel_approximation` | chi-square kernels as inner products of explicit features |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
+| `histrs.plotting` | drawings; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

@@ -9,6 +9,7 @@ _Histograms: TypeAlias = NDArray[Any] | _Csr
 
 __all__ = [
     "AdditiveMap",
+    "ExpChi2Features",
     "KnotProjection",
     "LookupTable",
     "ShapeFunctions",
@@ -55,6 +56,24 @@ class AdditiveMap:
     def transform(self, x: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
     @overload
     def transform(self, x: _Csr, n_threads: int) -> _Csr: ...
+
+@final
+class ExpChi2Features:
+    @staticmethod
+    def structured(
+        map: AdditiveMap,
+        n_columns: int,
+        signs: NDArray[np.int8],
+        n_projections: int,
+        gamma: float,
+    ) -> ExpChi2Features: ...
+    @staticmethod
+    def dense(
+        map: AdditiveMap, n_columns: int, matrix: _Float64, gamma: float
+    ) -> ExpChi2Features: ...
+    @staticmethod
+    def structured_size(map: AdditiveMap, n_columns: int) -> int: ...
+    def transform(self, x: _Histograms, n_threads: int) -> NDArray[Any]: ...
 
 @final
 class SortedColumns:

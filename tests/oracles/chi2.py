@@ -121,3 +121,30 @@ def map_rows(X: ArrayLike, value_map: Callable[[ArrayLike], Array]) -> Array:
     X = _dense(X)
     features = value_map(X.ravel()).reshape(*X.shape, -1)
     return features.transpose(0, 2, 1).reshape(len(X), -1)
+
+
+# ---- random features: algorithm 1 with the projection of Yu et al., 2016 ------------------------
+
+
+def hadamard(n: int) -> Array:
+    """Sylvester's matrix of size n, a power of 2: (-1)^(number of common bits of i and j)."""
+    return np.array([[(-1.0) ** (i & j).bit_count() for j in range(n)] for i in range(n)])
+
+
+def structured_projections(signs: ArrayLike, n_projections: int) -> Array:
+    """Rows of sqrt(n) (H D_3 H D_2 H D_1) / n^(3/2), a block for each further pair of signs."""
+    signs = np.asarray(signs, dtype=np.float64)
+    n = signs.shape[1]
+    H = hadamard(n)
+    first = H * signs[0]
+    blocks = [
+        (H * d3) @ (H * d2) @ first / n for d2, d3 in zip(signs[1::2], signs[2::2], strict=True)
+    ]
+    return np.vstack(blocks)[:n_projections]
+
+
+def fourier_features(C: ArrayLike, W: ArrayLike, gamma: float) -> Array:
+    """sqrt(2/D) [cos, sin] of sqrt(2 gamma) W c for every row c, D = 2 len(W)."""
+    C, W = np.asarray(C, dtype=np.float64), np.asarray(W, dtype=np.float64)
+    angles = np.sqrt(2 * gamma) * C @ W.T
+    return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(W))

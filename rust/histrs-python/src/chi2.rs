@@ -4,7 +4,7 @@ use histrs::{HistogramMatrix, Real, chi2 as core};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, into_any, with_histograms, with_pair};
+use crate::convert::{Histograms, filled, into_any, with_histograms, with_pair};
 use crate::door::{enter, to_python};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
@@ -127,7 +127,10 @@ impl AdditiveMap {
     ) -> PyResult<Bound<'py, PyAny>> {
         match x {
             HistogramMatrix::Dense(x) => {
-                into_any(py, enter(py, n_threads, |e| self.0.transform_dense(e, *x))?)
+                let shape = (x.nrows(), x.ncols() * self.0.n_components());
+                filled(py, shape, |out| {
+                    enter(py, n_threads, |e| self.0.transform_dense_into(e, *x, out))
+                })
             }
             HistogramMatrix::Csr(x) => {
                 let parts = enter(py, n_threads, |e| self.0.transform_csr(e, x))?;

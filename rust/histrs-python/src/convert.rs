@@ -2,7 +2,7 @@
 
 use histrs::{CsrView, Element, HistogramMatrix};
 use ndarray::Array2;
-use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -100,4 +100,15 @@ pub(crate) fn into_any<T: numpy::Element>(
     array: Array2<T>,
 ) -> PyResult<Bound<'_, PyAny>> {
     Ok(array.into_pyarray(py).into_any())
+}
+
+/// A new array whose rows `fill` writes; NumPy's own memory has large pages where it is large.
+pub(crate) fn filled<'py, T: numpy::Element>(
+    py: Python<'py>,
+    shape: (usize, usize),
+    fill: impl FnOnce(&mut [T]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = PyArray2::<T>::zeros(py, shape, false);
+    fill(array.readwrite().as_slice_mut()?)?;
+    Ok(array.into_any())
 }

@@ -5,6 +5,7 @@ mod chi2;
 mod convert;
 mod door;
 mod intersection;
+mod random_features;
 
 use pyo3::prelude::*;
 
@@ -22,6 +23,9 @@ mod _histrs {
         KnotProjection, LookupTable, ShapeFunctions, SortedColumns, check_histograms,
         intersection_gram, row_sums,
     };
+
+    #[pymodule_export]
+    use crate::random_features::ExpChi2Features;
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
+//! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -32,6 +33,7 @@ mod exec;
 pub mod intersection;
 mod matrix;
 mod pairwise;
+pub mod random_features;
 mod simd;
 
 pub use error::{Error, Result};

@@ -4,7 +4,7 @@ use ndarray::{Array2, ArrayView2};
 use pulp::{Simd, WithSimd};
 
 use crate::chi2::map::AdditiveMap;
-use crate::error::{Error, Result};
+use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{CsrView, HistogramMatrix, check_columns};
 use crate::simd::{Real, dispatch};
@@ -37,15 +37,31 @@ impl AdditiveMap {
         exec: &Executor,
         x: ArrayView2<'_, T>,
     ) -> Result<Array2<T>> {
+        let shape = (x.nrows(), x.ncols() * self.n_components());
+        let mut out = Array2::from_elem(shape, T::default());
+        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        self.transform_dense_into(exec, x, flat)?;
+        Ok(out)
+    }
+
+    /// The features of dense rows, one after the other in `out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::transform_dense`]; [`Error::Shape`] when `out` has another length.
+    pub fn transform_dense_into<T: Real>(
+        &self,
+        exec: &Executor,
+        x: ArrayView2<'_, T>,
+        out: &mut [T],
+    ) -> Result<()> {
         self.check(exec, &HistogramMatrix::dense(x))?;
         let width = x.ncols() * self.n_components();
-        let mut out = Array2::from_elem((x.nrows(), width), T::default());
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
-        exec.for_chunks(flat, ROWS * width, |block, out| {
+        check_length(OUTPUT, out.len(), x.nrows() * width, GIVE_WHOLE_ROWS)?;
+        exec.for_chunks(out, ROWS * width, |block, out| {
             dispatch(DenseRows { map: self, x, start: block * ROWS, out, width });
             Ok(())
-        })?;
-        Ok(out)
+        })
     }
 
     /// The features of sparse rows, as sparse as they are: zeros have none.

@@ -4,7 +4,6 @@
 //! instantiates them for AVX-512, AVX2, NEON or plain scalars. `HISTRS_SIMD=scalar` forces the
 //! last, which the tests compare with the others.
 
-use std::ops::{Add, Div, Mul, Sub};
 use std::sync::OnceLock;
 
 use pulp::{Simd, WithSimd};
@@ -13,9 +12,11 @@ use crate::error::{Error, Result};
 
 mod aligned;
 mod prefetch;
+mod transpose;
 
 pub(crate) use aligned::AlignedVec;
 pub(crate) use prefetch::prefetch;
+pub(crate) use transpose::transpose_block;
 
 /// The instruction sets a process can choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,10 +136,7 @@ pub trait Element:
 }
 
 /// An [`Element`] with operators, for plain loops that the compiler turns into vectors.
-pub trait Real:
-    Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
-{
-}
+pub trait Real: Element + ndarray::LinalgScalar {}
 
 impl Real for f32 {}
 impl Real for f64 {}
