@@ -1,4 +1,4 @@
-"""Draws kernel_error.svg of the guide."""
+"""Make kernel_error.svg, the picture of the guide: `python docs/images/make_kernel_error.py`."""
 
 from pathlib import Path
 

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -243,13 +242,14 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _total_variance(self, X: Matrix) -> float:
         """Return the variance of the mapped data, summed over its features."""
         n = X.shape[0]
-        total, squares = 0.0, 0.0
+        total: Any = 0.0
+        squares = 0.0
         for start in range(0, n, _VARIANCE_ROWS):
-            features = self.base_map_.transform(X[start : start + _VARIANCE_ROWS])
+            features: Any = self.base_map_.transform(X[start : start + _VARIANCE_ROWS])
             total = total + np.asarray(features.sum(axis=0, dtype=np.float64)).ravel()
-            values = features.data if sparse.issparse(features) else features
+            values = features if isinstance(features, np.ndarray) else features.data
             squares += float(np.sum(np.square(values, dtype=np.float64)))
-        return squares / n - float(np.sum(np.square(total / n)))
+        return float(squares / n - np.sum(np.square(total / n)))
 
     def _median(self, X: Matrix, random: np.random.RandomState) -> float:
         """Return the median distance of different rows, of some of them."""
