@@ -69,6 +69,7 @@ def plot_kernel_error(
         ylabel="largest error of 2xy/(x + y)",
         title=f"Values from {domain[0]:.3g} to {domain[1]:.3g}",
     )
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
