@@ -1,14 +1,24 @@
-"""The intersection kernel between all rows, beside what NumPy, SciPy and scikit-learn offer."""
+"""Kernels between all rows, beside what NumPy, SciPy and scikit-learn offer."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics import pairwise
 
 from benches import _peers
 from benches._data import gamma_values, sparse_values
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
-from histrs.metrics import intersection_kernel
+from histrs.metrics import (
+    chi2_distances,
+    exp_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
 
 OURS = "intersection_kernel"
 
@@ -61,3 +71,84 @@ def gram(quick: bool, *, dtype: type = np.float64, density: float = 1.0) -> Tria
 row("gram-f64", "`intersection_kernel`, dense, float64")(gram)
 row("gram-f32", "`intersection_kernel`, dense, float32")(partial(gram, dtype=np.float32))
 row("gram-csr", "`intersection_kernel`, CSR, 10% stored")(partial(gram, density=0.1))
+
+
+class Metric(NamedTuple):
+    """A metric of histrs and whoever else computes it, on rows that sum to 1."""
+
+    ours: Callable[[Any], Any]
+    peer: str
+    run: Callable[[Any], Any]
+    exact: Callable[[Any], Any]
+
+
+def _js_by_cdist(X):
+    return 1 - cdist(X, X, "jensenshannon") ** 2 / np.log(2)
+
+
+def _blas(X):
+    roots = np.sqrt(X)
+    return roots @ roots.T
+
+
+METRICS = {
+    "chi2": Metric(
+        chi2_distances,
+        "scikit-learn additive_chi2_kernel, negated",
+        lambda X: -pairwise.additive_chi2_kernel(X),
+        lambda X: -pairwise.additive_chi2_kernel(X),
+    ),
+    "exp-chi2": Metric(
+        exp_chi2_kernel,
+        "scikit-learn chi2_kernel",
+        pairwise.chi2_kernel,
+        pairwise.chi2_kernel,
+    ),
+    "hellinger": Metric(hellinger_kernel, "NumPy, square roots and BLAS", _blas, _blas),
+    "jensen-shannon": Metric(
+        jensen_shannon_kernel, "SciPy cdist, one core", _js_by_cdist, _js_by_cdist
+    ),
+}
+
+
+def metric_gram(quick: bool, *, name: str, dtype: type = np.float64, density: float = 1.0) -> Trial:
+    """All pairs of 1,000 rows that sum to 1."""
+    n, d = (200, 100) if quick else (1000, 784)
+    metric = METRICS[name]
+    values = gamma_values(n, d) if density == 1 else sparse_values(n, d, density).toarray()
+    dense = (values / values.sum(axis=1, keepdims=True)).astype(dtype)
+    X = dense if density == 1 else sparse.csr_array(dense)
+    ours = metric.ours.__name__
+    exact = metric.exact(dense.astype(np.float64))
+
+    def errors(results):
+        return {side: np.max(np.abs(K - exact)) / np.max(exact) for side, K in results.items()}
+
+    return Trial(
+        sides=[
+            Side(ours, lambda _: metric.ours(X)),
+            Side(metric.peer, lambda _: metric.run(dense), peer=True),
+        ],
+        targets=[Target("faster than the peer", lambda m: m.speedup(ours), at_least=1)],
+        checks=[
+            Check(
+                "largest error over the largest entry",
+                errors,
+                limit=1e-12 if dtype is np.float64 else 1e-4,
+            )
+        ],
+        figures=lambda m: [
+            Figure("a term of a pair", m.median(ours) / (n * (n + 1) / 2 * d) * 1e9, "ns")
+        ],
+        note=f"{n:,} x {d} gamma-distributed values, rows that sum to 1."
+        + ("" if density == 1 else " The peer is given the dense matrix, as it takes no other."),
+    )
+
+
+for _name, _metric in METRICS.items():
+    for _dtype in (np.float64, np.float32):
+        row(
+            f"{_name}-{'f64' if _dtype is np.float64 else 'f32'}",
+            f"`{_metric.ours.__name__}`, dense, {np.dtype(_dtype).name}",
+        )(partial(metric_gram, name=_name, dtype=_dtype))
+row("chi2-csr", "`chi2_distances`, CSR, 10% stored")(partial(metric_gram, name="chi2", density=0.1))

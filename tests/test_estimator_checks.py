@@ -2,15 +2,24 @@
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs import neighbors
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.spd import SPDProjection, _supervised
 
 ESTIMATORS = [
+    AdditiveChi2Map(),
+    AdditiveChi2Map(method="chebyshev"),
+    AdditiveChi2Map(method="periodic", per_column=True),
+    AdditiveChi2Map(method="power"),
+    AdditiveChi2Map(per_column=True),
+    ExpChi2Sampler(),
+    ExpChi2Sampler(projection="orthogonal", gamma="median"),
     IntersectionGPClassifier(),
     IntersectionGPClassifier(solver="cg", preconditioner="knots"),
     IntersectionGPClassifier(solver="cg", preconditioner="pivoted-cholesky", n_bins=20),
@@ -93,5 +102,5 @@ def test_tags(estimator):
     assert tags.input_tags.sparse
     assert tags.input_tags.positive_only
     assert not tags.input_tags.allow_nan
-    assert tags.target_tags.required
+    assert tags.target_tags.required == isinstance(estimator, (ClassifierMixin, RegressorMixin))
     assert not tags.non_deterministic

@@ -2,18 +2,38 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
 from sklearn.datasets import load_digits
-from sklearn.metrics.pairwise import manhattan_distances, pairwise_kernels
+from sklearn.metrics.pairwise import additive_chi2_kernel as sklearn_additive_chi2
+from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.svm import SVC
 
-from histrs.metrics import intersection_kernel
+from histrs.metrics import (
+    additive_chi2_kernel,
+    chi2_distances,
+    exp_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
+from tests.oracles import chi2
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
+
+DEFINITIONS = {
+    intersection_kernel: oracle.intersection_kernel,
+    chi2_distances: chi2.chi2_distances,
+    additive_chi2_kernel: chi2.additive_chi2_kernel,
+    exp_chi2_kernel: chi2.exp_chi2_kernel,
+    hellinger_kernel: chi2.hellinger_kernel,
+    jensen_shannon_kernel: chi2.jensen_shannon_kernel,
+}
+every_metric = pytest.mark.parametrize("metric", DEFINITIONS, ids=lambda f: f.__name__)
 
 n_columns = st.shared(st.integers(0, 40), key="n_columns")
 float_dtypes = st.sampled_from([np.float32, np.float64])
@@ -28,6 +48,65 @@ any_histograms = histograms(
     allow_subnormal=True,
 )
 
+# For definitions that loop over every bin.
+few_histograms = histograms(
+    n_rows=(0, 10),
+    n_columns=n_columns,
+    dtype=float_dtypes,
+    format="any",
+    scale=st.sampled_from([1.0, "tiny", "huge", "mixed"]),
+    allow_subnormal=True,
+)
+
+
+def assert_is(metric, K, X, Y=None):
+    """Assert that `K` is what the definition says, up to rounding."""
+    __tracebackhide__ = True
+    expected = DEFINITIONS[metric](X, Y)
+    relative, absolute = RELATIVE[K.dtype], 0.0
+    if metric is not intersection_kernel:
+        # Terms of subnormal numbers may be lost.
+        relative, absolute = 5 * relative, (X.shape[1] + 1) * float(np.finfo(K.dtype).tiny)
+    if metric is chi2_distances:
+        # What only one of two sparse rows stores comes from a difference of masses.
+        absolute += RELATIVE[np.dtype(np.float64)] * _mass(X, Y)
+    if metric is exp_chi2_kernel:
+        # exp turns errors of the distance, relative or absolute, into relative ones.
+        distances = np.minimum(chi2.chi2_distances(X, Y), 800.0)
+        relative = RELATIVE[K.dtype] * (5 + distances) + np.expm1(
+            np.minimum(1e-13 * _mass(X, Y), 700.0)
+        )
+        absolute = 1e-300 if K.dtype == np.float64 else 1e-37
+        expected = expected.astype(K.dtype)
+        assert (np.abs(K - expected) <= relative * expected + absolute).all()
+        return
+    np.testing.assert_array_less(np.abs(K - expected), relative * expected + absolute + 5e-324)
+
+
+def _mass(X, Y):
+    mass = [dense(Z).sum(axis=1, dtype=np.float64) for Z in (X, X if Y is None else Y)]
+    return mass[0][:, None] + mass[1]
+
+
+@every_metric
+@settings(max_examples=25)
+@given(X=few_histograms, Y=few_histograms)
+def test_a_metric_is_its_definition(metric, X, Y):
+    K = metric(X, Y)
+    assert K.dtype == np.result_type(X.dtype, Y.dtype)
+    assert_is(metric, K, X, Y)
+
+
+@every_metric
+@settings(max_examples=25)
+@given(X=few_histograms)
+def test_a_metric_of_one_argument_is_symmetric(metric, X):
+    K = metric(X)
+    assert K.dtype == X.dtype
+    np.testing.assert_array_equal(K, K.T)
+    assert_is(metric, K, X)
+    assert_is(metric, metric(X, X), X)
+
 
 @given(X=any_histograms, Y=any_histograms)
 def test_intersection_kernel_is_its_definition(X, Y):
@@ -36,13 +115,13 @@ def test_intersection_kernel_is_its_definition(X, Y):
     np.testing.assert_allclose(K, oracle.intersection_kernel(X, Y), rtol=RELATIVE[K.dtype])
 
 
-@given(X=any_histograms)
-def test_intersection_kernel_of_one_argument_is_symmetric(X):
-    K = intersection_kernel(X)
-    assert K.dtype == X.dtype
-    np.testing.assert_array_equal(K, K.T)
-    np.testing.assert_allclose(K, oracle.intersection_kernel(X), rtol=RELATIVE[K.dtype])
-    np.testing.assert_allclose(K, intersection_kernel(X, X), rtol=RELATIVE[K.dtype])
+@given(X=histograms(n_columns=n_columns, dtype=float_dtypes, format="any"))
+def test_equal_rows_have_distance_zero(X):
+    for rows in (X, X[::-1]):
+        distances = chi2_distances(rows, rows)
+        assert (distances >= 0).all()
+        np.testing.assert_array_equal(np.diag(distances), 0.0)
+        np.testing.assert_array_equal(np.diag(exp_chi2_kernel(rows)), 1.0)
 
 
 @given(
@@ -68,13 +147,15 @@ def test_other_dtypes_become_double(rng, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_containers_do_not_matter(rng, container, dtype):
+@every_metric
+def test_containers_do_not_matter(rng, metric, container, dtype):
     X = awkward_histograms(rng, 17).astype(dtype)
     Y = awkward_histograms(rng, 9).astype(dtype)
-    expected = intersection_kernel(X, Y)
+    expected = metric(X, Y)
     for pair in [(container(X), Y), (X, container(Y)), (container(X), container(Y))]:
-        K = intersection_kernel(*pair)
-        np.testing.assert_allclose(K, expected, rtol=RELATIVE[np.dtype(dtype)])
+        K = metric(*pair)
+        # Equal rows have distance 0 in every container.
+        np.testing.assert_allclose(K, expected, rtol=10 * RELATIVE[np.dtype(dtype)])
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
@@ -92,11 +173,12 @@ def test_arguments_are_not_changed(rng, container):
     [(0, 0, 0), (0, 0, 3), (0, 4, 3), (4, 0, 3), (2, 3, 0), (1, 1, 1), (1, 5, 1), (5, 1, 70)],
 )
 @pytest.mark.parametrize("container", ["C", "CSR array"])
-def test_edge_sizes(rng, left, right, columns, container):
+@every_metric
+def test_edge_sizes(rng, metric, left, right, columns, container):
     X, Y = rng.random((left, columns)), rng.random((right, columns))
-    K = intersection_kernel(CONTAINERS[container](X), CONTAINERS[container](Y))
+    K = metric(CONTAINERS[container](X), CONTAINERS[container](Y))
     assert K.shape == (left, right)
-    np.testing.assert_allclose(K, oracle.intersection_kernel(X, Y))
+    np.testing.assert_allclose(K, DEFINITIONS[metric](X, Y))
 
 
 @given(X=histograms(n_columns=n_columns), Y=histograms(n_columns=n_columns))
@@ -121,11 +203,62 @@ def test_scikit_learn_takes_it_as_a_kernel(rng):
     np.testing.assert_allclose(intersection_kernel(X[:9], X[:5]), pairs)
 
 
-def test_features_need_not_fit_a_vector_register():
+@every_metric
+def test_features_need_not_fit_a_vector_register(metric):
     # Wide enough for every unrolled loop and its remainder.
     for width in (1, 63, 64, 65, 1000, 4099):
-        X = np.arange(3 * width, dtype=np.float64).reshape(3, width)
-        np.testing.assert_allclose(intersection_kernel(X), oracle.intersection_kernel(X))
+        X = np.arange(3 * width, dtype=np.float64).reshape(3, width) / width**2
+        np.testing.assert_allclose(metric(X), DEFINITIONS[metric](X))
+
+
+@every_metric
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_a_metric_has_the_same_bits_for_any_number_of_threads(rng, metric, container, dtype):
+    X = CONTAINERS[container](awkward_histograms(rng, 200).astype(dtype))
+    one = metric(X, n_jobs=1)
+    for n_jobs in (2, 7):
+        np.testing.assert_array_equal(metric(X, n_jobs=n_jobs), one)
+
+
+def test_chi2_agrees_with_scikit_learn(rng):
+    X, Y = awkward_histograms(rng, 30), awkward_histograms(rng, 20)
+    for left, right in ((X, Y), (X, None)):
+        np.testing.assert_allclose(
+            -chi2_distances(left, right), sklearn_additive_chi2(left, right), rtol=1e-13
+        )
+        np.testing.assert_allclose(
+            exp_chi2_kernel(left, right, gamma=0.7), chi2_kernel(left, right, gamma=0.7)
+        )
+
+
+def test_the_kernels_of_normalised_rows(rng):
+    X = rng.dirichlet(np.full(9, 0.5), size=12)
+    np.testing.assert_allclose(additive_chi2_kernel(X), 1 - chi2_distances(X) / 2, rtol=1e-12)
+    divergence = [[jensenshannon(x, y, base=2) ** 2 for y in X] for x in X]
+    np.testing.assert_allclose(jensen_shannon_kernel(X), 1 - np.array(divergence), rtol=1e-9)
+    # chi2/2 >= Jensen-Shannon >= chi2/4 in nats: Lin, 1991, and Topsoe, 2000.
+    nats = np.array(divergence) * np.log(2)
+    assert (nats <= np.log(2) * chi2_distances(X) / 2 + 1e-12).all()
+    assert (nats >= chi2_distances(X) / 4 - 1e-12).all()
+
+
+@pytest.mark.parametrize("metric", [m for m in DEFINITIONS if m is not chi2_distances])
+def test_a_kernel_is_positive_semi_definite(rng, metric):
+    K = metric(awkward_histograms(rng, 40))
+    assert np.linalg.eigvalsh(K)[0] >= -1e-12 * np.trace(K)
+
+
+@pytest.mark.parametrize("gamma", [0.0, -1.0, np.nan, np.inf])
+def test_gamma_is_positive(gamma):
+    with pytest.raises(ValueError, match=r"gamma = .* it must be positive and finite"):
+        exp_chi2_kernel(np.ones((2, 2)), gamma=gamma)
+
+
+@pytest.mark.parametrize("gamma", ["1", None, [1.0]])
+def test_gamma_is_a_number(gamma):
+    with pytest.raises(TypeError, match="must be real number"):
+        exp_chi2_kernel(np.ones((2, 2)), gamma=gamma)
 
 
 BAD_ENTRIES = {
@@ -139,12 +272,13 @@ BAD_ENTRIES = {
 @pytest.mark.parametrize("argument", ["X", "Y"])
 @pytest.mark.parametrize("container", ["C", "F", "list", "DataFrame", "CSR array"])
 @pytest.mark.parametrize(("entry", "message"), BAD_ENTRIES.values(), ids=BAD_ENTRIES)
-def test_bad_entries_are_named(rng, argument, container, entry, message):
+@every_metric
+def test_bad_entries_are_named(rng, metric, argument, container, entry, message):
     good, bad = rng.random((4, 3)), rng.random((4, 3))
     bad[2, 1] = bad[3, 0] = entry
     arguments = {"X": good, "Y": good, argument: CONTAINERS[container](bad)}
     with pytest.raises(ValueError, match=argument + message):
-        intersection_kernel(**arguments)
+        metric(**arguments)
 
 
 def test_negative_duplicates_count_as_their_sum(rng):

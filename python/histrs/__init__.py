@@ -2,12 +2,14 @@
 
 | module | what is in it |
 |---|---|
-| `histrs.metrics` | kernels and distances between histograms, distances between covariance matrices |
+| `histrs.metrics` | kernels and distances between histograms and between covariances |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
 | `histrs.neighbors` | nearest neighbours in these metrics |
 | `histrs.prototypes` | learned prototypes that stand for many samples |
 | `histrs.spd` | covariance descriptors, their mean and their projection |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
+| `histrs.kernel_approximation` | chi-square kernels as inner products of explicit features |
+| `histrs.plotting` | drawings; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

@@ -1,4 +1,4 @@
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,21 +8,29 @@ _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
 
 __all__ = [
+    "AdditiveMap",
+    "ExpChi2Features",
     "KnotProjection",
     "LookupTable",
     "LowRankInverse",
     "ShapeFunctions",
     "SortedColumns",
     "__version__",
+    "additive_chi2_gram",
     "airm_distances",
     "airm_paired",
     "check_histograms",
-    "compression_loss",
     "check_masses",
+    "chi2_distances",
+    "column_ranges",
+    "compression_loss",
+    "exp_chi2_gram",
+    "hellinger_gram",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
     "jbld_paired",
+    "jensen_shannon_gram",
     "row_sums",
     "sinkhorn_distances",
     "start_threads",
@@ -59,6 +67,45 @@ def sinkhorn_distances(
     potentials: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
+def chi2_distances(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def additive_chi2_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def exp_chi2_gram(
+    x: _Histograms, y: _Histograms | None, gamma: float, n_threads: int
+) -> NDArray[Any]: ...
+def hellinger_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def jensen_shannon_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def column_ranges(x: _Histograms, n_threads: int) -> tuple[_Float64, _Float64]: ...
+
+@final
+class AdditiveMap:
+    @staticmethod
+    def rational(poles: _Float64) -> AdditiveMap: ...
+    @staticmethod
+    def chebyshev(n_components: int) -> AdditiveMap: ...
+    @staticmethod
+    def periodic(n_components: int, sample_interval: float) -> AdditiveMap: ...
+    @overload
+    def transform(self, x: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+    @overload
+    def transform(self, x: _Csr, n_threads: int) -> _Csr: ...
+
+@final
+class ExpChi2Features:
+    @staticmethod
+    def structured(
+        map: AdditiveMap,
+        n_columns: int,
+        signs: NDArray[np.int8],
+        n_projections: int,
+        gamma: float,
+    ) -> ExpChi2Features: ...
+    @staticmethod
+    def dense(
+        map: AdditiveMap, n_columns: int, matrix: _Float64, gamma: float
+    ) -> ExpChi2Features: ...
+    @staticmethod
+    def structured_size(map: AdditiveMap, n_columns: int) -> int: ...
+    def transform(self, x: _Histograms, n_threads: int) -> NDArray[Any]: ...
 
 @final
 class SortedColumns:

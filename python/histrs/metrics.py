@@ -11,16 +11,28 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from histrs import _histrs
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    CoreMatrix,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+)
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances
 
 __all__ = [
+    "additive_chi2_kernel",
     "airm_distances",
+    "chi2_distances",
     "emd_distances",
+    "exp_chi2_kernel",
+    "hellinger_kernel",
     "intersection_kernel",
     "jbld_distances",
+    "jensen_shannon_kernel",
     "sinkhorn_distances",
 ]
 
@@ -67,22 +79,275 @@ def intersection_kernel(
     array([[3., 2., 2.],
            [2., 0., 1.]])
     """
+    left, right = _pair(X, Y)
+    return _histrs.intersection_gram(left, right, count_threads(n_jobs))
+
+
+def chi2_distances(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the chi-square distance between rows.
+
+    .. math:: \chi^2(x, y) = \sum_d \frac{(x(d) - y(d))^2}{x(d) + y(d)}
+
+    Equation 14 of [1]_; bins that are empty in both rows add nothing. It is the square of a
+    metric: :math:`\chi^2(x, y) = |c(x) - c(y)|^2` for every feature map `c` of
+    `additive_chi2_kernel`. Some authors put a factor one half before the sum.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        Histograms: non-negative, finite.
+    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+        Other histograms; None means `X`, and computes every pair once.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    D : ndarray of shape (n_samples_X, n_samples_Y)
+        Distances; float32 when both arguments are, else float64.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative, NaN or infinite (the message names it), or the numbers of
+        columns differ.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> from histrs.metrics import chi2_distances
+    >>> chi2_distances([[1, 3], [1, 1]])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    left, right = _pair(X, Y)
+    return _histrs.chi2_distances(left, right, count_threads(n_jobs))
+
+
+def additive_chi2_kernel(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the additive chi-square kernel between rows.
+
+    .. math:: k_0(x, y) = \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}
+
+    The right-hand side of equation 4 of [1]_, whose left-hand side is off by a factor: for rows
+    of sum 1 it is :math:`1 - \chi^2(x, y)/2`, not :math:`1 - \chi^2(x, y)`. The kernel is
+    positive semi-definite. It differs from scikit-learn's function of that name, which returns
+    :math:`-\chi^2(x, y)`.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        Histograms: non-negative, finite.
+    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+        Other histograms; None means `X`, and computes every pair once.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_samples_X, n_samples_Y)
+        Kernel matrix; float32 when both arguments are, else float64.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative, NaN or infinite (the message names it), or the numbers of
+        columns differ.
+
+    See Also
+    --------
+    histrs.kernel_approximation.AdditiveChi2Map : Explicit features of this kernel.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> from histrs.metrics import additive_chi2_kernel
+    >>> additive_chi2_kernel([[1, 3], [1, 1]])
+    array([[4. , 2.5],
+           [2.5, 2. ]])
+    """
+    left, right = _pair(X, Y)
+    return _histrs.additive_chi2_gram(left, right, count_threads(n_jobs))
+
+
+def exp_chi2_kernel(
+    X: ArrayLike | Matrix,
+    Y: ArrayLike | Matrix | None = None,
+    gamma: float = 1.0,
+    *,
+    n_jobs: int | None = None,
+) -> NDArray[Any]:
+    r"""Compute the exponential chi-square kernel between rows.
+
+    .. math:: k(x, y) = \exp(-\gamma \chi^2(x, y))
+
+    Equation 1 of [1]_ with a scale, see `chi2_distances`; the same as scikit-learn's
+    `chi2_kernel`.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        Histograms: non-negative, finite.
+    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+        Other histograms; None means `X`, and computes every pair once.
+    gamma : float, default=1.0
+        Inverse scale of the distance: positive and finite.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_samples_X, n_samples_Y)
+        Kernel matrix; float32 when both arguments are, else float64.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative, NaN or infinite (the message names it), `gamma` is not positive,
+        or the numbers of columns differ.
+
+    See Also
+    --------
+    histrs.kernel_approximation.ExpChi2Sampler : Random features of this kernel.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> from histrs.metrics import exp_chi2_kernel
+    >>> exp_chi2_kernel([[1, 3], [1, 1]], gamma=0.5).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+    left, right = _pair(X, Y)
+    return _histrs.exp_chi2_gram(left, right, gamma, count_threads(n_jobs))
+
+
+def hellinger_kernel(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the Hellinger kernel between rows.
+
+    .. math:: k(x, y) = \sum_d \sqrt{x(d) y(d)}
+
+    Also known as the Bhattacharyya coefficient; see table 1 of [1]_. It is the inner product of
+    the square roots.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        Histograms: non-negative, finite.
+    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+        Other histograms; None means `X`, and computes every pair once.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_samples_X, n_samples_Y)
+        Kernel matrix; float32 when both arguments are, else float64.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative, NaN or infinite (the message names it), or the numbers of
+        columns differ.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Efficient additive kernels via explicit feature maps",
+       IEEE Transactions on Pattern Analysis and Machine Intelligence, 2012.
+
+    Examples
+    --------
+    >>> from histrs.metrics import hellinger_kernel
+    >>> hellinger_kernel([[1, 4], [4, 9]])
+    array([[ 5.,  8.],
+           [ 8., 13.]])
+    """
+    left, right = _pair(X, Y)
+    return _histrs.hellinger_gram(left, right, count_threads(n_jobs))
+
+
+def jensen_shannon_kernel(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the Jensen-Shannon kernel between rows.
+
+    .. math:: k(x, y) = \frac12 \sum_d \left( x(d) \log_2 \frac{x(d) + y(d)}{x(d)}
+              + y(d) \log_2 \frac{x(d) + y(d)}{y(d)} \right)
+
+    Table 1 of [1]_; a bin that is empty in either row adds nothing. For rows of sum 1 it is one
+    less the Jensen-Shannon divergence in bits. The kernel is positive semi-definite.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        Histograms: non-negative, finite.
+    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+        Other histograms; None means `X`, and computes every pair once.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_samples_X, n_samples_Y)
+        Kernel matrix; float32 when both arguments are, else float64.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative, NaN or infinite (the message names it), or the numbers of
+        columns differ.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Efficient additive kernels via explicit feature maps",
+       IEEE Transactions on Pattern Analysis and Machine Intelligence, 2012.
+
+    Examples
+    --------
+    >>> from histrs.metrics import jensen_shannon_kernel
+    >>> jensen_shannon_kernel([[1, 0], [0.5, 0.5]]).round(4)
+    array([[1.    , 0.6887],
+           [0.6887, 1.    ]])
+    """
+    left, right = _pair(X, Y)
+    return _histrs.jensen_shannon_gram(left, right, count_threads(n_jobs))
+
+
+def _pair(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None
+) -> tuple[CoreMatrix, CoreMatrix | None]:
+    """Check both arguments and give them one dtype and one format, as the core needs them."""
     X = _check(X, "X")
-    Y = None if Y is None else _check(Y, "Y")
-    if Y is not None:
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} columns but Y has {Y.shape[1]}; "
-                "give both the same features in the same order."
-            )
-        if sparse.issparse(X) != sparse.issparse(Y):
-            X, Y = sparse.csr_array(X), sparse.csr_array(Y)
-        dtype = np.result_type(X.dtype, Y.dtype)
-        X, Y = X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
-    core = _histrs.intersection_gram(
-        to_core(X), None if Y is None else to_core(Y), count_threads(n_jobs)
-    )
-    return core
+    if Y is None:
+        return to_core(X), None
+    Y = _check(Y, "Y")
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} columns but Y has {Y.shape[1]}; "
+            "give both the same features in the same order."
+        )
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    dtype = np.result_type(X.dtype, Y.dtype)
+    return to_core(X.astype(dtype, copy=False)), to_core(Y.astype(dtype, copy=False))
 
 
 def _check(X: ArrayLike | Matrix, name: str) -> Matrix:

@@ -1,7 +1,8 @@
 //! NumPy and SciPy arguments as views.
 
 use histrs::{CsrView, Element, HistogramMatrix};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use ndarray::Array2;
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -71,3 +72,59 @@ macro_rules! with_histograms {
     };
 }
 pub(crate) use with_histograms;
+
+/// Evaluates an expression with two matrices of the element type of the first.
+macro_rules! with_pair {
+    ($x:expr, $y:expr, |$left:ident, $right:ident| $body:expr) => {
+        match $x {
+            $crate::convert::Histograms::Dense64(_) | $crate::convert::Histograms::Csr64(_) => {
+                let $left = $crate::convert::double($x)?;
+                let $right = $y.as_ref().map($crate::convert::double).transpose()?;
+                let $right = $right.as_ref();
+                $body
+            }
+            _ => {
+                let $left = $crate::convert::single($x)?;
+                let $right = $y.as_ref().map($crate::convert::single).transpose()?;
+                let $right = $right.as_ref();
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_pair;
+
+pub(crate) fn double<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {
+    match x {
+        Histograms::Dense64(x) => Ok(HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr64(x) => csr(x),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
+}
+
+pub(crate) fn single<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f32>> {
+    match x {
+        Histograms::Dense32(x) => Ok(HistogramMatrix::dense(x.as_array())),
+        Histograms::Csr32(x) => csr(x),
+        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
+    }
+}
+
+/// An array of either element type.
+pub(crate) fn into_any<T: numpy::Element>(
+    py: Python<'_>,
+    array: Array2<T>,
+) -> PyResult<Bound<'_, PyAny>> {
+    Ok(array.into_pyarray(py).into_any())
+}
+
+/// A new array whose rows `fill` writes; NumPy's own memory has large pages where it is large.
+pub(crate) fn filled<'py, T: numpy::Element>(
+    py: Python<'py>,
+    shape: (usize, usize),
+    fill: impl FnOnce(&mut [T]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = PyArray2::<T>::zeros(py, shape, false);
+    fill(array.readwrite().as_slice_mut()?)?;
+    Ok(array.into_any())
+}

@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, double, single, with_histograms};
+use crate::convert::{Histograms, into_any, with_histograms, with_pair};
 use crate::door::enter;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
@@ -325,23 +325,11 @@ pub(crate) fn check_histograms(
 
 /// The kernel matrix; both arguments have the same element type.
 #[pyfunction]
-#[pyo3(signature = (x, y, n_threads))]
 pub(crate) fn intersection_gram<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match (&x, &y) {
-        (Histograms::Dense64(_) | Histograms::Csr64(_), y) => {
-            let x = double(&x)?;
-            let y = y.as_ref().map(double).transpose()?;
-            Ok(enter(py, n_threads, |e| core::gram(e, &x, y.as_ref()))?.into_pyarray(py).into_any())
-        }
-        (_, y) => {
-            let x = single(&x)?;
-            let y = y.as_ref().map(single).transpose()?;
-            Ok(enter(py, n_threads, |e| core::gram(e, &x, y.as_ref()))?.into_pyarray(py).into_any())
-        }
-    }
+    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::gram(e, &x, y))?))
 }

@@ -1,9 +1,11 @@
 //! `histrs._histrs`: the histrs crate for Python. It converts, enters, converts, and decides
 //! nothing; the Python package validates and documents.
 
+mod chi2;
 mod convert;
 mod door;
 mod intersection;
+mod random_features;
 mod spd;
 mod transport;
 
@@ -11,6 +13,11 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _histrs {
+    #[pymodule_export]
+    use crate::chi2::{
+        AdditiveMap, additive_chi2_gram, chi2_distances, column_ranges, exp_chi2_gram,
+        hellinger_gram, jensen_shannon_gram,
+    };
     #[pymodule_export]
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]
@@ -21,6 +28,9 @@ mod _histrs {
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
     use crate::transport::{check_masses, sinkhorn_distances};
+
+    #[pymodule_export]
+    use crate::random_features::ExpChi2Features;
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

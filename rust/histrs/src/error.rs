@@ -176,6 +176,20 @@ pub enum Error {
     Interrupted,
 }
 
+/// What [`check_length`] complains about where results do not fit, and the cure.
+pub(crate) const OUTPUT: &str = "the length of the output";
+pub(crate) const GIVE_WHOLE_ROWS: &str = "give one entry for each feature of each row";
+
+/// Fails unless a length is the one expected.
+pub(crate) fn check_length(
+    what: &'static str,
+    found: usize,
+    expected: usize,
+    cure: &'static str,
+) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
+}
+
 fn display_non_finite(value: f64) -> &'static str {
     if value.is_nan() {
         "NaN"

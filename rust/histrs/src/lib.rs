@@ -2,9 +2,11 @@
 //!
 //! | module | what it computes |
 //! |---|---|
+//! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, and the projection that preconditions it |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
+//! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -27,10 +29,13 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 
+pub mod chi2;
 mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+mod pairwise;
+pub mod random_features;
 mod simd;
 pub mod spd;
 pub mod transport;
@@ -38,7 +43,7 @@ pub mod transport;
 pub use error::{Error, Result};
 pub use exec::Executor;
 pub use matrix::{CsrView, HistogramMatrix};
-pub use simd::{Element, instruction_set};
+pub use simd::{Element, Real, instruction_set};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

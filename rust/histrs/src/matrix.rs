@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use ndarray::ArrayView2;
+use ndarray::{ArrayView2, s};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
@@ -227,6 +227,63 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         })?;
         Ok(sums)
     }
+}
+
+/// Visits the non-zero entries `(row - start, column - first, value)` of some rows and columns,
+/// column by column where the matrix is dense.
+pub(crate) fn visit_rows<T: Element>(
+    x: &HistogramMatrix<'_, T>,
+    start: usize,
+    n_rows: usize,
+    first: usize,
+    n_columns: usize,
+    mut visit: impl FnMut(usize, usize, f64),
+) {
+    match x {
+        HistogramMatrix::Dense(x) => {
+            let x = x.slice(s![start..start + n_rows, first..first + n_columns]);
+            for (d, column) in x.columns().into_iter().enumerate() {
+                for (row, value) in column.iter().enumerate() {
+                    let value = value.to_f64();
+                    if value > 0.0 {
+                        visit(row, d, value);
+                    }
+                }
+            }
+        }
+        HistogramMatrix::Csr(x) => {
+            for row in 0..n_rows {
+                x.for_each_sum(start + row, |column, value| {
+                    if let Some(d) = column.checked_sub(first)
+                        && d < n_columns
+                        && value > 0.0
+                    {
+                        visit(row, d, value);
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// What [`check_columns`] complains about.
+pub(crate) const COLUMNS_OF_X: &str = "the number of columns of X";
+
+/// Fails unless `x` has as many columns as expected; `what` says so.
+pub(crate) fn check_columns<T: Element>(
+    what: &'static str,
+    x: &HistogramMatrix<'_, T>,
+    expected: usize,
+) -> Result<()> {
+    if x.n_columns() == expected {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        what,
+        found: x.n_columns(),
+        expected,
+        cure: "give the features that the training data had, in the same order",
+    })
 }
 
 fn is_valid<T: Element>(v: T) -> bool {

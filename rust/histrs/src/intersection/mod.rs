@@ -31,7 +31,7 @@ mod sort;
 
 pub use columns::SortedColumns;
 pub use gram::gram;
-pub(crate) use gram::mirror;
+
 pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;

@@ -5,12 +5,12 @@ use std::ops::{Range, RangeInclusive};
 use ndarray::{Array2, ArrayView2, s};
 use pulp::Simd;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
-use crate::matrix::HistogramMatrix;
+use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::simd::Element;
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
@@ -46,7 +46,7 @@ impl ShapeFunctions {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `alpha` has not one row for every stored row.
+    /// [`Error::Shape`](crate::Error::Shape) when `alpha` has not one row for every stored row.
     pub fn new<T: Element>(
         exec: &Executor,
         columns: &SortedColumns,
@@ -136,8 +136,8 @@ impl ShapeFunctions {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `x` has another number of columns, [`Error::Negative`] or
-    /// [`Error::NotFinite`] at its first bad entry.
+    /// [`Error::Shape`](crate::Error::Shape) when `x` has another number of columns, [`Error::Negative`](crate::Error::Negative) or
+    /// [`Error::NotFinite`](crate::Error::NotFinite) at its first bad entry.
     pub fn evaluate<T: Element>(
         &self,
         exec: &Executor,
@@ -201,63 +201,6 @@ impl ShapeFunctions {
     }
 }
 
-/// Visits the non-zero entries `(row - start, column - first, value)` of some rows and columns,
-/// column by column where the matrix is dense.
-pub(crate) fn visit_rows<T: Element>(
-    x: &HistogramMatrix<'_, T>,
-    start: usize,
-    n_rows: usize,
-    first: usize,
-    n_columns: usize,
-    mut visit: impl FnMut(usize, usize, f64),
-) {
-    match x {
-        HistogramMatrix::Dense(x) => {
-            let x = x.slice(s![start..start + n_rows, first..first + n_columns]);
-            for (d, column) in x.columns().into_iter().enumerate() {
-                for (row, value) in column.iter().enumerate() {
-                    let value = value.to_f64();
-                    if value > 0.0 {
-                        visit(row, d, value);
-                    }
-                }
-            }
-        }
-        HistogramMatrix::Csr(x) => {
-            for row in 0..n_rows {
-                x.for_each_sum(start + row, |column, value| {
-                    if let Some(d) = column.checked_sub(first)
-                        && d < n_columns
-                        && value > 0.0
-                    {
-                        visit(row, d, value);
-                    }
-                });
-            }
-        }
-    }
-}
-
-/// What [`check_columns`] complains about.
-pub(crate) const COLUMNS_OF_X: &str = "the number of columns of X";
-
-/// Fails unless `x` has as many columns as expected; `what` says so.
-pub(crate) fn check_columns<T: Element>(
-    what: &'static str,
-    x: &HistogramMatrix<'_, T>,
-    expected: usize,
-) -> Result<()> {
-    if x.n_columns() == expected {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        what,
-        found: x.n_columns(),
-        expected,
-        cure: "give the features that the training data had, in the same order",
-    })
-}
-
 struct ColumnTable<'a> {
     column: &'a Column,
     panel: &'a Panel<f64>,
@@ -285,8 +228,8 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `x` has another number of columns or `v` another number of rows,
-    /// [`Error::Negative`] or [`Error::NotFinite`] at the first bad entry of `x`.
+    /// [`Error::Shape`](crate::Error::Shape) when `x` has another number of columns or `v` another number of rows,
+    /// [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry of `x`.
     pub fn cross_product<T: Element, V: Element>(
         &self,
         exec: &Executor,

@@ -6,7 +6,7 @@ use std::ops::{Add, Div, Mul, Sub};
 use crate::simd::Element;
 
 /// An [`Element`] with the elementary functions of scaling algorithms.
-pub(crate) trait Real:
+pub(crate) trait Elementary:
     Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
 {
     /// Distance from 1 to the next number.
@@ -28,7 +28,7 @@ macro_rules! impl_real {
      limit: $limit:literal,
      log2e: $log2e:expr, ln2: ($high:literal, $low:literal), half_root: $half_root:literal,
      exp: [$($exp:literal),*], log: [$($log:literal),*]) => {
-        impl Real for $t {
+        impl Elementary for $t {
             const EPSILON: f64 = <$t>::EPSILON as f64;
 
             #[inline(always)]
@@ -92,7 +92,7 @@ impl_real!(
 mod tests {
     use super::*;
 
-    fn check<T: Real>(largest: f64) {
+    fn check<T: Elementary>(largest: f64) {
         let mut worst = [0.0_f64; 2];
         for k in -5000..=5000 {
             let x = T::from_f64(f64::from(k) / 5000.0 * largest);

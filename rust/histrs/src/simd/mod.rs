@@ -13,10 +13,12 @@ use crate::error::{Error, Result};
 mod aligned;
 mod elementary;
 mod prefetch;
+mod transpose;
 
 pub(crate) use aligned::AlignedVec;
-pub(crate) use elementary::Real;
+pub(crate) use elementary::Elementary;
 pub(crate) use prefetch::prefetch;
+pub(crate) use transpose::transpose_block;
 
 /// The instruction sets a process can choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,10 @@ pub trait Element:
     #[doc(hidden)]
     type Vector<S: Simd>: Copy;
 
+    /// The smallest positive normal number.
+    #[doc(hidden)]
+    const TINY: Self;
+
     /// Number of elements in a vector.
     #[doc(hidden)]
     fn lanes<S: Simd>() -> usize;
@@ -103,7 +109,13 @@ pub trait Element:
     #[doc(hidden)]
     fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     #[doc(hidden)]
+    fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    #[doc(hidden)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    #[doc(hidden)]
+    fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a * b + c`, fused where the machine does that at no cost.
     #[doc(hidden)]
     fn mul_add<S: Simd>(
@@ -125,6 +137,12 @@ pub trait Element:
     fn to_f64(self) -> f64;
 }
 
+/// An [`Element`] with operators, for plain loops that the compiler turns into vectors.
+pub trait Real: Element + ndarray::LinalgScalar {}
+
+impl Real for f32 {}
+impl Real for f64 {}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -132,10 +150,12 @@ mod sealed {
 }
 
 macro_rules! impl_element {
-    ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $min:ident,
-     $mul_add:ident, $reduce:ident, $slice:ident, $slice_mut:ident) => {
+    ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
+     $div:ident, $min:ident, $max:ident, $mul_add:ident, $reduce:ident, $slice:ident, $slice_mut:ident) => {
         impl Element for $t {
             type Vector<S: Simd> = S::$vector;
+
+            const TINY: Self = <$t>::MIN_POSITIVE;
 
             #[inline(always)]
             fn lanes<S: Simd>() -> usize {
@@ -154,8 +174,20 @@ macro_rules! impl_element {
                 simd.$sub(a, b)
             }
             #[inline(always)]
+            fn mul<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$mul(a, b)
+            }
+            #[inline(always)]
+            fn div<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$div(a, b)
+            }
+            #[inline(always)]
             fn min<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
                 simd.$min(a, b)
+            }
+            #[inline(always)]
+            fn max<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$max(a, b)
             }
             #[inline(always)]
             fn mul_add<S: Simd>(
@@ -198,7 +230,10 @@ impl_element!(
     splat_f32s,
     add_f32s,
     sub_f32s,
+    mul_f32s,
+    div_f32s,
     min_f32s,
+    max_f32s,
     mul_add_e_f32s,
     reduce_sum_f32s,
     as_simd_f32s,
@@ -211,7 +246,10 @@ impl_element!(
     splat_f64s,
     add_f64s,
     sub_f64s,
+    mul_f64s,
+    div_f64s,
     min_f64s,
+    max_f64s,
     mul_add_e_f64s,
     reduce_sum_f64s,
     as_simd_f64s,

@@ -5,7 +5,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::mirror;
+use crate::pairwise::mirror;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
 use crate::spd::lanes::{LaneValues, vectors_mut};
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::simd::{AlignedVec, Real};
+use crate::simd::{AlignedVec, Elementary};
 use crate::transport::mixing::{Mixing, relocate};
 
 /// Bytes of a row of lanes: the kernel is read once for as many pairs.
@@ -118,7 +118,7 @@ pub(super) fn stride<T>() -> usize {
 }
 
 /// Solves every job, in lanes that are refilled as pairs converge.
-pub(super) fn solve<T: Real, D: Domain<T>>(
+pub(super) fn solve<T: Elementary, D: Domain<T>>(
     exec: &Executor,
     domain: &mut D,
     marginals: &Marginals,
@@ -175,7 +175,7 @@ struct Lanes<'a, T, D> {
     solved: Vec<Option<Solved>>,
 }
 
-impl<'a, T: Real, D: Domain<T>> Lanes<'a, T, D> {
+impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     fn new(domain: &'a mut D, marginals: &'a Marginals, jobs: &'a [Job], limits: Limits) -> Self {
         let stride = stride::<T>();
         let (n_source, n_target) = domain.shape();

@@ -3,7 +3,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::lanes::{Domain, Pairing, Step, stride};
 
 /// Logarithm of an empty bin: below everything, and finite.

@@ -6,7 +6,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::{AlignedVec, Element, Real, dispatch};
+use crate::simd::{AlignedVec, Element, Elementary, dispatch};
 
 /// Steps remembered.
 pub(super) const DEPTH: usize = 5;
@@ -30,7 +30,7 @@ pub(super) struct Mixing<T> {
     slot: usize,
 }
 
-impl<T: Real> Mixing<T> {
+impl<T: Elementary> Mixing<T> {
     pub(super) fn new(n_rows: usize, stride: usize) -> Self {
         let zeros = || AlignedVec::zeros(n_rows * stride);
         Self {
@@ -186,7 +186,7 @@ impl<T: Element> WithSimd for Remember<'_, T> {
 
 /// Solves the normal equations of sixteen lanes by Cholesky's factorisation, in place of the
 /// right-hand sides. A step that was not taken, or that repeats others, gets the coefficient 0.
-fn solve<T: Real>(gram: &[f64], right: &mut [T], stride: usize, lane: usize) {
+fn solve<T: Elementary>(gram: &[f64], right: &mut [T], stride: usize, lane: usize) {
     let ridge = 1.0 + (4.0 * T::EPSILON).max(1e-12);
     let at = |k: usize| k * stride + lane..k * stride + lane + GROUP;
     let mut factor = [[[0.0_f64; GROUP]; DEPTH]; DEPTH];
@@ -289,7 +289,7 @@ struct Subtract<'a, T> {
     stride: usize,
 }
 
-impl<T: Real> WithSimd for Subtract<'_, T> {
+impl<T: Elementary> WithSimd for Subtract<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -310,7 +310,7 @@ impl<T: Real> WithSimd for Subtract<'_, T> {
 }
 
 #[inline(always)]
-fn raise<T: Real>(row: &[T], largest: &mut [T]) {
+fn raise<T: Elementary>(row: &[T], largest: &mut [T]) {
     for (&x, largest) in row.iter().zip(largest) {
         let size = x.abs();
         *largest = if size > *largest { size } else { *largest };
@@ -318,7 +318,7 @@ fn raise<T: Real>(row: &[T], largest: &mut [T]) {
 }
 
 #[inline(always)]
-fn subtract_row<T: Real>(next: &[T], factor: &[T], out: &mut [T]) {
+fn subtract_row<T: Elementary>(next: &[T], factor: &[T], out: &mut [T]) {
     for ((&next, &factor), out) in next.iter().zip(factor).zip(out) {
         *out = next - factor * *out;
     }

@@ -6,7 +6,7 @@ use ndarray::ArrayView2;
 
 use crate::error::{Error, Result};
 use crate::matrix::HistogramMatrix;
-use crate::simd::{Element, Real};
+use crate::simd::{Element, Elementary};
 use crate::transport::lanes::{Marginals, Pairing};
 use crate::transport::log_domain::Exponents;
 use crate::transport::product::Packed;
@@ -107,7 +107,7 @@ impl<'a> Ground<'a> {
         kernels.exponents.get_or_init(|| self.exponents(bins, 1.0))
     }
 
-    fn kernel<T: Real>(&self, bins: &Bins, largest_potential: f64) -> Kernel<T> {
+    fn kernel<T: Elementary>(&self, bins: &Bins, largest_potential: f64) -> Kernel<T> {
         let Bins { sources, targets } = bins;
         let (n, m) = (sources.len(), targets.len());
         let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / self.reg;

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::lanes::{Domain, GROUP, Pairing, Step, stride};
 use crate::transport::product::{Packed, padded};
 
@@ -30,7 +30,7 @@ pub(super) struct Scaling<'a, T> {
     kept_v: AlignedVec<T>,
 }
 
-impl<'a, T: Real> Scaling<'a, T> {
+impl<'a, T: Elementary> Scaling<'a, T> {
     pub(super) fn new(kernel: &'a Kernel<T>, pairing: Pairing) -> Self {
         let stride = stride::<T>();
         let (n_source, n_target) = (kernel.forward.n_rows(), kernel.forward.n_columns());
@@ -49,7 +49,7 @@ impl<'a, T: Real> Scaling<'a, T> {
     }
 }
 
-impl<T: Real> Domain<T> for Scaling<'_, T> {
+impl<T: Elementary> Domain<T> for Scaling<'_, T> {
     fn shape(&self) -> (usize, usize) {
         (self.kernel.forward.n_rows(), self.kernel.forward.n_columns())
     }
@@ -131,7 +131,7 @@ struct Divide<'a, T> {
     width: usize,
 }
 
-impl<T: Real> WithSimd for Divide<'_, T> {
+impl<T: Elementary> WithSimd for Divide<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -161,7 +161,7 @@ struct Residual<'a, T> {
     width: usize,
 }
 
-impl<T: Real> WithSimd for Residual<'_, T> {
+impl<T: Elementary> WithSimd for Residual<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -187,7 +187,7 @@ impl<T: Real> WithSimd for Residual<'_, T> {
 }
 
 #[inline(always)]
-fn residual_of_row<T: Real>(
+fn residual_of_row<T: Elementary>(
     source: &[T],
     u: &[T],
     forward: &[T],
@@ -205,7 +205,7 @@ fn residual_of_row<T: Real>(
 }
 
 #[inline(always)]
-fn add_rows<T: Real>(a: &[T], b: &[T], out: &mut [T]) {
+fn add_rows<T: Elementary>(a: &[T], b: &[T], out: &mut [T]) {
     for ((&a, &b), out) in a.iter().zip(b).zip(out) {
         *out = a + b;
     }
@@ -220,7 +220,7 @@ struct Exponential<'a, T> {
     stride: usize,
 }
 
-impl<T: Real> WithSimd for Exponential<'_, T> {
+impl<T: Elementary> WithSimd for Exponential<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -236,7 +236,12 @@ impl<T: Real> WithSimd for Exponential<'_, T> {
 }
 
 #[inline(always)]
-fn exponential_of_row<T: Real>(source: &[T], potential: &[T], out: &mut [T], magnitude: &mut [T]) {
+fn exponential_of_row<T: Elementary>(
+    source: &[T],
+    potential: &[T],
+    out: &mut [T],
+    magnitude: &mut [T],
+) {
     let inputs = source.iter().zip(potential);
     for (((&a, &f), out), magnitude) in inputs.zip(out).zip(magnitude) {
         let u = f.exp_in_range();

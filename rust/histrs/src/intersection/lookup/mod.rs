@@ -10,8 +10,8 @@ use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::scores::Places;
-use crate::intersection::shape::{COLUMNS_OF_X, ShapeFunctions, check_columns, rows_at_once};
-use crate::matrix::HistogramMatrix;
+use crate::intersection::shape::{ShapeFunctions, rows_at_once};
+use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
 use crate::simd::{AlignedVec, Element, lanes};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache, and

@@ -7,8 +7,8 @@ use pulp::{Simd, WithSimd};
 
 use crate::intersection::lookup::LookupTable;
 use crate::intersection::lookup::cells::Cells;
-use crate::intersection::shape::visit_rows;
-use crate::matrix::HistogramMatrix;
+
+use crate::matrix::{HistogramMatrix, visit_rows};
 use crate::simd::{Element, dispatch};
 
 /// Columns of a row-major matrix that are read together: a cache line of single precision.

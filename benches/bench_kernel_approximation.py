@@ -1,0 +1,187 @@
+"""Feature maps of the chi-square kernels, beside scikit-learn's."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import (
+    AdditiveChi2Sampler,
+    Nystroem,
+    RBFSampler,
+    SkewedChi2Sampler,
+)
+from sklearn.pipeline import make_pipeline
+
+from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.metrics import exp_chi2_kernel
+
+GAMMA = 1.5
+# Rows whose kernel matrix is compared.
+_KERNEL_ROWS = 400
+
+
+def _rows(n: int, d: int, dtype: type) -> Any:
+    return np.random.default_rng(0).dirichlet(np.ones(d), size=n).astype(dtype)
+
+
+# ---- the additive map -----------------------------------------------------------------------
+
+
+def additive_map(quick: bool, *, dtype: type) -> Trial:
+    """Nine features a value; the error is that of values from 1e-6 to 1."""
+    n, d = (200, 50) if quick else (4000, 784)
+    X = _rows(n, d, dtype)
+    ours = AdditiveChi2Map(9, domain=(1e-6, 1.0)).fit(X)
+    interval = AdditiveChi2Map(9, method="periodic", domain=(1e-6, 1.0)).fit(X).sample_interval_
+    theirs = AdditiveChi2Sampler(sample_steps=5, sample_interval=interval).fit(X)
+    x = np.geomspace(1e-6, 1, 300)[:, None]
+    K = 2 * x * x.T / (x + x.T)
+
+    def error(model: Any) -> float:
+        c = model.transform(np.repeat(x, d, axis=1))[:, ::d]
+        return float(np.max(np.abs(c @ c.T - K)))
+
+    errors = {"ours": error(ours), "theirs": error(theirs)}
+    return Trial(
+        sides=[
+            Side("AdditiveChi2Map(9)", lambda _: ours.transform(X), digest=np.shape),
+            Side(
+                "AdditiveChi2Sampler(5)", lambda _: theirs.transform(X), digest=np.shape, peer=True
+            ),
+        ],
+        targets=[
+            Target(
+                "largest error, times smaller than at the peer's best interval",
+                lambda m: errors["theirs"] / errors["ours"],
+                at_least=20,
+            ),
+            Target("faster", lambda m: m.speedup("AdditiveChi2Map(9)"), at_least=1),
+        ],
+        figures=lambda m: [
+            Figure("largest error, AdditiveChi2Map", errors["ours"]),
+            Figure("largest error, AdditiveChi2Sampler", errors["theirs"]),
+            Figure("a feature", m.median("AdditiveChi2Map(9)") / (9 * n * d) * 1e9, "ns"),
+        ],
+        note=f"{n:,} x {d} rows of sum 1. The interval of the peer, {interval:.3f}, is the one of "
+        "the least error for values from 1e-6 to 1.",
+    )
+
+
+row("chi2-map-f64", "`AdditiveChi2Map`, 9 features a value, float64")(
+    partial(additive_map, dtype=np.float64)
+)
+row("chi2-map-f32", "`AdditiveChi2Map`, 9 features a value, float32")(
+    partial(additive_map, dtype=np.float32)
+)
+
+
+# ---- random features ------------------------------------------------------------------------
+
+
+def _pipeline(steps: int, n_components: int) -> Any:
+    return make_pipeline(
+        AdditiveChi2Sampler(sample_steps=steps),
+        RBFSampler(gamma=GAMMA, n_components=n_components, random_state=0),
+    )
+
+
+def _rmse(Z: Any, K: Any) -> float:
+    Z = np.asarray(Z[: len(K)], dtype=np.float64)
+    return float(np.sqrt(np.mean(np.square(Z @ Z.T - K))))
+
+
+def exp_chi2(quick: bool, *, dtype: type) -> Trial:
+    """7,000 random features of 300 columns, beside the two steps of scikit-learn."""
+    n, d, D = (100, 50, 500) if quick else (2000, 300, 7000)
+    X = _rows(n, d, dtype)
+    K = exp_chi2_kernel(X[:_KERNEL_ROWS].astype(np.float64), gamma=GAMMA)
+    ours = ExpChi2Sampler(D, gamma=GAMMA, random_state=0).fit(X)
+    sides = [
+        Side(
+            "ExpChi2Sampler",
+            lambda _: ours.transform(X),
+            digest=lambda Z: _rmse(Z, K),
+        )
+    ]
+    for steps in (2, 3):
+        model = _pipeline(steps, D).fit(X)
+        sides.append(
+            Side(
+                f"AdditiveChi2Sampler({steps}) + RBFSampler",
+                lambda _, model=model: model.transform(X),
+                digest=lambda Z: _rmse(Z, K),
+                peer=True,
+            )
+        )
+
+    def ratio(m: Measured) -> float:
+        return m.digests["ExpChi2Sampler"] / min(m.digests[peer] for peer in m.peers)
+
+    return Trial(
+        sides,
+        targets=[
+            Target("faster than the pipeline", lambda m: m.speedup("ExpChi2Sampler"), at_least=50),
+            Target("kernel RMSE over that of the better pipeline", ratio, at_most=1),
+        ],
+        checks=[Check("kernel RMSE", lambda digests: dict(digests), limit=0.2)],
+        figures=lambda m: [
+            Figure("a row", m.median("ExpChi2Sampler") / n * 1e6, "us"),
+            *(Figure(f"kernel RMSE, {name}", error) for name, error in m.digests.items()),
+        ],
+        note=f"{n:,} x {d} rows of sum 1, gamma = {GAMMA}, {D:,} features; the kernel is compared "
+        f"on {len(K)} rows.",
+    )
+
+
+row("exp-chi2-features-f64", "`ExpChi2Sampler`, d = 300, D = 7,000, float64")(
+    partial(exp_chi2, dtype=np.float64)
+)
+row("exp-chi2-features-f32", "`ExpChi2Sampler`, d = 300, D = 7,000, float32")(
+    partial(exp_chi2, dtype=np.float32)
+)
+
+
+def accuracy_for_cost(quick: bool) -> Trial:
+    """Kernel error against time for growing D; each peer estimates the kernel that it can."""
+    n, d = (100, 20) if quick else (2000, 300)
+    counts = (64, 256) if quick else (250, 1000, 4000, 7000)
+    X = _rows(n, d, np.float64)
+    K = exp_chi2_kernel(X[:_KERNEL_ROWS], gamma=GAMMA)
+    families = {
+        "ExpChi2Sampler": lambda D: ExpChi2Sampler(D, gamma=GAMMA, random_state=0),
+        "pipeline": lambda D: _pipeline(3, D),
+        "Nystroem": lambda D: Nystroem("chi2", gamma=GAMMA, n_components=min(D, n), random_state=0),
+        "SkewedChi2Sampler": lambda D: SkewedChi2Sampler(
+            skewedness=0.01, n_components=D, random_state=0
+        ),
+    }
+    sides = []
+    for name, make in families.items():
+        for D in counts if name != "Nystroem" else counts[:2]:
+            model = make(D).fit(X)
+            sides.append(
+                Side(
+                    f"{name}, {D}",
+                    lambda _, model=model: model.transform(X),
+                    digest=lambda Z: _rmse(Z, K),
+                    peer=name != "ExpChi2Sampler",
+                )
+            )
+
+    def table(m: Measured) -> Table:
+        rows = [[side.name, m.median(side.name) / n * 1e6, m.digests[side.name]] for side in sides]
+        return Table(["features", "us a row", "kernel RMSE"], rows)
+
+    return Trial(
+        sides,
+        table=table,
+        note=f"{n:,} x {d} rows of sum 1, gamma = {GAMMA}. Nystroem has landmarks among the rows "
+        "that are compared, and kernel values to compute for each; SkewedChi2Sampler estimates "
+        "another kernel, whose error here is that of taking it for this one.",
+    )
+
+
+row("exp-chi2-accuracy", "Accuracy for cost: random features of the exponential kernel")(
+    accuracy_for_cost
+)

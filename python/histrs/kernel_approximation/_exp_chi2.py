@@ -1,0 +1,289 @@
+"""Random features of the exponential chi-square kernel."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+    clone,
+)
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from histrs import _histrs
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    unchanged_on_error,
+)
+from histrs.kernel_approximation._additive_chi2 import AdditiveChi2Map
+from histrs.metrics import chi2_distances
+
+Array: TypeAlias = NDArray[np.float64]
+ProjectionName: TypeAlias = Literal["structured", "gaussian", "orthogonal"]
+
+# Rows whose distances the median is taken of, and rows mapped at once for the variance.
+_MEDIAN_ROWS = 1000
+_VARIANCE_ROWS = 512
+
+
+class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Random Fourier features of the exponential chi-square kernel.
+
+    Inner products of the features are near
+
+    .. math:: k(x, y) = \exp(-\gamma \chi^2(x, y)),
+              \qquad \chi^2(x, y) = \sum_d \frac{(x(d) - y(d))^2}{x(d) + y(d)}.
+
+    Algorithm 1 of [1]_: an `AdditiveChi2Map` `c` turns the distance into a Euclidean one,
+    :math:`|c(x) - c(y)|^2 = \chi^2(x, y)`, and random projections of `c(x)` have cosines and
+    sines whose products estimate the Gaussian kernel of it,
+
+    .. math:: z(x) = \sqrt{2/D}\,[\cos(\Omega c(x)), \sin(\Omega c(x))],
+              \qquad \Omega_{ij} \sim N(0, 2\gamma),
+
+    with `D/2` rows in :math:`\Omega`. (The algorithm leaves out :math:`\sqrt{2/D}`, and takes
+    cosines with random phases of `D` projections, which cost twice as much and vary more.)
+
+    The features of `c` are made for a few rows at a time and projected while they are in the
+    cache.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of features `D`: even, a cosine and a sine for each projection.
+    gamma : {"scale", "median"} or float, default="scale"
+        Inverse scale of the distance. "scale" is one over the total variance of the mapped
+        training data, so that the mean distance of two rows is `2/gamma`; "median" is one over
+        the median distance of rows, of 1,000 drawn at random where there are more.
+    base_map : AdditiveChi2Map, default=None
+        The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
+    projection : {"structured", "gaussian", "orthogonal"}, default="structured"
+        "structured" is :math:`H D_3 H D_2 H D_1` with random signs in the diagonals and
+        Walsh-Hadamard transforms `H` ([2]_), in blocks of the size of `c(x)` padded to a power of
+        two `n`: `n log2(n)` additions for each of three rounds, of which all blocks share the
+        first. Its variance is below that of "gaussian", independent entries. "orthogonal" makes
+        the rows of a Gaussian matrix orthogonal, in blocks.
+    random_state : int, RandomState instance or None, default=None
+        Draws the projection, and the rows for the median.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core. The features are the same for any number.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The inverse scale.
+    base_map_ : AdditiveChi2Map
+        The fitted map.
+    projection_ : ndarray
+        The signs, of shape (1 + 2 n_blocks, n) and type int8, or the matrix of shape
+        (n_mapped_features, n_components / 2) whose entries have variance 1.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    histrs.metrics.exp_chi2_kernel : The kernel itself.
+    AdditiveChi2Map : Exact features, up to a certified error, of the additive kernel.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+    .. [2] F. Yu, A. Suresh, K. Choromanski, D. Holtmann-Rice and S. Kumar, "Orthogonal random
+       features", NIPS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.kernel_approximation import ExpChi2Sampler
+    >>> from histrs.metrics import exp_chi2_kernel
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=100)
+    >>> sampler = ExpChi2Sampler(n_components=2000, gamma=1.0, random_state=0)
+    >>> Z = sampler.fit_transform(X)
+    >>> Z.shape
+    (100, 2000)
+    >>> bool(np.abs(Z @ Z.T - exp_chi2_kernel(X, gamma=1.0)).max() < 0.15)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "gamma": [StrOptions({"scale", "median"}), Interval(Real, 0, None, closed="neither")],
+        "base_map": [AdditiveChi2Map, None],
+        "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        gamma: Literal["scale", "median"] | float = "scale",
+        base_map: AdditiveChi2Map | None = None,
+        projection: ProjectionName = "structured",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.gamma = gamma
+        self.base_map = base_map
+        self.projection = projection
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+        """Fit the map, choose the scale, draw the projection; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : None
+            Not used; there for pipelines.
+
+        Returns
+        -------
+        self : ExpChi2Sampler
+            The fitted sampler.
+
+        Raises
+        ------
+        ValueError
+            If an entry is negative, NaN or infinite (the message names it), or `n_components` is
+            odd.
+        """
+        if self.n_components % 2:
+            raise ValueError(
+                f"n_components = {self.n_components} is odd: each projection has a cosine and a "
+                f"sine; use {self.n_components + 1}."
+            )
+        random = check_random_state(self.random_state)
+        with unchanged_on_error(self):
+            X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
+            base = AdditiveChi2Map(n_components=5) if self.base_map is None else self.base_map
+            self.base_map_ = clone(base).set_params(n_jobs=self.n_jobs).fit(X)
+            self.gamma_ = self._choose_gamma(X, random)
+            self.projection_ = self._draw_projection(random)
+        return self
+
+    def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Map rows to their random features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            The cosines of all projections, then their sines; float32 when `X` is.
+
+        Warns
+        -----
+        UserWarning
+            If values are outside the domain of the map, as `AdditiveChi2Map.transform` warns.
+
+        Raises
+        ------
+        ValueError
+            If an entry is negative, NaN or infinite (the message names it).
+        """
+        check_is_fitted(self)
+        X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        self.base_map_._warn_outside(*self.base_map_._ranges(X))
+        return self._core().transform(to_core(X), count_threads(self.n_jobs))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the sampler."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def _core(self) -> _histrs.ExpChi2Features:
+        base = self.base_map_._core_map()
+        if self.projection == "structured":
+            return _histrs.ExpChi2Features.structured(
+                base, self.n_features_in_, self.projection_, self.n_components // 2, self.gamma_
+            )
+        return _histrs.ExpChi2Features.dense(
+            base, self.n_features_in_, self.projection_, self.gamma_
+        )
+
+    # ---- the scale ---------------------------------------------------------------------------
+
+    def _choose_gamma(self, X: Matrix, random: np.random.RandomState) -> float:
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        scale = self._total_variance(X) if self.gamma == "scale" else self._median(X, random)
+        # All rows are equal: any scale does.
+        return 1.0 / scale if scale > 0 else 1.0
+
+    def _total_variance(self, X: Matrix) -> float:
+        """Return the variance of the mapped data, summed over its features."""
+        n = X.shape[0]
+        total: Any = 0.0
+        squares = 0.0
+        for start in range(0, n, _VARIANCE_ROWS):
+            features: Any = self.base_map_.transform(X[start : start + _VARIANCE_ROWS])
+            total = total + np.asarray(features.sum(axis=0, dtype=np.float64)).ravel()
+            values = features if isinstance(features, np.ndarray) else features.data
+            squares += float(np.sum(np.square(values, dtype=np.float64)))
+        return float(squares / n - np.sum(np.square(total / n)))
+
+    def _median(self, X: Matrix, random: np.random.RandomState) -> float:
+        """Return the median distance of different rows, of some of them."""
+        n = X.shape[0]
+        if n > _MEDIAN_ROWS:
+            X = X[np.sort(random.choice(n, _MEDIAN_ROWS, replace=False))]
+        distances = chi2_distances(X, n_jobs=self.n_jobs)
+        pairs = distances[np.triu_indices_from(distances, k=1)]
+        return float(np.median(pairs)) if len(pairs) else 0.0
+
+    # ---- the projection ----------------------------------------------------------------------
+
+    def _draw_projection(self, random: np.random.RandomState) -> NDArray[Any]:
+        n_projections = self.n_components // 2
+        if self.projection == "structured":
+            core = self.base_map_._core_map()
+            size = _histrs.ExpChi2Features.structured_size(core, self.n_features_in_)
+            rounds = 1 + 2 * -(-n_projections // size)
+            bits = random.randint(0, 2, size=(rounds, size), dtype=np.int8)
+            return np.asarray(2 * bits - 1, dtype=np.int8)
+        size = self.n_features_in_ * self.base_map_.n_components
+        if self.projection == "gaussian":
+            return random.standard_normal((size, n_projections))
+        return _orthogonal(size, n_projections, random)
+
+
+def _orthogonal(size: int, n_columns: int, random: np.random.RandomState) -> Array:
+    """Return Gaussian columns made orthogonal in blocks, with the lengths that they had."""
+    blocks = []
+    for start in range(0, n_columns, size):
+        gaussian = random.standard_normal((size, size))
+        q, r = np.linalg.qr(gaussian)
+        # With the signs of r's diagonal, q is uniformly distributed.
+        directions = (q * np.sign(np.diag(r)))[:, : n_columns - start]
+        lengths = np.sqrt(random.chisquare(size, size=directions.shape[1]))
+        blocks.append(directions * lengths)
+    return np.hstack(blocks)

@@ -1,0 +1,144 @@
+//! The chi-square kernel and its relatives.
+
+use histrs::{HistogramMatrix, Real, chi2 as core};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::convert::{Histograms, filled, into_any, with_histograms, with_pair};
+use crate::door::{enter, to_python};
+
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// The distances between rows.
+#[pyfunction]
+pub(crate) fn chi2_distances<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::distances(e, &x, y))?))
+}
+
+/// The additive chi-square kernel.
+#[pyfunction]
+pub(crate) fn additive_chi2_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        enter(py, n_threads, |e| core::additive_gram(e, &x, y))?
+    ))
+}
+
+/// The exponential chi-square kernel.
+#[pyfunction]
+pub(crate) fn exp_chi2_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    gamma: f64,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| {
+        into_any(py, enter(py, n_threads, |e| core::exp_gram(e, &x, y, gamma))?)
+    })
+}
+
+/// The Hellinger kernel.
+#[pyfunction]
+pub(crate) fn hellinger_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| {
+        into_any(py, enter(py, n_threads, |e| core::hellinger_gram(e, &x, y))?)
+    })
+}
+
+/// The Jensen-Shannon kernel.
+#[pyfunction]
+pub(crate) fn jensen_shannon_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| {
+        into_any(py, enter(py, n_threads, |e| core::jensen_shannon_gram(e, &x, y))?)
+    })
+}
+
+/// The smallest positive and the largest entry of every column.
+#[pyfunction]
+pub(crate) fn column_ranges<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    n_threads: usize,
+) -> PyResult<(Vector<'py>, Vector<'py>)> {
+    let (low, high) =
+        with_histograms!(&x, |x| enter(py, n_threads, |e| core::column_ranges(e, &x))?);
+    Ok((low.into_pyarray(py), high.into_pyarray(py)))
+}
+
+/// A feature map of the additive chi-square kernel.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct AdditiveMap(pub(crate) core::AdditiveMap);
+
+#[pymethods]
+impl AdditiveMap {
+    #[staticmethod]
+    fn rational(poles: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
+        core::AdditiveMap::rational(poles.as_array()).map(Self).map_err(to_python)
+    }
+
+    #[staticmethod]
+    fn chebyshev(n_components: usize) -> PyResult<Self> {
+        core::AdditiveMap::chebyshev(n_components).map(Self).map_err(to_python)
+    }
+
+    #[staticmethod]
+    fn periodic(n_components: usize, sample_interval: f64) -> PyResult<Self> {
+        core::AdditiveMap::periodic(n_components, sample_interval).map(Self).map_err(to_python)
+    }
+
+    /// The features: an array, or the parts of a CSR matrix.
+    fn transform<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        with_histograms!(&x, |x| self.transform_matrix(py, &x, n_threads))
+    }
+}
+
+impl AdditiveMap {
+    fn transform_matrix<'py, T: Real + numpy::Element>(
+        &self,
+        py: Python<'py>,
+        x: &HistogramMatrix<'_, T>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match x {
+            HistogramMatrix::Dense(x) => {
+                let shape = (x.nrows(), x.ncols() * self.0.n_components());
+                filled(py, shape, |out| {
+                    enter(py, n_threads, |e| self.0.transform_dense_into(e, *x, out))
+                })
+            }
+            HistogramMatrix::Csr(x) => {
+                let parts = enter(py, n_threads, |e| self.0.transform_csr(e, x))?;
+                let data = parts.data.into_pyarray(py);
+                let indices = parts.indices.into_pyarray(py);
+                let indptr = parts.indptr.into_pyarray(py);
+                Ok((data, indices, indptr, parts.n_columns).into_pyobject(py)?.into_any())
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Random features of kernels on histograms.
+
+use histrs::random_features as core;
+use numpy::PyReadonlyArray2;
+use pyo3::prelude::*;
+
+use crate::chi2::AdditiveMap;
+use crate::convert::{Histograms, filled, with_histograms};
+use crate::door::{enter, to_python};
+
+/// Random features of the exponential chi-square kernel.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct ExpChi2Features(core::ExpChi2Features);
+
+#[pymethods]
+impl ExpChi2Features {
+    #[staticmethod]
+    fn structured(
+        map: &AdditiveMap,
+        n_columns: usize,
+        signs: PyReadonlyArray2<'_, i8>,
+        n_projections: usize,
+        gamma: f64,
+    ) -> PyResult<Self> {
+        let (map, signs) = (map.0.clone(), signs.as_array());
+        core::ExpChi2Features::structured(map, n_columns, signs, n_projections, gamma)
+            .map(Self)
+            .map_err(to_python)
+    }
+
+    #[staticmethod]
+    fn dense(
+        map: &AdditiveMap,
+        n_columns: usize,
+        matrix: PyReadonlyArray2<'_, f64>,
+        gamma: f64,
+    ) -> PyResult<Self> {
+        core::ExpChi2Features::dense(map.0.clone(), n_columns, matrix.as_array(), gamma)
+            .map(Self)
+            .map_err(to_python)
+    }
+
+    #[staticmethod]
+    fn structured_size(map: &AdditiveMap, n_columns: usize) -> usize {
+        core::ExpChi2Features::structured_size(&map.0, n_columns)
+    }
+
+    fn transform<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        with_histograms!(&x, |x| {
+            filled(py, (x.n_rows(), self.0.n_features()), |out| {
+                enter(py, n_threads, |e| self.0.transform_into(e, &x, out))
+            })
+        })
+    }
+}

@@ -1,0 +1,86 @@
+use pulp::{Simd, WithSimd};
+
+use crate::pairwise::packed::PackedRows;
+use crate::pairwise::{Entry, Term};
+use crate::simd::Element;
+
+/// Rows by rows of a register tile.
+pub(super) const TILE: usize = 4;
+/// Vectors added in the working precision before they are added up in double precision.
+const CHUNK: usize = 64;
+
+/// The pairs of two packed blocks.
+pub(super) struct DenseTile<'a, T, K> {
+    pub(super) term: K,
+    pub(super) left: &'a PackedRows<T>,
+    pub(super) right: &'a PackedRows<T>,
+    pub(super) out: &'a mut [T],
+    pub(super) stride: usize,
+}
+
+/// Four rows, as vectors.
+type Rows<'a, V> = [&'a [V]; TILE];
+
+impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { term, left, right, out, stride } = self;
+        let width = left.width / T::lanes::<S>();
+        let [a, log_a] = [left.values(), left.logs()].map(|x| T::vectors::<S>(x).0);
+        let [b, log_b] = [right.values(), right.logs()].map(|x| T::vectors::<S>(x).0);
+        for i in (0..left.n_rows).step_by(TILE) {
+            for j in (0..right.n_rows).step_by(TILE) {
+                let x = [rows(a, i, width), rows(log_a, i, width)];
+                let y = [rows(b, j, width), rows(log_b, j, width)];
+                let sums = tile_sums::<T, K, S>(simd, x, y);
+                for (i, sums) in (i..left.n_rows).zip(sums) {
+                    for (j, sum) in (j..right.n_rows).zip(sums) {
+                        out[i * stride + j] = T::from_f64(term.finish(sum));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn rows<V>(x: &[V], first: usize, width: usize) -> Rows<'_, V> {
+    core::array::from_fn(|k| &x[(first + k) * width..(first + k + 1) * width])
+}
+
+/// The sums of the terms for every pair of four rows and four rows, given with their logarithms.
+#[inline(always)]
+fn tile_sums<T: Element, K: Term, S: Simd>(
+    simd: S,
+    x: [Rows<'_, T::Vector<S>>; 2],
+    y: [Rows<'_, T::Vector<S>>; 2],
+) -> [[f64; TILE]; TILE] {
+    let mut sums = [[0.0; TILE]; TILE];
+    let width = x[0][0].len();
+    for start in (0..width).step_by(CHUNK) {
+        let end = width.min(start + CHUNK);
+        let [[a0, a1, a2, a3], [p0, p1, p2, p3]] = x.map(|x| x.map(|row| &row[start..end]));
+        let [[b0, b1, b2, b3], [q0, q1, q2, q3]] = y.map(|y| y.map(|row| &row[start..end]));
+        let mut acc = [[T::splat(simd, T::default()); TILE]; TILE];
+        // No closures here: vectors inside one may not be inlined, and are slow then.
+        for k in 0..a0.len() {
+            let (value, log) = ([a0[k], a1[k], a2[k], a3[k]], [p0[k], p1[k], p2[k], p3[k]]);
+            let (other, other_log) = ([b0[k], b1[k], b2[k], b3[k]], [q0[k], q1[k], q2[k], q3[k]]);
+            for i in 0..TILE {
+                for j in 0..TILE {
+                    let left = Entry { value: value[i], log: log[i] };
+                    let right = Entry { value: other[j], log: other_log[j] };
+                    acc[i][j] = T::add(simd, acc[i][j], K::of::<T, S>(simd, left, right));
+                }
+            }
+        }
+        for i in 0..TILE {
+            for j in 0..TILE {
+                sums[i][j] += T::reduce_sum(simd, acc[i][j]).to_f64();
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,52 @@
+use crate::matrix::HistogramMatrix;
+use crate::pairwise::Term;
+use crate::pairwise::dense::TILE;
+use crate::simd::{AlignedVec, Element, lanes};
+
+/// Some rows, dense and padded with zeros to whole vectors and whole tiles.
+pub(super) struct PackedRows<T> {
+    values: AlignedVec<T>,
+    /// Empty unless the term asks for logarithms.
+    logs: AlignedVec<T>,
+    pub(super) width: usize,
+    pub(super) n_rows: usize,
+}
+
+impl<T: Element> PackedRows<T> {
+    pub(super) fn new<K: Term>(x: &HistogramMatrix<'_, T>, start: usize, n_rows: usize) -> Self {
+        let width = x.n_columns().next_multiple_of(lanes::<T>());
+        let mut values = AlignedVec::zeros(width * n_rows.next_multiple_of(TILE));
+        for row in 0..n_rows {
+            let out = &mut values[row * width..row * width + x.n_columns()];
+            match x {
+                HistogramMatrix::Dense(x) => {
+                    for (out, &value) in out.iter_mut().zip(x.row(start + row)) {
+                        *out = T::from_f64(K::prepare(value.to_f64()));
+                    }
+                }
+                HistogramMatrix::Csr(x) => x.for_each_sum(start + row, |column, value| {
+                    out[column] = T::from_f64(K::prepare(value));
+                }),
+            }
+        }
+        let mut logs = AlignedVec::zeros(if K::LOGS { values.len() } else { 0 });
+        for (log, &value) in logs.iter_mut().zip(values.iter()) {
+            *log = T::from_f64(log_or_zero(value.to_f64()));
+        }
+        Self { values, logs, width, n_rows }
+    }
+
+    pub(super) fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The logarithms, or the values where there are none.
+    pub(super) fn logs(&self) -> &[T] {
+        if self.logs.is_empty() { &self.values } else { &self.logs }
+    }
+}
+
+/// The binary logarithm, 0 for 0.
+pub(super) fn log_or_zero(value: f64) -> f64 {
+    if value > 0.0 { value.log2() } else { 0.0 }
+}

@@ -1,0 +1,272 @@
+//! Random features of `exp(-gamma chi2(x, y))`.
+
+use std::f64::consts::PI;
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array2, ArrayView1, ArrayView2};
+use pulp::{Simd, WithSimd};
+
+use crate::chi2::AdditiveMap;
+use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
+use crate::exec::Executor;
+use crate::matrix::{HistogramMatrix, check_columns, visit_rows};
+use crate::random_features::hadamard::MIN_SIZE;
+use crate::random_features::structured::{Buffers, Plan};
+use crate::random_features::trigonometry::cosines_and_sines;
+use crate::simd::{AlignedVec, Real, dispatch};
+
+/// Rows in a block.
+const ROWS: usize = 128;
+
+/// Cosines and sines of random projections of the features of an [`AdditiveMap`], whose inner
+/// products are near `exp(-gamma chi2(x, y))` (algorithm 1, with `sqrt(2/D)`, which it leaves out).
+///
+/// The features of the map exist for a few rows at a time only.
+#[derive(Debug, Clone)]
+pub struct ExpChi2Features {
+    map: AdditiveMap,
+    n_columns: usize,
+    n_projections: usize,
+    gamma: f64,
+    projection: Projection,
+}
+
+#[derive(Debug, Clone)]
+enum Projection {
+    /// Signs of each round.
+    Structured(Array2<i8>),
+    /// A matrix with a row for each feature of the map.
+    Dense(Array2<f64>),
+}
+
+impl ExpChi2Features {
+    /// Projections by three rounds of random signs and Walsh-Hadamard transforms,
+    /// `H D_3 H D_2 H D_1 / n`, in blocks of `n` projections of which the first round is shared.
+    ///
+    /// The first row of `signs` is `D_1`, each further pair `D_2` and `D_3` of a block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when the numbers of rows or columns of `signs` do not fit,
+    /// [`Error::Parameter`] unless all are 1 or -1 and `gamma` is positive and finite.
+    pub fn structured(
+        map: AdditiveMap,
+        n_columns: usize,
+        signs: ArrayView2<'_, i8>,
+        n_projections: usize,
+        gamma: f64,
+    ) -> Result<Self> {
+        let size = Self::structured_size(&map, n_columns);
+        let cure = "draw signs for the size of the features";
+        check_length("the number of columns of the signs", signs.ncols(), size, cure)?;
+        let rounds = 1 + 2 * n_projections.div_ceil(size);
+        check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
+        if let Some(&bad) = signs.iter().find(|sign| sign.abs() != 1) {
+            let expected = "signs are 1 or -1";
+            return Err(Error::Parameter { name: "a sign", value: f64::from(bad), expected });
+        }
+        let projection = Projection::Structured(signs.to_owned());
+        Self::new(map, n_columns, n_projections, gamma, projection)
+    }
+
+    /// Projections by a matrix with a row for each feature of the map.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when it has another number of rows, [`Error::Parameter`] unless `gamma` is
+    /// positive and finite.
+    pub fn dense(
+        map: AdditiveMap,
+        n_columns: usize,
+        matrix: ArrayView2<'_, f64>,
+        gamma: f64,
+    ) -> Result<Self> {
+        let expected = n_columns * map.n_components();
+        let cure = "give a row for each feature of the map";
+        check_length("the number of rows of the projection", matrix.nrows(), expected, cure)?;
+        let projection = Projection::Dense(matrix.to_owned());
+        Self::new(map, n_columns, matrix.ncols(), gamma, projection)
+    }
+
+    fn new(
+        map: AdditiveMap,
+        n_columns: usize,
+        n_projections: usize,
+        gamma: f64,
+        projection: Projection,
+    ) -> Result<Self> {
+        if !(gamma > 0.0 && gamma < f64::INFINITY) {
+            let expected = "it must be positive and finite";
+            return Err(Error::Parameter { name: "gamma", value: gamma, expected });
+        }
+        Ok(Self { map, n_columns, n_projections, gamma, projection })
+    }
+
+    /// Size of the Walsh-Hadamard transform: the least power of 2 that holds the features.
+    #[must_use]
+    pub fn structured_size(map: &AdditiveMap, n_columns: usize) -> usize {
+        (n_columns * map.n_components()).next_power_of_two().max(MIN_SIZE)
+    }
+
+    /// The random features of some rows: the cosines of all projections, then their sines.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Negative`] or [`Error::NotFinite`] at the first bad entry, [`Error::Shape`] when
+    /// `x` has another number of columns.
+    pub fn transform<T: Real>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+    ) -> Result<Array2<T>> {
+        let mut out = Array2::from_elem((x.n_rows(), self.n_features()), T::default());
+        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        self.transform_into(exec, x, flat)?;
+        Ok(out)
+    }
+
+    /// The random features of some rows, one row after the other in `out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::transform`]; [`Error::Shape`] when `out` has another length.
+    pub fn transform_into<T: Real>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+        out: &mut [T],
+    ) -> Result<()> {
+        check_columns("the number of columns of X", x, self.n_columns)?;
+        self.map.check(exec, x)?;
+        let width = self.n_features();
+        check_length(OUTPUT, out.len(), x.n_rows() * width, GIVE_WHOLE_ROWS)?;
+        // Omega has variance 2 gamma, and there are 2 pi in a turn.
+        let turns = (2.0 * self.gamma).sqrt() / (2.0 * PI);
+        let amplitude = T::from_f64((1.0 / self.n_projections as f64).sqrt());
+        match &self.projection {
+            Projection::Structured(signs) => {
+                let convert = |row: ArrayView1<'_, i8>| {
+                    row.iter().map(|&sign| T::from_f64(f64::from(sign))).collect()
+                };
+                let plan = Plan {
+                    map: &self.map,
+                    signs: &signs.rows().into_iter().map(convert).collect::<Vec<Vec<T>>>(),
+                    n_projections: self.n_projections,
+                    turns: T::from_f64(turns / signs.ncols() as f64),
+                    amplitude,
+                };
+                exec.for_chunks(out, ROWS * width, |block, out| {
+                    dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out });
+                    Ok(())
+                })
+            }
+            Projection::Dense(matrix) => {
+                let matrix = matrix.mapv(|w| T::from_f64(w * turns));
+                exec.for_chunks(out, ROWS * width, |block, out| {
+                    let features = self.map_rows(x, block * ROWS, out.len() / width);
+                    let mut projected = Array2::zeros((features.nrows(), self.n_projections));
+                    let one = T::one();
+                    general_mat_mul(one, &features, &matrix, T::zero(), &mut projected);
+                    dispatch(DenseRows { projected: &projected, out, amplitude });
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// Number of features: a cosine and a sine of each projection.
+    #[must_use]
+    pub fn n_features(&self) -> usize {
+        2 * self.n_projections
+    }
+
+    /// The features of the map of some rows.
+    fn map_rows<T: Real>(
+        &self,
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        n_rows: usize,
+    ) -> Array2<T> {
+        let width = self.n_columns * self.map.n_components();
+        let mut features = Array2::from_elem((n_rows, width), T::default());
+        dispatch(MappedRows { map: &self.map, x, start, features: &mut features });
+        features
+    }
+}
+
+struct StructuredRows<'a, 'm, T> {
+    plan: &'a Plan<'a, T>,
+    x: &'a HistogramMatrix<'m, T>,
+    start: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> WithSimd for StructuredRows<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, x, start, out } = self;
+        let lanes = T::lanes::<S>();
+        let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len(), lanes);
+        let width = 2 * plan.n_projections;
+        for (group, out) in out.chunks_mut(lanes * width).enumerate() {
+            plan.transform_rows(simd, x, start + group * lanes, &mut buffers, out);
+        }
+    }
+}
+
+struct MappedRows<'a, 'm, T> {
+    map: &'a AdditiveMap,
+    x: &'a HistogramMatrix<'m, T>,
+    start: usize,
+    features: &'a mut Array2<T>,
+}
+
+impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { map, x, start, features } = self;
+        let mut values = vec![T::default(); x.n_columns()];
+        for (row, mut out) in (start..).zip(features.rows_mut()) {
+            values.fill(T::default());
+            visit_rows(x, row, 1, 0, x.n_columns(), |_, column, value| {
+                values[column] = T::from_f64(value);
+            });
+            if let Some(out) = out.as_slice_mut() {
+                map.map_values(&values, |i| i, out, values.len());
+            }
+        }
+    }
+}
+
+struct DenseRows<'a, T> {
+    projected: &'a Array2<T>,
+    out: &'a mut [T],
+    amplitude: T,
+}
+
+impl<T: Real> WithSimd for DenseRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { projected, out, amplitude } = self;
+        let count = projected.ncols();
+        let padded = count.next_multiple_of(T::lanes::<S>());
+        let [mut turns, mut cosines, mut sines] = [(); 3].map(|()| AlignedVec::zeros(padded));
+        for (row, out) in projected.rows().into_iter().zip(out.chunks_exact_mut(2 * count)) {
+            for (turns, &value) in turns.iter_mut().zip(row) {
+                *turns = value;
+            }
+            let turns = T::vectors::<S>(&turns).0;
+            let cos = T::vectors_mut::<S>(&mut cosines).0;
+            let sin = T::vectors_mut::<S>(&mut sines).0;
+            cosines_and_sines::<T, S>(simd, turns, T::one(), amplitude, cos, sin);
+            out[..count].copy_from_slice(&cosines[..count]);
+            out[count..].copy_from_slice(&sines[..count]);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Random Fourier features of kernels on histograms.
+//!
+//! Source: Li, Lebanon and Sminchisescu, *Chebyshev approximations to the histogram chi-square
+//! kernel*, CVPR 2012, algorithm 1, whose projection is replaced by the structured one of Yu,
+//! Suresh, Choromanski, Holtmann-Rice and Kumar, *Orthogonal random features*, NIPS 2016.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `exp_chi2` | [`ExpChi2Features`]: map, project, sine and cosine, a few rows at a time |
+//! | `structured` | projection of as many rows as a vector has lanes |
+//! | `hadamard` | the fast Walsh-Hadamard transform |
+//! | `trigonometry` | sine and cosine of angles in turns |
+
+mod exp_chi2;
+mod hadamard;
+mod structured;
+mod trigonometry;
+
+pub use exp_chi2::ExpChi2Features;

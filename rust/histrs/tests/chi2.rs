@@ -1,0 +1,211 @@
+//! The chi-square kernel, its maps and its random features against their definitions.
+
+#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
+
+mod common;
+
+use common::*;
+use histrs::chi2::{
+    AdditiveMap, additive_gram, column_ranges, distances, exp_gram, hellinger_gram,
+    jensen_shannon_gram,
+};
+use histrs::random_features::ExpChi2Features;
+use histrs::{CsrView, Error, HistogramMatrix, Real};
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+type Gram<T> = fn(
+    &histrs::Executor,
+    &HistogramMatrix<'_, T>,
+    Option<&HistogramMatrix<'_, T>>,
+) -> histrs::Result<Array2<T>>;
+
+fn sums(x: &Array2<f64>, y: &Array2<f64>, term: impl Fn(f64, f64) -> f64) -> Array2<f64> {
+    Array2::from_shape_fn((x.nrows(), y.nrows()), |(i, j)| {
+        let terms = x.row(i).into_iter().zip(y.row(j)).map(|(&a, &b)| term(a, b));
+        terms.fold(0.0, |sum, term| sum + term)
+    })
+}
+
+fn distance(a: f64, b: f64) -> f64 {
+    if a + b > 0.0 { (a - b) * ((a - b) / (a + b)) } else { 0.0 }
+}
+
+fn additive(a: f64, b: f64) -> f64 {
+    if a + b > 0.0 { 2.0 * a.min(b) * (a.max(b) / (a + b)) } else { 0.0 }
+}
+
+fn jensen_shannon(a: f64, b: f64) -> f64 {
+    if a.min(b) > 0.0 {
+        (a * (b / a).ln_1p() + b * (a / b).ln_1p()) / (2.0 * 2.0_f64.ln())
+    } else {
+        0.0
+    }
+}
+
+/// Each kernel, its term, and whether errors are relative to the mass of the rows.
+fn kernels<T: Real>() -> [(Gram<T>, fn(f64, f64) -> f64, bool); 4] {
+    [
+        (distances, distance, true),
+        (additive_gram, additive, false),
+        (hellinger_gram, |a, b| a.sqrt() * b.sqrt(), false),
+        (jensen_shannon_gram, jensen_shannon, false),
+    ]
+}
+
+fn check_grams<T: Real>(x: &Sample, y: &Sample, layouts: (Layout, Layout), tolerance: f64) {
+    let n_columns = x.kinds.len().min(y.kinds.len());
+    let cut = |x: Array2<T>| x.slice(ndarray::s![.., ..n_columns]).to_owned();
+    let (x, y) = (cut(x.matrix::<T>()), cut(y.matrix::<T>()));
+    let (a, b) = (Stored::new(&x, layouts.0, 1), Stored::new(&y, layouts.1, 2));
+    let (x, y) = (to_f64(&x), to_f64(&y));
+    for (gram, term, of_mass) in kernels::<T>() {
+        let want = sums(&x, &y, term);
+        let size = if of_mass { sums(&x, &y, |a, b| a + b) } else { want.clone() };
+        let got = gram(exec(), &a.view(), Some(&b.view())).unwrap();
+        assert_close(&to_f64(&got), &want, &size, tolerance);
+        let want = sums(&x, &x, term);
+        let size = if of_mass { sums(&x, &x, |a, b| a + b) } else { want.clone() };
+        let got = gram(exec(), &a.view(), None).unwrap();
+        assert_close(&to_f64(&got), &want, &size, tolerance);
+        assert_eq!(got, got.t());
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn grams_are_their_definitions(
+        x in sample(SCALES),
+        y in sample(SCALES),
+        layouts in (layout(), layout()),
+    ) {
+        check_grams::<f64>(&x, &y, layouts, 1e-12);
+    }
+
+    #[test]
+    fn grams_in_single_precision(
+        x in sample(SINGLE_SCALES),
+        y in sample(SINGLE_SCALES),
+        layouts in (layout(), layout()),
+    ) {
+        check_grams::<f32>(&x, &y, layouts, 2e-5);
+    }
+
+    #[test]
+    fn maps_leave_out_what_they_say(sample in sample(&[1.0]), layout in dense_layout()) {
+        let x = sample.matrix::<f64>();
+        let stored = Stored::new(&x, layout, sample.seed);
+        let poles = array![[2.0], [0.5], [0.1], [7.0]];
+        let map = AdditiveMap::rational(poles.view()).unwrap();
+        let c = map.transform_dense(exec(), stored.dense_view()).unwrap();
+        let rest = |a: f64| poles.iter().map(|z| (a - z) / (a + z)).product::<f64>();
+        let want = sums(&x, &x, |a, b| additive(a, b) * (1.0 - rest(a) * rest(b)));
+        assert_close(&times(&c, &c.t().to_owned()), &want, &sums(&x, &x, additive), 1e-11);
+    }
+
+    #[test]
+    fn sparse_features_are_the_dense_ones(sample in sample(SCALES), layout in layout()) {
+        let x = sample.matrix::<f64>();
+        for map in maps() {
+            let dense = map.transform_dense(exec(), x.view()).unwrap();
+            let HistogramMatrix::Csr(view) = Stored::new(&x, layout, sample.seed).view() else {
+                return Ok(());
+            };
+            let parts = map.transform_csr(exec(), &view).unwrap();
+            let mut filled = Array2::zeros(dense.dim());
+            for row in 0..x.nrows() {
+                for at in parts.indptr[row] as usize..parts.indptr[row + 1] as usize {
+                    filled[[row, parts.indices[at] as usize]] += parts.data[at];
+                }
+            }
+            assert_close(&filled, &dense, &dense.mapv(f64::abs), 1e-12);
+        }
+    }
+}
+
+fn maps() -> [AdditiveMap; 3] {
+    [
+        AdditiveMap::rational(array![[1.0], [0.1], [0.01]].view()).unwrap(),
+        AdditiveMap::chebyshev(4).unwrap(),
+        AdditiveMap::periodic(5, 0.4).unwrap(),
+    ]
+}
+
+#[test]
+fn the_exponential_kernel_follows_from_the_distance() {
+    let x = array![[1.0, 3.0, 0.0], [1.0, 1.0, 0.5]];
+    let view = HistogramMatrix::dense(x.view());
+    let want = distances(exec(), &view, None).unwrap().mapv(|d| (-0.7 * d).exp());
+    assert_eq!(exp_gram(exec(), &view, None, 0.7).unwrap(), want);
+    for gamma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = exp_gram(exec(), &view, None, gamma).unwrap_err();
+        assert!(matches!(error, Error::Parameter { name: "gamma", .. }));
+    }
+}
+
+#[test]
+fn ranges_leave_zeros_out() {
+    let x = array![[0.0, 2.0, 0.0], [0.5, 1.0, 0.0]];
+    let want = (vec![0.5, 1.0, 0.0], vec![0.5, 2.0, 0.0]);
+    assert_eq!(column_ranges(exec(), &HistogramMatrix::dense(x.view())).unwrap(), want);
+    let csr = CsrView::new(&[1.5, 0.5, 0.5, 1.0, 0.0], &[1, 1, 0, 1, 2], &[0, 2, 5], 3).unwrap();
+    assert_eq!(column_ranges(exec(), &HistogramMatrix::csr(csr)).unwrap(), want);
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    for poles in [array![[0.0]], array![[-1.0]], array![[f64::NAN]], Array2::zeros((0, 1))] {
+        assert!(matches!(AdditiveMap::rational(poles.view()), Err(Error::Parameter { .. })));
+    }
+    assert!(AdditiveMap::chebyshev(0).is_err());
+    assert!(AdditiveMap::periodic(4, 0.5).is_err());
+    assert!(AdditiveMap::periodic(3, 0.0).is_err());
+    let map = AdditiveMap::rational(array![[1.0, 2.0]].view()).unwrap();
+    let x = Array2::<f64>::zeros((2, 3));
+    let error = map.transform_dense(exec(), x.view()).unwrap_err();
+    assert!(matches!(error, Error::Shape { found: 3, expected: 2, .. }));
+    let error = map.transform_dense_into(exec(), x.slice(ndarray::s![.., ..2]), &mut [0.0; 3]);
+    assert!(matches!(error, Err(Error::Shape { found: 3, expected: 4, .. })));
+}
+
+#[test]
+fn random_features_are_the_projection_by_hand() {
+    let x = Array2::from_shape_fn((19, 3), |(i, d)| ((i * 7 + d * 5) % 11) as f64 / 11.0);
+    let signs =
+        Array2::from_shape_fn((5, 16), |(k, j)| if (k * 7 + j * j) % 3 == 1 { -1 } else { 1 });
+    let map = AdditiveMap::chebyshev(4).unwrap();
+    let c = map.transform_dense(exec(), x.view()).unwrap();
+    let model = ExpChi2Features::structured(map, 3, signs.view(), 20, 0.3).unwrap();
+    let got = model.transform(exec(), &HistogramMatrix::dense(x.view())).unwrap();
+    let hadamard = |d: usize, v: Vec<f64>| -> Vec<f64> {
+        let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 1 { -1.0 } else { 1.0 };
+        let term = |i: usize, j: usize| sign(i, j) * f64::from(signs[[d, j]]) * v[j];
+        (0..16).map(|i| (0..16).map(|j| term(i, j)).sum()).collect()
+    };
+    for (c, got) in c.rows().into_iter().zip(got.rows()) {
+        let mut padded = c.to_vec();
+        padded.resize(16, 0.0);
+        let first = hadamard(0, padded);
+        let blocks = [(1, 2), (3, 4)].map(|(d2, d3)| hadamard(d3, hadamard(d2, first.clone())));
+        for (p, w) in blocks.concat().into_iter().take(20).enumerate() {
+            let angle = 0.6_f64.sqrt() * w / 16.0;
+            assert!((got[p] - angle.cos() / 20.0_f64.sqrt()).abs() < 1e-13);
+            assert!((got[20 + p] - angle.sin() / 20.0_f64.sqrt()).abs() < 1e-13);
+        }
+    }
+}
+
+#[test]
+fn projections_of_other_sizes_are_refused() {
+    let map = || AdditiveMap::chebyshev(4).unwrap();
+    let good = Array2::<i8>::ones((5, 16));
+    assert!(ExpChi2Features::structured(map(), 3, good.view(), 20, 1.0).is_ok());
+    for bad in [Array2::ones((3, 16)), Array2::ones((5, 8)), Array2::zeros((5, 16))] {
+        assert!(ExpChi2Features::structured(map(), 3, bad.view(), 20, 1.0).is_err());
+    }
+    let matrix = Array2::<f64>::ones((11, 2));
+    assert!(ExpChi2Features::dense(map(), 3, matrix.view(), 1.0).is_err());
+    assert!(ExpChi2Features::structured(map(), 3, good.view(), 20, -1.0).is_err());
+}

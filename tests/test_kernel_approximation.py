@@ -1,0 +1,504 @@
+"""Feature maps against their definitions, their bounds and scikit-learn."""
+
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.metrics import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, awkward_histograms, dense
+from tests.oracles import chi2 as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+METHODS = ["rational", "chebyshev", "periodic", "power"]
+every_method = pytest.mark.parametrize("method", METHODS)
+PRECISION = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-13}
+
+
+def definition(model, X):
+    """Return the features of `X` by the definition of the fitted map."""
+    if model.method in ("rational", "power"):
+        poles = np.broadcast_to(model.poles_, (model.n_components, X.shape[1]))
+        blocks = [oracle.rational_map(x, z) for x, z in zip(dense(X).T, poles.T, strict=True)]
+        return np.stack(blocks, axis=2).reshape(X.shape[0], -1)
+    if model.method == "chebyshev":
+        return oracle.map_rows(X, lambda x: oracle.chebyshev_map(x, model.n_components))
+    return oracle.map_rows(
+        X, lambda x: oracle.periodic_map(x, model.n_components, model.sample_interval_)
+    )
+
+
+# ---- the maps ----------------------------------------------------------------------------------
+
+
+@given(
+    X=histograms(
+        n_rows=(1, 20),
+        n_columns=st.one_of(st.integers(1, 40), st.integers(63, 66)),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        format="any",
+        scale=st.sampled_from([1.0, 1.0, "tiny", "huge", "mixed"]),
+    ),
+    method=st.sampled_from(METHODS),
+    n_components=st.integers(1, 12),
+    per_column=st.booleans(),
+)
+def test_a_map_is_its_definition(X, method, n_components, per_column):
+    n_components += method == "periodic" and n_components % 2 == 0
+    model = AdditiveChi2Map(n_components, method=method, per_column=per_column).fit(X)
+    features = model.transform(X)
+    assert features.dtype == X.dtype
+    assert sparse.issparse(features) == sparse.issparse(X)
+    expected = definition(model, X)
+    assert features.shape == expected.shape
+    # No feature exceeds sqrt(x) in size, and errors are relative to that.
+    size = np.tile(np.sqrt(dense(X).astype(np.float64)), n_components)
+    error = np.abs(dense(features) - expected)
+    log = np.abs(np.log(dense(X), where=dense(X) > 0, out=np.zeros(X.shape)))
+    # Angles and the recurrence magnify the rounding of the logarithm.
+    growth = np.tile(1 + log * n_components, n_components)
+    tiny = float(np.finfo(X.dtype).tiny)
+    assert (error <= PRECISION[X.dtype] * growth * size + tiny).all()
+
+
+def test_the_power_map_is_the_rational_map_with_poles_at_one(rng):
+    X = rng.random((9, 4))
+    model = AdditiveChi2Map(7, method="power").fit(X)
+    expected = oracle.map_rows(X, lambda x: oracle.power_map(x, 7))
+    np.testing.assert_allclose(model.transform(X), expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_the_periodic_map_is_that_of_scikit_learn(rng, steps, container):
+    X = CONTAINERS[container](awkward_histograms(rng, 20))
+    theirs = AdditiveChi2Sampler(sample_steps=steps).fit(X)
+    ours = AdditiveChi2Map(2 * steps - 1, method="periodic").fit(X)
+    np.testing.assert_allclose(
+        dense(ours.transform(X)), dense(theirs.transform(X)), rtol=1e-12, atol=1e-14
+    )
+    names = [name.removeprefix("additivechi2sampler_") for name in theirs.get_feature_names_out()]
+    assert list(ours.get_feature_names_out()) == names
+    theirs = AdditiveChi2Sampler(sample_steps=4, sample_interval=0.3).fit(X)
+    ours = AdditiveChi2Map(7, method="periodic", sample_interval=0.3).fit(X)
+    np.testing.assert_allclose(
+        dense(ours.transform(X)), dense(theirs.transform(X)), rtol=1e-11, atol=1e-14
+    )
+
+
+def test_the_remainder_of_the_rational_map_is_exact(rng):
+    x = np.concatenate([rng.random(40), np.geomspace(1e-9, 1, 30)])[:, None]
+    model = AdditiveChi2Map(6).fit(x)
+    c = model.transform(x)
+    R = oracle.rational_remainder(x[:, 0], model.poles_[:, 0])
+    K = oracle.additive_chi2_kernel(x)
+    np.testing.assert_allclose(K - c @ c.T, K * np.outer(R, R), rtol=1e-9, atol=1e-15)
+
+
+@every_method
+def test_distances_of_features_are_chi_square_distances(rng, method):
+    X = rng.dirichlet(np.ones(6), size=20)
+    model = AdditiveChi2Map(41, method=method, sample_interval=None).fit(X)
+    c = model.transform(X)
+    distances = np.square(c[:, None] - c).sum(axis=2)
+    # Eq. 16; each of three kernel values a bin is off by at most the bound.
+    slack = 4 * X.shape[1] * model.kernel_error_bound_
+    np.testing.assert_allclose(distances, chi2_distances(X), atol=slack + 1e-12)
+
+
+@every_method
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter(rng, method, container):
+    X = awkward_histograms(rng, 12)
+    model = AdditiveChi2Map(5, method=method, per_column=True).fit(X)
+    again = AdditiveChi2Map(5, method=method, per_column=True).fit(container(X))
+    np.testing.assert_array_equal(again.domain_, model.domain_)
+    features = again.transform(container(X))
+    np.testing.assert_allclose(dense(features), model.transform(X), rtol=1e-13, atol=1e-16)
+    assert sparse.issparse(features) == sparse.issparse(container(X))
+
+
+@every_method
+def test_zeros_have_no_features(rng, method):
+    X = CONTAINERS["CSR, explicit zeros"](awkward_histograms(rng, 12))
+    model = AdditiveChi2Map(5, method=method).fit(X)
+    features = model.transform(X)
+    assert features.nnz == 5 * np.count_nonzero(X.toarray())
+    assert features.has_canonical_format
+    zeros = model.transform(np.zeros((2, 6)))
+    np.testing.assert_array_equal(zeros, 0.0)
+    nothing = AdditiveChi2Map(5, method=method, per_column=True).fit(np.zeros((3, 2)))
+    np.testing.assert_array_equal(nothing.transform(np.zeros((3, 2))), 0.0)
+    np.testing.assert_array_equal(nothing.kernel_error_bound_, 0.0)
+
+
+@every_method
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_any_number_of_threads_gives_the_same_bits(rng, method, dtype, container):
+    X = CONTAINERS[container](awkward_histograms(rng, 300).astype(dtype))
+    one = dense(AdditiveChi2Map(5, method=method, n_jobs=1).fit_transform(X))
+    for n_jobs in (2, 7):
+        model = AdditiveChi2Map(5, method=method, n_jobs=n_jobs)
+        np.testing.assert_array_equal(dense(model.fit_transform(X)), one)
+
+
+# ---- the bounds --------------------------------------------------------------------------------
+
+
+def largest_error(model, x):
+    c = definition(model, x[:, None])
+    return np.abs(oracle.additive_chi2_kernel(x[:, None]) - c @ c.T).max()
+
+
+@given(
+    method=st.sampled_from(METHODS),
+    n_components=st.integers(1, 15),
+    low=st.floats(-9, 2),
+    width=st.floats(0, 9),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_bound_bounds(method, n_components, low, width, seed):
+    n_components += method == "periodic" and n_components % 2 == 0
+    domain = 10.0**low, 10.0 ** (low + width)
+    model = AdditiveChi2Map(n_components, method=method, domain=domain).fit([[1.0]])
+    rng = np.random.default_rng(seed)
+    x = np.exp(rng.uniform(*np.log(domain), size=30)).clip(*domain)
+    x = np.concatenate([x, domain])
+    error = largest_error(model, x)
+    assert error <= model.kernel_error_bound_ + 1e-12 * domain[1]
+
+
+@every_method
+@pytest.mark.parametrize("n_components", [1, 5, 9, 21])
+def test_the_bound_is_nearly_reached(method, n_components):
+    model = AdditiveChi2Map(n_components, method=method, domain=(1e-4, 1)).fit([[1.0]])
+    x = np.geomspace(1e-4, 1, 3001)
+    if method == "periodic":
+        # The largest error is at a distance from the diagonal, where one value is 1.
+        c = definition(model, x[:, None])
+        error = np.abs(2 * x / (1 + x) - c @ c[-1])
+        difference = np.abs(x - np.square(c).sum(axis=1))
+        assert max(error.max(), difference.max()) >= 0.5 * model.kernel_error_bound_
+        return
+    difference = x - np.square(definition(model, x[:, None])).sum(axis=1)
+    assert np.abs(difference).max() >= 0.99 * model.kernel_error_bound_
+
+
+# Largest absolute errors for values from 1e-6 to 1.
+TABLE = {
+    5: {"chebyshev": 8.7e-3, "periodic": 1.5e-2, "rational": 1.1e-3},
+    9: {"chebyshev": 4.9e-3, "periodic": 2.9e-3, "rational": 8.9e-5},
+    15: {"chebyshev": 3.0e-3, "periodic": 9.3e-4, "rational": 4.1e-6},
+    21: {"chebyshev": 2.1e-3, "periodic": 1.2e-4, "rational": 4.2e-7},
+}
+
+
+@pytest.mark.parametrize("n_components", TABLE)
+def test_errors_are_those_of_the_table(n_components):
+    x = np.geomspace(1e-6, 1, 200)
+    errors = {}
+    for method in ("rational", "periodic", "chebyshev"):
+        model = AdditiveChi2Map(n_components, method=method, domain=(1e-6, 1)).fit([[1.0]])
+        if method == "periodic" and n_components == 5:
+            # scikit-learn's default interval is not the best there.
+            models = [clone(model).set_params(sample_interval=h) for h in (0.50, 0.51, 0.52, 0.53)]
+            model = min((m.fit([[1.0]]) for m in models), key=lambda m: m.kernel_error_bound_)
+        errors[method] = largest_error(model, x)
+        assert errors[method] <= model.kernel_error_bound_ + 1e-14
+        # The table had a coarser search for the best interval and the best a.
+        assert errors[method] <= 1.03 * TABLE[n_components][method]
+        if method == "chebyshev":
+            assert errors[method] >= 0.97 * TABLE[n_components][method]
+    if n_components == 9:
+        assert errors["periodic"] >= 20 * errors["rational"]
+
+
+def test_poles_are_zolotarevs(rng):
+    # |R| takes its maximum n + 1 times, with alternating signs.
+    from histrs.kernel_approximation._zolotarev import zolotarev_poles
+
+    for ratio in (0.9, 1e-3, 1e-7, 1e-12):
+        for n in (1, 2, 5, 8):
+            poles = zolotarev_poles(np.array([ratio]), np.array([1.0]), n)
+            assert poles.shape == (n, 1)
+            x = np.geomspace(ratio, 1, 40_001)
+            R = oracle.rational_remainder(x, poles[:, 0])
+            edges = np.searchsorted(x, np.sort(poles[:, 0]))
+            peaks = [part[np.argmax(np.abs(part))] for part in np.split(R, edges)]
+            np.testing.assert_allclose(np.abs(peaks), np.abs(R[-1]), rtol=1e-5)
+            assert (np.sign(peaks) == (-1.0) ** np.arange(n, -1, -1)).all()
+
+
+@pytest.mark.parametrize("method", ["rational", "chebyshev", "power"])
+def test_more_components_are_more_accurate(method):
+    bounds = [
+        AdditiveChi2Map(m, method=method, domain=(1e-5, 1)).fit([[1.0]]).kernel_error_bound_
+        for m in range(1, 12)
+    ]
+    assert all(b < a for a, b in itertools.pairwise(bounds))
+
+
+def test_columns_of_different_scale_have_poles_of_their_own(rng):
+    X = rng.random((200, 3)) * [1e-6, 1.0, 1e6]
+    shared = AdditiveChi2Map(5).fit(X)
+    each = AdditiveChi2Map(5, per_column=True).fit(X)
+    assert each.poles_.shape == (5, 3)
+    np.testing.assert_allclose(each.poles_[:, 1] / each.poles_[:, 0], 1e6, rtol=0.3)
+    assert isinstance(shared.kernel_error_bound_, float)
+    assert each.kernel_error_bound_.shape == (3,)
+    for d in range(3):
+        c = each.transform(X)[:, d::3]
+        K = additive_chi2_kernel(X[:, [d]])
+        assert np.abs(K - c @ c.T).max() <= each.kernel_error_bound_[d] * (1 + 1e-9)
+    assert (each.kernel_error_bound_[:2] < shared.kernel_error_bound_ / 10).all()
+
+
+# ---- values outside the domain -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@every_method
+def test_values_outside_the_domain_give_a_warning_with_the_bound(rng, method, per_column):
+    X = rng.uniform(0.5, 1.0, size=(30, 3))
+    model = AdditiveChi2Map(5, method=method, per_column=per_column).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.transform(X / 1.01 * np.where(X.min(axis=0) > X / 1.01, 1.01, 1.0))
+        model.transform(np.zeros((2, 3)))
+    beyond = X.copy()
+    beyond[4, 1] = 300.0
+    with pytest.warns(UserWarning, match=r"outside the domain .* may be off by") as record:
+        features = model.transform(beyond)
+    bound = float(str(record[0].message).split("off by ")[1].split()[0])
+    x = beyond[4, 1]
+    assert abs(x - np.square(features[4, 1::3]).sum()) <= bound * 1.05
+    assert ("column 1 of X" in str(record[0].message)) == per_column
+
+
+def test_a_domain_is_taken_as_given(rng):
+    X = rng.random((20, 2))
+    model = AdditiveChi2Map(5, domain=(1e-3, 2.0)).fit(X)
+    np.testing.assert_array_equal(model.domain_, [1e-3, 2.0])
+    np.testing.assert_array_equal(
+        model.poles_, AdditiveChi2Map(5, domain=[1e-3, 2]).fit(X[:3] * 5).poles_
+    )
+    from_zero = AdditiveChi2Map(5, domain=(0, 2.0)).fit(X)
+    assert from_zero.kernel_error_bound_ >= model.kernel_error_bound_
+
+
+# ---- parameters and state ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 4, "method": "periodic"}, "odd number of components; use 5"),
+        ({"sample_interval": 0.5}, "sample_interval = 0.5 is for method='periodic' only"),
+        ({"domain": (1.0, 0.5)}, "two finite numbers 0 <= a <= b"),
+        ({"domain": (1.0, np.inf)}, "two finite numbers 0 <= a <= b"),
+        ({"domain": (0.0, 0.0)}, "two finite numbers 0 <= a <= b"),
+        ({"domain": (1.0, 2.0, 3.0)}, "two finite numbers 0 <= a <= b"),
+        ({"domain": "all"}, "'domain' parameter"),
+        ({"n_components": 0}, "'n_components' parameter"),
+        ({"method": "fourier"}, "'method' parameter"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        AdditiveChi2Map(**parameters).fit([[0.5]])
+
+
+def test_a_failed_fit_changes_nothing(rng):
+    X = rng.random((10, 3))
+    model = AdditiveChi2Map(5).fit(X)
+    before = pickle.dumps(model)
+    bad = np.ones((4, 2))
+    bad[2, 1] = -0.5
+    with pytest.raises(ValueError, match=r"X\[2, 1\] = -0\.5.*clip"):
+        model.fit(bad)
+    assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match=r"X\[2, 1\] = -0\.5.*clip"):
+        AdditiveChi2Map(5).fit(np.ones((3, 2))).transform(bad)
+
+
+@every_method
+def test_a_map_can_be_pickled_and_fitted_again(rng, method):
+    X = rng.random((10, 3))
+    model = AdditiveChi2Map(5, method=method).fit(X)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).transform(X), model.transform(X)
+    )
+    other = clone(model).set_params(method="rational" if method != "rational" else "periodic")
+    other.fit(X)
+    model.set_params(method=other.method).fit(X)
+    assert sorted(model.__dict__) == sorted(other.__dict__)
+
+
+def test_names_of_features():
+    X = np.ones((2, 2))
+    names = AdditiveChi2Map(2).fit(X).get_feature_names_out(["a", "b"])
+    assert list(names) == ["a_0", "b_0", "a_1", "b_1"]
+
+
+# ---- random features of the exponential kernel -------------------------------------------------
+
+PROJECTIONS = ["structured", "gaussian", "orthogonal"]
+every_projection = pytest.mark.parametrize("projection", PROJECTIONS)
+
+
+def random_features(model, X):
+    """Return the features of `X` by the definition of the fitted sampler."""
+    C = definition(model.base_map_, X)
+    n_projections = model.n_components // 2
+    W = model.projection_.T
+    if model.projection == "structured":
+        W = oracle.structured_projections(model.projection_, n_projections)[:, : C.shape[1]]
+    return oracle.fourier_features(C, W, model.gamma_)
+
+
+@given(
+    X=histograms(
+        n_rows=(1, 35),
+        n_columns=(1, 9),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        format="any",
+    ),
+    projection=st.sampled_from(PROJECTIONS),
+    n_pairs=st.sampled_from([1, 2, 7, 8, 9, 16, 17, 33, 70]),
+    n_map=st.integers(1, 5),
+    method=st.sampled_from(["rational", "rational", "chebyshev", "power"]),
+)
+def test_random_features_are_their_definition(X, projection, n_pairs, n_map, method):
+    base_map = AdditiveChi2Map(n_map, method=method)
+    model = ExpChi2Sampler(
+        2 * n_pairs, gamma=0.1, base_map=base_map, projection=projection, random_state=0
+    ).fit(X)
+    Z = model.transform(X)
+    assert Z.dtype == X.dtype
+    assert Z.shape == (X.shape[0], 2 * n_pairs)
+    # Errors of an angle are relative to the length of the row's features.
+    length = np.sqrt(dense(X).sum(axis=1, dtype=np.float64))[:, None]
+    scale = (1 + length * np.sqrt(model.projection_.shape[-1])) / np.sqrt(n_pairs)
+    error = np.abs(Z - random_features(model, X))
+    assert (error <= 10 * PRECISION[X.dtype] * scale).all()
+
+
+@pytest.mark.parametrize("n_columns", [60, 300])
+def test_wide_transforms_are_their_definition(rng, n_columns):
+    X = rng.dirichlet(np.ones(n_columns), size=19)
+    model = ExpChi2Sampler(700, gamma=2.0, random_state=1).fit(X)
+    np.testing.assert_allclose(model.transform(X), random_features(model, X), atol=1e-12)
+
+
+@every_projection
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_random_features_have_the_same_bits_for_any_number_of_threads(
+    rng, projection, dtype, container
+):
+    X = CONTAINERS[container](awkward_histograms(rng, 300).astype(dtype))
+    one, *others = (
+        ExpChi2Sampler(50, projection=projection, random_state=3, n_jobs=n_jobs).fit_transform(X)
+        for n_jobs in (1, 2, 7)
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+
+
+@every_projection
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_give_the_same_random_features(rng, projection, container):
+    X = awkward_histograms(rng, 20)
+    model = ExpChi2Sampler(30, projection=projection, random_state=0).fit(X)
+    again = ExpChi2Sampler(30, projection=projection, random_state=0).fit(container(X))
+    np.testing.assert_allclose(again.gamma_, model.gamma_, rtol=1e-12)
+    np.testing.assert_allclose(again.transform(container(X)), model.transform(X), atol=1e-12)
+
+
+@every_projection
+def test_inner_products_are_near_the_kernel(rng, projection):
+    X = rng.dirichlet(np.full(30, 0.5), size=60)
+    K = exp_chi2_kernel(X, gamma=1.5)
+    errors = []
+    for seed in range(5):
+        model = ExpChi2Sampler(4000, gamma=1.5, projection=projection, random_state=seed)
+        Z = model.fit_transform(X)
+        np.testing.assert_allclose(np.square(Z).sum(axis=1), 1.0, rtol=1e-12)
+        errors.append(Z @ Z.T - K)
+    # Of cos(w) the variance is at most (1 - k^2)^2 / 2, divided by 2,000 projections.
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.3 * np.sqrt(0.5 / 2000)
+    assert np.abs(np.mean(errors, axis=0)).max() <= 5 * np.sqrt(0.5 / 10_000)
+
+
+def test_structured_projections_vary_less_than_gaussian_ones(rng):
+    X = rng.dirichlet(np.full(30, 0.5), size=60)
+    K = exp_chi2_kernel(X, gamma=1.5)
+
+    def rms(projection):
+        errors = []
+        for seed in range(20):
+            model = ExpChi2Sampler(512, gamma=1.5, projection=projection, random_state=seed)
+            Z = model.fit_transform(X)
+            errors.append(Z @ Z.T - K)
+        return np.sqrt(np.mean(np.square(errors)))
+
+    assert rms("structured") < 0.9 * rms("gaussian")
+    assert rms("orthogonal") < 0.9 * rms("gaussian")
+
+
+def test_gamma_is_chosen_from_the_data(rng):
+    X = rng.dirichlet(np.ones(8), size=200)
+    scale = ExpChi2Sampler(2, base_map=AdditiveChi2Map(15)).fit(X).gamma_
+    # Twice the variance is the mean distance.
+    np.testing.assert_allclose(scale, 2 / chi2_distances(X).mean(), rtol=1e-4)
+    median = ExpChi2Sampler(2, gamma="median").fit(X).gamma_
+    pairs = chi2_distances(X)[np.triu_indices(200, 1)]
+    np.testing.assert_allclose(median, 1 / np.median(pairs), rtol=1e-12)
+    many = rng.dirichlet(np.ones(8), size=1500)
+    models = [ExpChi2Sampler(2, gamma="median", random_state=7).fit(many) for _ in range(2)]
+    assert models[0].gamma_ == models[1].gamma_
+    np.testing.assert_allclose(models[0].gamma_, 1 / np.median(chi2_distances(many)), rtol=0.05)
+    for gamma in ("scale", "median"):
+        assert ExpChi2Sampler(2, gamma=gamma).fit(np.ones((3, 2))).gamma_ > 0
+
+
+def test_values_outside_the_domain_of_the_base_map_give_a_warning(rng):
+    X = rng.uniform(0.5, 1.0, size=(30, 3))
+    model = ExpChi2Sampler(10).fit(X)
+    with pytest.warns(UserWarning, match="outside the domain"):
+        model.transform(100 * X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 7}, "n_components = 7 is odd.*use 8"),
+        ({"gamma": 0.0}, "'gamma' parameter"),
+        ({"gamma": "mean"}, "'gamma' parameter"),
+        ({"projection": "sparse"}, "'projection' parameter"),
+        ({"base_map": "rational"}, "'base_map' parameter"),
+    ],
+)
+def test_bad_parameters_of_the_sampler_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ExpChi2Sampler(**parameters).fit([[0.5]])
+
+
+def test_a_failed_fit_of_the_sampler_changes_nothing(rng):
+    model = ExpChi2Sampler(4, random_state=0).fit(rng.random((10, 3)))
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = NaN"):
+        model.fit([[1.0, 2.0], [np.nan, 1.0]])
+    assert pickle.dumps(model) == before
+    assert list(model.get_feature_names_out()) == [f"expchi2sampler{i}" for i in range(4)]
