@@ -60,7 +60,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Parameters
     ----------
     n_components : int, default=100
-        Number of features `D`: even, a cosine and a sine for each projection.
+        Number of features `D`: a cosine and a sine for each projection. Where it is odd, the
+        last projection has their difference alone, which has the right mean as well.
     gamma : {"scale", "median"} or float, default="scale"
         Inverse scale of the distance. "scale" is one over the total variance of the mapped
         training data, so that the mean distance of two rows is `2/gamma`; "median" is one over
@@ -86,7 +87,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The fitted map.
     projection_ : ndarray
         The signs, of shape (1 + 2 n_blocks, n) and type int8, or the matrix of shape
-        (n_mapped_features, n_components / 2) whose entries have variance 1.
+        (n_mapped_features, n_projections) whose entries have variance 1.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -119,7 +120,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "median"}), Interval(Real, 0, None, closed="neither")],
         "base_map": [AdditiveChi2Map, None],
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
@@ -163,14 +164,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Raises
         ------
         ValueError
-            If an entry is negative, NaN or infinite (the message names it), or `n_components` is
-            odd.
+            If an entry is negative, NaN or infinite (the message names it).
         """
-        if self.n_components % 2:
-            raise ValueError(
-                f"n_components = {self.n_components} is odd: each projection has a cosine and a "
-                f"sine; use {self.n_components + 1}."
-            )
         random = check_random_state(self.random_state)
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
@@ -206,7 +201,13 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
         self.base_map_._warn_outside(*self.base_map_._ranges(X))
-        return self._core().transform(to_core(X), count_threads(self.n_jobs))
+        Z = self._core().transform(to_core(X), count_threads(self.n_jobs))
+        if self.n_components % 2 == 0:
+            return Z
+        # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
+        # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
+        Z[:, self._n_projections - 1] -= Z[:, -1]
+        return np.ascontiguousarray(Z[:, :-1])
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""
@@ -220,11 +221,15 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _n_features_out(self) -> int:
         return self.n_components
 
+    @property
+    def _n_projections(self) -> int:
+        return (self.n_components + 1) // 2
+
     def _core(self) -> _histrs.ExpChi2Features:
         base = self.base_map_._core_map()
         if self.projection == "structured":
             return _histrs.ExpChi2Features.structured(
-                base, self.n_features_in_, self.projection_, self.n_components // 2, self.gamma_
+                base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
             )
         return _histrs.ExpChi2Features.dense(
             base, self.n_features_in_, self.projection_, self.gamma_
@@ -263,7 +268,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # ---- the projection ----------------------------------------------------------------------
 
     def _draw_projection(self, random: np.random.RandomState) -> NDArray[Any]:
-        n_projections = self.n_components // 2
+        n_projections = self._n_projections
         if self.projection == "structured":
             core = self.base_map_._core_map()
             size = _histrs.ExpChi2Features.structured_size(core, self.n_features_in_)

@@ -14,10 +14,10 @@ use histrs::{CsrView, Error, HistogramMatrix, Real};
 use ndarray::{Array2, array};
 use proptest::prelude::*;
 
-type Gram<T> = fn(
+type Gram<T> = for<'a> fn(
     &histrs::Executor,
-    &HistogramMatrix<'_, T>,
-    Option<&HistogramMatrix<'_, T>>,
+    &HistogramMatrix<'a, T>,
+    Option<&HistogramMatrix<'a, T>>,
 ) -> histrs::Result<Array2<T>>;
 
 fn sums(x: &Array2<f64>, y: &Array2<f64>, term: impl Fn(f64, f64) -> f64) -> Array2<f64> {
@@ -110,7 +110,8 @@ proptest! {
         let x = sample.matrix::<f64>();
         for map in maps() {
             let dense = map.transform_dense(exec(), x.view()).unwrap();
-            let HistogramMatrix::Csr(view) = Stored::new(&x, layout, sample.seed).view() else {
+            let stored = Stored::new(&x, layout, sample.seed);
+            let HistogramMatrix::Csr(view) = stored.view() else {
                 return Ok(());
             };
             let parts = map.transform_csr(exec(), &view).unwrap();
@@ -137,7 +138,7 @@ fn maps() -> [AdditiveMap; 3] {
 fn the_exponential_kernel_follows_from_the_distance() {
     let x = array![[1.0, 3.0, 0.0], [1.0, 1.0, 0.5]];
     let view = HistogramMatrix::dense(x.view());
-    let want = distances(exec(), &view, None).unwrap().mapv(|d| (-0.7 * d).exp());
+    let want = distances(exec(), &view, None).unwrap().mapv(|d: f64| (-0.7 * d).exp());
     assert_eq!(exp_gram(exec(), &view, None, 0.7).unwrap(), want);
     for gamma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = exp_gram(exec(), &view, None, gamma).unwrap_err();
