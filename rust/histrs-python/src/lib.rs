@@ -13,8 +13,8 @@ mod _histrs {
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]
     use crate::intersection::{
-        KnotProjection, LookupTable, ShapeFunctions, SortedColumns, check_histograms,
-        intersection_gram, row_sums,
+        KnotProjection, LookupTable, ShapeFunctions, SortedColumns, Transform, check_histograms,
+        intersection_gram, row_sums, transform_rows,
     };
 
     #[pymodule_init]

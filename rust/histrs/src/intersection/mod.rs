@@ -14,9 +14,12 @@
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
+//! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
+//! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
 
 mod columns;
+mod forms;
 mod gram;
 mod knots;
 mod levels;
@@ -26,9 +29,11 @@ mod product;
 mod scan;
 mod shape;
 mod sort;
+mod transform;
 
 pub use columns::SortedColumns;
 pub use gram::gram;
 pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
 pub use shape::ShapeFunctions;
+pub use transform::{Transform, TransformedRows, transform_rows};
