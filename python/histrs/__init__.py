@@ -4,6 +4,7 @@
 |---|---|
 | `histrs.metrics` | kernels between histograms |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
+| `histrs.plotting` | pictures of fitted models |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 
