@@ -121,6 +121,8 @@ class BaseIntersectionGP(BaseEstimator):
         weights = self._warm_start_weights(Y.shape)
         self.X_fit_, self.Y_fit_ = X, Y
         self._cache: dict[tuple[Any, ...], Any] = {}
+        # Sorting refuses data of a shape that nothing else here could hold.
+        self._base_columns()
         self._set_hyperparameters(
             given_hyperparameters(
                 noise=self.noise,

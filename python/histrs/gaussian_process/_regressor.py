@@ -68,9 +68,8 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         quadrature, or takes it from the Cholesky factor up to 2048 rows and with
         ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
         has no gradient.
-    noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : (float, float) or \
-"fixed"
-        Where the search stays, or "fixed" to leave a hyper-parameter as given.
+    noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
     random_state : int, RandomState or None, default=0
@@ -111,7 +110,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     See Also
