@@ -53,7 +53,8 @@ def plot_relevance(
     >>> from histrs.plotting import plot_relevance
     >>> X = np.random.default_rng(0).random((200, 4))
     >>> y = np.sin(5 * X[:, 1]) + X[:, 2]
-    >>> model = IntersectionGPRegressor(feature_weights="ard", noise_bounds=(0.01, 1)).fit(X, y)
+    >>> y += 0.1 * np.random.default_rng(1).standard_normal(200)
+    >>> model = IntersectionGPRegressor(feature_weights="ard").fit(X, y)
     >>> ax = plot_relevance(model)  # doctest: +SKIP
     """
     check_is_fitted(model)
@@ -123,7 +124,8 @@ def plot_shape_functions(
     >>> from histrs.plotting import plot_shape_functions
     >>> X = np.random.default_rng(0).random((200, 4))
     >>> y = np.sin(5 * X[:, 1]) + X[:, 2]
-    >>> model = IntersectionGPRegressor(noise_bounds=(0.01, 1)).fit(X, y)
+    >>> y += 0.1 * np.random.default_rng(1).standard_normal(200)
+    >>> model = IntersectionGPRegressor().fit(X, y)
     >>> axes = plot_shape_functions(model)  # doctest: +SKIP
     """
     check_is_fitted(model)
