@@ -21,7 +21,7 @@ each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 def fitted(rng, n_classes=2, n_rows=30):
     X = rng.random((n_rows, 5))
     y = np.arange(n_rows) % n_classes
-    return IntersectionGPClassifier(tol=1e-8).fit(X, y), X, y
+    return IntersectionGPClassifier(optimizer=None, tol=1e-8).fit(X, y), X, y
 
 
 def scores_by_definition(X, y, pool, strategy, noise=0.1):
@@ -89,7 +89,7 @@ def test_bad_input_is_refused(rng, strategy):
     with pytest.raises(ValueError, match="'variances' is none of"):
         query(model, np.ones((3, 5)), "variances")
     with pytest.raises(ValueError, match="not fitted"):
-        query(IntersectionGPClassifier(), np.ones((3, 5)), strategy)
+        query(IntersectionGPClassifier(optimizer=None), np.ones((3, 5)), strategy)
 
 
 @each_strategy
@@ -119,7 +119,7 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
         asked.extend(rows)
         return y[rows]
 
-    model = IntersectionGPClassifier()
+    model = IntersectionGPClassifier(optimizer=None)
     rounds = list(
         active_learning.learn(
             model, convert(X), label, labelled=[0, 1, 2], n_rounds=4, n_instances=2,
@@ -131,7 +131,7 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
     assert len(set(asked)) == len(asked)
     assert not hasattr(model, "classes_")
     last = rounds[-1]
-    expected = IntersectionGPClassifier().fit(X[asked], y[asked]).decision_function(X)
+    expected = IntersectionGPClassifier(optimizer=None).fit(X[asked], y[asked]).decision_function(X)
     np.testing.assert_allclose(last.model.decision_function(X), expected)
 
 
@@ -141,13 +141,22 @@ def test_refuses_rows_that_are_not_there(rng):
         with pytest.raises(ValueError, match="rows of X, 0 to 29, each once"):
             list(
                 active_learning.learn(
-                    IntersectionGPClassifier(), X, y.take, labelled=labelled, n_rounds=1
+                    IntersectionGPClassifier(optimizer=None),
+                    X,
+                    y.take,
+                    labelled=labelled,
+                    n_rounds=1,
                 )
             )
     with pytest.raises(ValueError, match="none of"):
         list(
             active_learning.learn(
-                IntersectionGPClassifier(), X, y.take, labelled=[0, 1], n_rounds=1, strategy="x"
+                IntersectionGPClassifier(optimizer=None),
+                X,
+                y.take,
+                labelled=[0, 1],
+                n_rounds=1,
+                strategy="x",
             )
         )
 
@@ -159,7 +168,7 @@ def test_asking_beats_chance_on_digits():
 
     def accuracy(strategy, seed):
         rounds = active_learning.learn(
-            IntersectionGPClassifier(noise=10.0), X[train], y.take, labelled=first, n_rounds=15,
+            IntersectionGPClassifier(noise=10.0, optimizer=None), X[train], y.take, labelled=first, n_rounds=15,
             n_instances=5, strategy=strategy, random_state=seed,
         )  # fmt: skip
         *_, last = rounds

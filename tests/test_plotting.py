@@ -1,25 +1,95 @@
-"""Drawings: what the lines show."""
+"""What the pictures show is what the models hold."""
 
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.kernel_approximation import AdditiveChi2Map
-from histrs.plotting import plot_kernel_error
+from histrs.plotting import plot_kernel_error, plot_relevance, plot_shape_functions
+
+plt = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
+plt.switch_backend("Agg")
 
 
-@pytest.fixture
-def figures():
-    matplotlib = pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    yield plt
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    yield
     plt.close("all")
 
 
-def test_kernel_error_draws_the_bounds(figures):
+@pytest.fixture
+def model(rng):
+    X = rng.random((80, 8))
+    y = np.sin(5 * X[:, 2]) + X[:, 5]
+    weights = np.arange(1.0, 9.0)
+    return IntersectionGPRegressor(optimizer=None, feature_weights=weights, noise=0.01).fit(X, y)
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_bars_are_shares_of_the_weights(model):
+    ax = plot_relevance(model, max_features=3)
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, np.array([8, 7, 6, 15]) / 36)
+    assert labels(ax) == ["feature 7", "feature 6", "feature 5", "5 others"]
+    figure, given = plt.subplots()
+    assert plot_relevance(model, ax=given, feature_names=list("abcdefgh")) is given
+    assert labels(given) == list("hgfedcba")
+    assert len(figure.axes) == 1
+
+
+def test_names_of_a_data_frame(rng):
+    X = pd.DataFrame(rng.random((30, 2)), columns=["red", "green"])
+    model = IntersectionGPClassifier().fit(X, np.arange(30) % 2)
+    assert set(labels(plot_relevance(model))) == {"red", "green"}
+    titles = [ax.get_title() for ax in plot_shape_functions(model, [1, 0])]
+    assert titles == ["green", "red"]
+
+
+@pytest.mark.parametrize("bands", [True, False])
+def test_lines_are_the_shape_functions(model, bands):
+    axes = plot_shape_functions(model, [2, 0], bands=bands)
+    assert len(axes) == 2
+    for ax, function in zip(axes, model.shape_functions([2, 0]), strict=True):
+        (line,) = ax.lines
+        np.testing.assert_array_equal(line.get_xdata(), function.knots)
+        np.testing.assert_array_equal(line.get_ydata(), function.values)
+        assert len(ax.collections) == int(bands)
+    if bands:
+        (band,) = model.shape_functions([2], max_knots=65, return_std=True)
+        low, high = axes[0].collections[0].get_datalim(axes[0].transData).intervaly
+        assert low == pytest.approx(np.min(band.values - 2 * band.std))
+        assert high == pytest.approx(np.max(band.values + 2 * band.std))
+
+
+def test_the_six_that_vary_most_are_drawn(model):
+    titles = {ax.get_title() for ax in plot_shape_functions(model, bands=False)}
+    assert len(titles) == 6
+    assert {"feature 2", "feature 5"} <= titles
+
+
+def test_one_output_of_several(rng):
+    X, y = rng.random((60, 3)), np.arange(60) % 3
+    model = IntersectionGPClassifier().fit(X, y)
+    (ax,) = plot_shape_functions(model, [1], output=2)
+    (function,) = model.shape_functions([1])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), function.values[:, 2])
+    with pytest.raises(ValueError, match=r"output = 3 is not in 0\.\.3"):
+        plot_shape_functions(model, output=3)
+
+
+def test_too_few_axes_are_refused(model):
+    _, ax = plt.subplots()
+    with pytest.raises(ValueError, match="1 axes for 2 features"):
+        plot_shape_functions(model, [0, 1], axes=ax)
+
+
+def test_kernel_error_draws_the_bounds():
     domain = (1e-3, 2.0)
     ax = plot_kernel_error(domain, n_components=[1, 2, 3, 5])
     lines = {line.get_label(): line.get_xydata() for line in ax.lines}
@@ -32,13 +102,14 @@ def test_kernel_error_draws_the_bounds(figures):
             assert error == model.kernel_error_bound_
 
 
-def test_kernel_error_draws_where_it_is_told(figures):
-    _, ax = figures.subplots()
+def test_kernel_error_draws_where_it_is_told():
+    _, ax = plt.subplots()
     assert plot_kernel_error(n_components=[3], methods=["power"], ax=ax) is ax
     assert len(ax.lines) == 1
 
 
-def test_without_matplotlib_the_cure_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install histrs\[plot\]"):
-        plot_kernel_error()
+def test_without_matplotlib_the_extra_is_named(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    for plot in (plot_kernel_error, lambda: plot_relevance(model)):
+        with pytest.raises(ImportError, match=r"pip install histrs\[plot\]"):
+            plot()

@@ -9,7 +9,7 @@
 | `histrs.spd` | covariance descriptors, their mean and their projection |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.kernel_approximation` | chi-square kernels as inner products of explicit features |
-| `histrs.plotting` | drawings; needs Matplotlib |
+| `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 _Float64: TypeAlias = NDArray[np.float64]
 _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
+_CsrParts: TypeAlias = tuple[_Float64, NDArray[np.int32], NDArray[np.int64]]
 
 __all__ = [
     "AdditiveMap",
@@ -15,6 +16,7 @@ __all__ = [
     "LowRankInverse",
     "ShapeFunctions",
     "SortedColumns",
+    "Transform",
     "__version__",
     "additive_chi2_gram",
     "airm_distances",
@@ -34,6 +36,7 @@ __all__ = [
     "row_sums",
     "sinkhorn_distances",
     "start_threads",
+    "transform_rows",
 ]
 
 __version__: str
@@ -107,9 +110,24 @@ class ExpChi2Features:
     def structured_size(map: AdditiveMap, n_columns: int) -> int: ...
     def transform(self, x: _Histograms, n_threads: int) -> NDArray[Any]: ...
 
+def transform_rows(
+    x: _Histograms, transform: Transform, weights: _Float64 | None, n_threads: int
+) -> _Float64 | _CsrParts: ...
+
+@final
+class Transform:
+    def __new__(cls, name: str, exponent: float) -> Transform: ...
+    def exponent_slope(self, smallest: float) -> tuple[Transform, float] | None: ...
+
 @final
 class SortedColumns:
     def __new__(cls, x: _Histograms, n_threads: int) -> SortedColumns: ...
+    def transformed(
+        self, transform: Transform, weights: _Float64 | None, n_threads: int
+    ) -> SortedColumns: ...
+    def quadratic_forms(self, v: _Float64, n_threads: int) -> _Float64: ...
+    def row_sums(self, n_threads: int) -> _Float64: ...
+    def smallest(self) -> float: ...
     def product(self, v: _Float64, n_threads: int) -> _Float64: ...
     def product_single(self, v: _Float64, n_threads: int) -> _Float64: ...
     def cross_product(self, x: _Histograms, v: _Float64, n_threads: int) -> _Float64: ...

@@ -14,22 +14,11 @@ except ImportError:
     tqdm = None
 
 
-class SolverProgress:
-    """Shows how far a solver has come from its first residual to its tolerance.
+class _Progress:
+    """A bar with a line about the state behind it."""
 
-    Parameters
-    ----------
-    description : str
-        What is being solved.
-    tol : ndarray of shape (n_columns,)
-        Tolerance of each column.
-    verbose : int
-        0 shows nothing.
-    """
-
-    def __init__(self, description: str, tol: Array, verbose: int) -> None:
+    def __init__(self, description: str, verbose: int) -> None:
         self._description = description
-        self._tol = tol
         self._verbose = bool(verbose)
         self._bar: Any = None
         self._n_iter = 0
@@ -50,15 +39,56 @@ class SolverProgress:
         if self._bar is not None:
             self._bar.close()
 
-    def __call__(self, residual: Array) -> None:
-        """Show the residuals after one more iteration."""
-        if not self._verbose:
-            return
+    def _show(self, state: str) -> None:
         self._n_iter += 1
-        n_solved = int(np.sum(residual <= self._tol))
-        state = f"residual {residual.max():.1e}, {n_solved}/{len(residual)} solved"
         if self._bar is not None:
             self._bar.set_postfix_str(state, refresh=False)
             self._bar.update()
         else:
             print(f"{self._description}: iteration {self._n_iter}, {state}", file=sys.stderr)
+
+
+class SolverProgress(_Progress):
+    """Shows how far a solver has come from its first residual to its tolerance.
+
+    Parameters
+    ----------
+    description : str
+        What is being solved.
+    tol : ndarray of shape (n_columns,)
+        Tolerance of each column.
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, description: str, tol: Array, verbose: int) -> None:
+        super().__init__(description, verbose)
+        self._tol = tol
+
+    def __call__(self, residual: Array) -> None:
+        """Show the residuals after one more iteration."""
+        if self._verbose:
+            n_solved = int(np.sum(residual <= self._tol))
+            self._show(f"residual {residual.max():.1e}, {n_solved}/{len(residual)} solved")
+
+
+class SearchProgress(_Progress):
+    """Shows the likelihoods that a search for hyper-parameters meets.
+
+    Parameters
+    ----------
+    description : str
+        What is being searched.
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, description: str, verbose: int) -> None:
+        super().__init__(f"{description}, hyper-parameters", verbose)
+        self._best = -np.inf
+
+    def __call__(self, likelihood: float) -> None:
+        """Show the likelihood of one more evaluation."""
+        if self._verbose:
+            self._best = max(self._best, likelihood)
+            self._show(f"log likelihood {likelihood:.6g}, best {self._best:.6g}")

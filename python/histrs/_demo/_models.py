@@ -43,9 +43,9 @@ def make_model(name: str, parameters: Parameters) -> Any:
     if name == PLAIN:
         model = CholeskyGP()
     elif name == GP_CG:
-        model = IntersectionGPClassifier(solver="cg", tol=TOL, n_jobs=1)
+        model = IntersectionGPClassifier(optimizer=None, solver="cg", tol=TOL, n_jobs=1)
     else:
-        model = IntersectionGPClassifier(solver="cholesky", n_jobs=1)
+        model = IntersectionGPClassifier(optimizer=None, solver="cholesky", n_jobs=1)
     return model.set_params(**parameters)
 
 

@@ -1,25 +1,44 @@
 """What the classifier and the regressor share."""
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
-from histrs._progress import SolverProgress
+from histrs._progress import SearchProgress, SolverProgress
 from histrs._solvers.block_cg import Array
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs.gaussian_process._hyperparameters import (
+    NAMES,
+    Bounds,
+    Hyperparameters,
+    SearchSpace,
+    check_bounds,
+    given_hyperparameters,
+)
+from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
+from histrs.gaussian_process._likelihood import Likelihood, LogDetName
+from histrs.gaussian_process._optimizer import OptimizerName, Search
+from histrs.gaussian_process._shape_functions import (
+    ShapeFunction,
+    rows_of_one_feature,
+    training_values,
+)
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 
 # Exact score tables larger than this are not kept; they are made a few columns at a time.
 _MAX_TABLE_BYTES = 1 << 30
+_MANY_ROWS = 4096
 
 
 class BaseIntersectionGP(BaseEstimator):
@@ -34,7 +53,14 @@ class BaseIntersectionGP(BaseEstimator):
         "n_bins": [Interval(Integral, 2, 65535, closed="both"), None],
         "interpolation": [StrOptions({"linear", "nearest"})],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
-        "optimizer": [None],
+        "feature_transform": [StrOptions({"identity", "power", "exponential"})],
+        "exponent": [Interval(Real, 0, None, closed="neither")],
+        "feature_weights": [StrOptions({"ard"}), "array-like", None],
+        "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
+        "log_det": [StrOptions({"lanczos", "bound"})],
+        **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in NAMES},
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -51,7 +77,17 @@ class BaseIntersectionGP(BaseEstimator):
         n_bins: int | None = None,
         interpolation: Literal["linear", "nearest"] = "linear",
         solver: SolverName = "auto",
-        optimizer: None = None,
+        feature_transform: TransformName = "identity",
+        exponent: float = 1.0,
+        feature_weights: Literal["ard"] | ArrayLike | None = None,
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        log_det: LogDetName = "lanczos",
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        exponent_bounds: Bounds = (0.05, 20.0),
+        feature_weights_bounds: Bounds = (1e-6, 1e6),
+        n_restarts_optimizer: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -64,7 +100,17 @@ class BaseIntersectionGP(BaseEstimator):
         self.n_bins = n_bins
         self.interpolation = interpolation
         self.solver = solver
+        self.feature_transform = feature_transform
+        self.exponent = exponent
+        self.feature_weights = feature_weights
         self.optimizer = optimizer
+        self.log_det = log_det
+        self.noise_bounds = noise_bounds
+        self.amplitude_bounds = amplitude_bounds
+        self.exponent_bounds = exponent_bounds
+        self.feature_weights_bounds = feature_weights_bounds
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.random_state = random_state
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -72,9 +118,23 @@ class BaseIntersectionGP(BaseEstimator):
     def _fit_targets(self, X: Matrix, Y: Array) -> None:
         """Solve for the weights of targets `Y` of shape (n_samples, n_outputs)."""
         weights = self._warm_start_weights(Y.shape)
-        self.noise_, self.amplitude_ = float(self.noise), float(self.amplitude)
-        self.X_fit_ = X
+        self.X_fit_, self.Y_fit_ = X, Y
         self._cache: dict[tuple[Any, ...], Any] = {}
+        # Sorting refuses data of a shape that nothing else here could hold.
+        self._base_columns()
+        self._set_hyperparameters(
+            given_hyperparameters(
+                noise=self.noise,
+                amplitude=self.amplitude,
+                transform=self.feature_transform,
+                exponent=self.exponent,
+                feature_weights=self.feature_weights,
+                n_features=self.n_features_in_,
+            )
+        )
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._system().check()
+        self._learn_hyperparameters()
         system = self._system()
         system.check()
         # Targets of any scale are solved at scale 1.
@@ -105,16 +165,212 @@ class BaseIntersectionGP(BaseEstimator):
         elif hasattr(self, "quantization_error_bound_"):
             del self.quantization_error_bound_
 
-    def _make_system(self) -> KernelSystem:
+    # ---- hyper-parameters --------------------------------------------------------------------
+
+    def _set_hyperparameters(self, values: Hyperparameters) -> None:
+        kernel = values.kernel
+        self.noise_, self.amplitude_ = values.noise, values.amplitude
+        self.feature_transform_, self.exponent_ = kernel.transform, kernel.exponent
+        ones = np.ones(self.n_features_in_)
+        self.feature_weights_ = ones if kernel.weights is None else kernel.weights
+        self._cache.pop(("system",), None)
+
+    def _hyperparameters(self) -> Hyperparameters:
+        """Return the hyper-parameters of the fit."""
+        weights = None if np.all(self.feature_weights_ == 1.0) else self.feature_weights_
+        kernel = GeneralizedKernel(self.feature_transform_, self.exponent_, weights)
+        return Hyperparameters(self.noise_, self.amplitude_, kernel)
+
+    def _search_space(self) -> SearchSpace:
+        """Return the space of the hyper-parameters that are learned, from those of the fit."""
+        free = ["noise", "amplitude"]
+        start = self._hyperparameters()
+        if self.feature_transform != "identity":
+            free.append("exponent")
+        if isinstance(self.feature_weights, str):
+            free.append("feature_weights")
+            start = start.with_values({"feature_weights": self.feature_weights_})
+        bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
+        if bounds.get("feature_weights") == "fixed" or (
+            "feature_weights" in free and self.optimizer is None
+        ):
+            raise ValueError(
+                "feature_weights='ard' learns them: give an optimizer and feature_weights_bounds."
+            )
+        return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
+
+    def _learn_hyperparameters(self) -> None:
+        """Replace the hyper-parameters by those of largest likelihood."""
+        self.__dict__.pop("optimization_history_", None)
+        space = self._search_space()
+        self.theta_ = space.pack(space.start)
+        if self.optimizer is None or not space.names:
+            return
+        space.check_start()
+        if self.log_det == "bound" and self.optimizer == "l-bfgs-b":
+            raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
+        if not np.any(self.Y_fit_):
+            self._warn(
+                "The targets are constant, which any hyper-parameters explain: kept as given."
+            )
+            return
+        # On matrices of some thousand rows, BLAS's threads mostly wait for one another.
+        n_blas = 1 if len(self.Y_fit_) <= _MANY_ROWS else None
+        with (
+            SearchProgress(type(self).__name__, self.verbose) as progress,
+            threadpool_limits(limits=n_blas, user_api="blas"),
+        ):
+            search = Search(self._likelihood(), space, self.optimizer, progress)
+            best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
+        self.optimization_history_ = search.history.arrays(space.names)
+        self._set_hyperparameters(best.values)
+        self.theta_ = space.pack(best.values)
+        if best.complaint is not None:
+            self._warn(
+                f"The optimizer stopped early ({best.complaint}); the best hyper-parameters that "
+                "it met are kept. Try other starting values, n_restarts_optimizer or a smaller tol."
+            )
+        ends = space.at_bounds(self.theta_)
+        if ends:
+            self._warn(
+                f"The search ended with {' and '.join(ends)}, which is kept. Widen the bounds if "
+                "that is not meant."
+            )
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=6)
+
+    def _likelihood(self) -> Likelihood:
+        return Likelihood(
+            self._system_with,
+            self._base_columns(),
+            self.Y_fit_,
+            tol=self.tol,
+            log_det=self.log_det,
+            seed=self._seed,
+        )
+
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: Literal[False] = False,
+        *,
+        return_std: Literal[False] = False,
+    ) -> float: ...
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        *,
+        eval_gradient: Literal[True],
+        return_std: Literal[False] = False,
+    ) -> tuple[float, Array]: ...
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: Literal[False] = False,
+        *,
+        return_std: Literal[True],
+    ) -> tuple[float, float]: ...
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: bool = False,
+        *,
+        return_std: bool = False,
+    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
+        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
+
+        The negative of eq. 4, with `A = amplitude K + noise I` and one output a target or class,
+
+        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
+
+        The log-determinant is as `log_det` says: "lanczos" estimates it by stochastic Lanczos
+        quadrature, or computes it from the Cholesky factor where the system is small or `solver`
+        is "cholesky"; "bound" puts the bound of eq. 23 in its place, so that the result is a lower
+        bound.
+
+        Parameters
+        ----------
+        theta : array-like, default=None
+            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
+            of a transform, and the feature weights with "ard", in this order. None takes those of
+            the fit, `theta_`.
+        eval_gradient : bool, default=False
+            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
+            estimate itself; the bound has none.
+        return_std : bool, default=False
+            Whether to return the standard error of the estimate too; 0 where it is exact.
+
+        Returns
+        -------
+        value : float
+            The log marginal likelihood.
+        gradient : ndarray of the shape of `theta`
+            Only with `eval_gradient`.
+        std : float
+            Only with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            If `theta` has the wrong length, or `eval_gradient` is asked for with
+            ``log_det="bound"``.
+        """
+        check_is_fitted(self)
+        if eval_gradient and self.log_det == "bound":
+            raise ValueError("log_det='bound' has no gradient; choose log_det='lanczos'.")
+        space = self._search_space()
+        values = space.start
+        if theta is not None:
+            theta = np.asarray(theta, dtype=np.float64)
+            if theta.shape != space.pack(values).shape:
+                raise ValueError(
+                    f"theta has shape {theta.shape}, expected {space.pack(values).shape}: one "
+                    f"logarithm for each entry of {', '.join(space.names)}."
+                )
+            values = space.unpack(theta)
+        evaluation = self._likelihood().evaluate(values, space.names if eval_gradient else ())
+        if not evaluation.solved:
+            warnings.warn(
+                f"The solver did not reach tol in {self.max_iter} iterations, and the likelihood "
+                "is too large. Raise max_iter, tol or noise.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if not eval_gradient:
+            return (evaluation.value, evaluation.std) if return_std else evaluation.value
+        gradient = space.pack_values(evaluation.gradient)
+        if return_std:
+            return evaluation.value, gradient, evaluation.std
+        return evaluation.value, gradient
+
+    def _system_with(
+        self, values: Hyperparameters, base_columns: _histrs.SortedColumns
+    ) -> KernelSystem:
         return KernelSystem(
             X=self.X_fit_,
-            noise=self.noise_,
-            amplitude=self.amplitude_,
+            noise=values.noise,
+            amplitude=values.amplitude,
             n_threads=count_threads(self.n_jobs),
             solver=self.solver,
             preconditioner_name=self.preconditioner,
             max_iter=self.max_iter,
+            kernel=values.kernel,
+            base_columns=base_columns,
         )
+
+    def _make_system(self) -> KernelSystem:
+        return self._system_with(self._hyperparameters(), self._base_columns())
+
+    def _make_base_columns(self) -> _histrs.SortedColumns:
+        return _histrs.SortedColumns(to_core(self.X_fit_), count_threads(self.n_jobs))
+
+    def _base_columns(self) -> _histrs.SortedColumns:
+        columns: _histrs.SortedColumns = self._cached("base_columns")
+        return columns
 
     def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
         if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
@@ -168,8 +424,14 @@ class BaseIntersectionGP(BaseEstimator):
     def _mean(self, X: Matrix) -> Array:
         """Return `amplitude K(X, X_fit) alpha` of shape (n_samples, n_outputs), eq. 2."""
         n_threads = count_threads(self.n_jobs)
-        if self.n_bins is not None:
-            return self._lookup_table().evaluate(to_core(X), n_threads)
+        if self.n_bins is None:
+            return self._exact_mean(X)
+        X = self._hyperparameters().kernel.rows(X, n_threads)
+        return self._lookup_table().evaluate(to_core(X), n_threads)
+
+    def _exact_mean(self, X: Matrix) -> Array:
+        n_threads = count_threads(self.n_jobs)
+        X = self._hyperparameters().kernel.rows(X, n_threads)
         columns = self._system().columns
         if columns.n_knots * (self.dual_coef_.shape[1] + 1) * 8 <= _MAX_TABLE_BYTES:
             functions: _histrs.ShapeFunctions = self._cached("shape_functions")
@@ -187,6 +449,52 @@ class BaseIntersectionGP(BaseEstimator):
                 stacklevel=3,
             )
         return self.amplitude_ * variance
+
+    def shape_functions(
+        self,
+        features: Sequence[int] | None = None,
+        *,
+        max_knots: int | None = None,
+        return_std: bool = False,
+    ) -> list[ShapeFunction]:
+        r"""Return what each feature adds to the posterior mean.
+
+        The mean is :math:`\sum_d f_d(x(d))`, plus the mean of the targets in a regression, with
+        :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
+        neighbouring training values, `f_d` is linear in `g(t)`, so linear where
+        `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
+        value.
+
+        Parameters
+        ----------
+        features : sequence of int, default=None
+            Indices of the features; None takes all.
+        max_knots : int or None, default=None
+            At most so many of the values of a feature; None takes every one, with which the
+            function is exact everywhere.
+        return_std : bool, default=False
+            Whether to compute the posterior standard deviation of each function too, which takes a
+            solve for each knot. It is exact.
+
+        Returns
+        -------
+        functions : list of ShapeFunction
+            Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
+        """
+        check_is_fitted(self)
+        n_features = self.n_features_in_
+        chosen = range(n_features) if features is None else features
+        functions = []
+        for feature in chosen:
+            if not 0 <= feature < n_features:
+                raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+            knots = training_values(self.X_fit_, feature, max_knots)
+            rows = rows_of_one_feature(knots, feature, n_features)
+            values = self._exact_mean(rows)
+            values = values[:, 0] if values.shape[1] == 1 else values
+            std = np.sqrt(self._latent_variance(rows)) if return_std else None
+            functions.append(ShapeFunction(feature, knots, values, std))
+        return functions
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

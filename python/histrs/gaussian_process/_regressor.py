@@ -17,19 +17,21 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
 
     The target, its mean subtracted, has covariance
 
-    .. math:: \mathrm{amplitude} \sum_d \min(x(d), x'(d)) + \mathrm{noise}\,[x = x'].
+    .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
 
     `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
     whose components are piecewise linear with knots at the training values. Several targets are
     solved together by preconditioned block conjugate gradients on the sorted columns of the data,
-    in memory linear in the number of stored values.
+    in memory linear in the number of stored values. Hyper-parameters are those of largest marginal
+    likelihood, summed over the targets (section 6 of [1]_), unless `optimizer` is None.
 
     Parameters
     ----------
     noise : float, default=0.1
-        Variance of the noise on the target, in its units squared.
+        Variance of the noise on the target, in its units squared, where the search for it starts.
     amplitude : float, default=1.0
-        Variance that multiplies the kernel: units of the target squared per unit of a feature.
+        Variance that multiplies the kernel, units of the target squared per unit of a feature,
+        where the search for it starts.
     tol : float, default=1e-4
         A target is solved when no entry of its residual is larger than `tol` times the largest
         absolute centred target.
@@ -48,8 +50,30 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
         cheaper for few rows; "auto" estimates which is.
-    optimizer : None, default=None
-        None keeps `noise` and `amplitude` as they are given.
+    feature_transform : {"identity", "power", "exponential"}, default="identity"
+        Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
+        ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
+        (eq. 16).
+    exponent : float, default=1.0
+        Exponent of the transform, where the search for it starts.
+    feature_weights : "ard", array-like of shape (n_features,) or None, default=None
+        Weights `w` of the features (eq. 17); None is 1 for all. "ard" (automatic relevance
+        determination) learns them.
+    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+        How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
+        gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
+        those with a trailing underscore. None keeps what is given.
+    log_det : {"lanczos", "bound"}, default="lanczos"
+        The log-determinant in the likelihood. "lanczos" estimates it by stochastic Lanczos
+        quadrature, or takes it from the Cholesky factor up to 2048 rows and with
+        ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
+        has no gradient.
+    noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    n_restarts_optimizer : int, default=0
+        Further searches, from starts drawn between the bounds; the best is kept.
+    random_state : int, RandomState or None, default=0
+        Random vectors of the Lanczos quadrature, the same for all hyper-parameters, and starts.
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and targets.
     n_jobs : int or None, default=None
@@ -61,10 +85,21 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     ----------
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training histograms.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        The targets that were solved for, centred.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
-    noise_, amplitude_ : float
+    noise_, amplitude_, exponent_ : float
         The hyper-parameters of the fit.
+    feature_weights_ : ndarray of shape (n_features,)
+        Weights of the features.
+    feature_transform_ : str
+        The transform of the fit.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
+        transform, and feature weights with "ard".
+    optimization_history_ : dict of ndarray
+        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         The weights alpha of eq. 2.
     n_iter_ : ndarray of shape (n_targets,)
@@ -75,7 +110,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     See Also
@@ -95,7 +130,9 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((500, 3))
     >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(500)
-    >>> model = IntersectionGPRegressor(noise=0.01, amplitude=5.0).fit(X, y)
+    >>> model = IntersectionGPRegressor(feature_weights="ard").fit(X, y)
+    >>> [int(d) for d in np.argsort(model.feature_weights_)]  # the third does not matter
+    [2, 1, 0]
     >>> mean, std = model.predict([[0.25, 0.5, 0.5]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(1.5) - 0.25) < 3 * std[0])
     True

@@ -1,7 +1,7 @@
 """The linear system of a Gaussian process: `(K + s I) B = Y` and what it predicts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from histrs._solvers.cholesky import factorise_in_place, solve_factorised
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky, Preconditioner
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._kernel import GeneralizedKernel
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
 SolverName: TypeAlias = Literal["auto", "cg", "cholesky"]
@@ -51,7 +52,7 @@ _VARIANCE_BLOCK = 64
 class KernelSystem:
     """The matrix `K + s I` of the training rows, never formed unless the solver stores it.
 
-    `K` is the histogram intersection kernel without amplitude and `s` the noise variance divided
+    `K` is the generalised intersection kernel without amplitude and `s` the noise variance divided
     by the amplitude.
     """
 
@@ -62,6 +63,11 @@ class KernelSystem:
     solver: SolverName
     preconditioner_name: PreconditionerName
     max_iter: int
+    kernel: GeneralizedKernel = field(default_factory=GeneralizedKernel)
+    base_columns: _histrs.SortedColumns | None = None
+    """The columns of `X` where they are sorted already, ..."""
+    transformed_columns: _histrs.SortedColumns | None = None
+    """... and those of the kernel."""
 
     @property
     def s(self) -> float:
@@ -88,13 +94,25 @@ class KernelSystem:
 
     @cached_property
     def columns(self) -> _histrs.SortedColumns:
-        """The training rows with sorted columns."""
-        return _histrs.SortedColumns(to_core(self.X), self.n_threads)
+        """The training rows, as the kernel takes minima of them, with sorted columns."""
+        if self.transformed_columns is not None:
+            return self.transformed_columns
+        base = self.base_columns
+        if base is None:
+            base = _histrs.SortedColumns(to_core(self.X), self.n_threads)
+        return self.kernel.columns(base, self.n_threads)
+
+    @cached_property
+    def rows(self) -> Matrix:
+        """The features that the kernel takes minima of."""
+        return self.kernel.rows(self.X, self.n_threads)
 
     @cached_property
     def diagonal(self) -> Array:
         """Diagonal of `K`: the sum of each row."""
-        return _histrs.row_sums(to_core(self.X), self.n_threads)
+        if self.kernel.is_plain:
+            return _histrs.row_sums(to_core(self.X), self.n_threads)
+        return self.columns.row_sums(self.n_threads)
 
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
@@ -117,7 +135,7 @@ class KernelSystem:
             return Knots(self.columns, s, n_knots, self.n_threads)
         if name == "pivoted-cholesky":
             rank = min(_MAX_RANK, max(1, n_rows // 8))
-            return PivotedCholesky(self.X, self.diagonal, s, rank, self.n_threads)
+            return PivotedCholesky(self.rows, self.diagonal, s, rank, self.n_threads)
         return Identity()
 
     def uses_cholesky(self, n_outputs: int) -> bool:
@@ -135,11 +153,15 @@ class KernelSystem:
         # The factor also makes exact variances cheap, which is worth some time.
         return bool(cholesky < 3 * cg)
 
+    def kernel_matrix(self) -> Array:
+        """Return `K`."""
+        X = self.rows.astype(np.float64, copy=False)
+        return _histrs.intersection_gram(to_core(X), None, self.n_threads)
+
     @cached_property
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         """Lower Cholesky factor of `K + s I`."""
-        X = self.X.astype(np.float64, copy=False)
-        K = _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        K = self.kernel_matrix()
         K[np.diag_indices_from(K)] += self.s
         # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
         try:
@@ -160,7 +182,7 @@ class KernelSystem:
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
-            B = solve_factorised(self._factor, Y)
+            B = solve_factorised(self.factor, Y)
             residual = np.max(np.abs(Y - self.multiply(B)), axis=0, initial=0.0)
             return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
         return self._solve_iteratively(Y, tol, X0, callback)
@@ -209,6 +231,7 @@ class KernelSystem:
         self, X: Matrix, tol: float, n_outputs: int
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, and whether it was solved."""
+        X = self.kernel.rows(X, self.n_threads)
         prior = _histrs.row_sums(to_core(X), self.n_threads)
         variance = np.empty_like(prior)
         solved = np.ones(len(prior), dtype=bool)
@@ -217,7 +240,7 @@ class KernelSystem:
             rows = slice(start, start + _VARIANCE_BLOCK)
             k = self._cross_kernel(X[rows])
             if use_cholesky:
-                half = linalg.solve_triangular(self._factor, k, lower=True, check_finite=False)
+                half = linalg.solve_triangular(self.factor, k, lower=True, check_finite=False)
                 explained = np.einsum("ij,ij->j", half, half)
             else:
                 # Rows of any scale are solved at scale 1.
@@ -231,8 +254,8 @@ class KernelSystem:
         return np.maximum(variance, 0.0), solved
 
     def _cross_kernel(self, X: Matrix) -> Array:
-        """Return `K(X_train, X)` in double precision."""
-        left, right = (M.astype(np.float64, copy=False) for M in (self.X, X))
+        """Return `K(X_train, X)` of transformed rows in double precision."""
+        left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)

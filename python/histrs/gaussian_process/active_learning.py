@@ -81,7 +81,9 @@ def query(
     Examples
     --------
     >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-    >>> model = IntersectionGPClassifier().fit([[1.0, 0.0], [0.0, 1.0]], ["left", "right"])
+    >>> model = IntersectionGPClassifier(optimizer=None).fit(
+    ...     [[1.0, 0.0], [0.0, 1.0]], ["left", "right"]
+    ... )
     >>> pool = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]
     >>> active_learning.query(model, pool, "mean")
     array([1])
@@ -151,7 +153,9 @@ def query_strategy(
     --------
     >>> import numpy as np
     >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-    >>> model = IntersectionGPClassifier().fit([[1.0, 0.0], [0.0, 1.0]], ["left", "right"])
+    >>> model = IntersectionGPClassifier(optimizer=None).fit(
+    ...     [[1.0, 0.0], [0.0, 1.0]], ["left", "right"]
+    ... )
     >>> ask = active_learning.query_strategy("mean")
     >>> indices, rows = ask(model, np.array([[0.9, 0.1], [0.5, 0.5]]))
     >>> rows
@@ -223,7 +227,7 @@ def learn(
     >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
     >>> X, y = load_digits(n_class=2, return_X_y=True)
     >>> rounds = active_learning.learn(
-    ...     IntersectionGPClassifier(), X, lambda rows: y[rows], labelled=[0, 1], n_rounds=3
+    ...     IntersectionGPClassifier(optimizer=None), X, y.take, labelled=[0, 1], n_rounds=3
     ... )
     >>> [len(r.labelled) for r in rounds]
     [2, 3, 4, 5]

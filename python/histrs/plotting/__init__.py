@@ -1,5 +1,6 @@
 """Drawings of models and of their errors; they need Matplotlib: ``pip install histrs[plot]``."""
 
+from histrs.plotting._gaussian_process import plot_relevance, plot_shape_functions
 from histrs.plotting._kernel_error import plot_kernel_error
 
-__all__ = ["plot_kernel_error"]
+__all__ = ["plot_kernel_error", "plot_relevance", "plot_shape_functions"]

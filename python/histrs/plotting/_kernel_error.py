@@ -5,6 +5,7 @@ from typing import Any
 
 from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.kernel_approximation._additive_chi2 import Method
+from histrs.plotting._pyplot import import_pyplot
 
 _MARKERS: dict[Method, str] = {"rational": "o", "chebyshev": "s", "periodic": "^", "power": "x"}
 
@@ -51,14 +52,8 @@ def plot_kernel_error(
     >>> [line.get_label() for line in ax.lines]
     ['rational', 'chebyshev', 'periodic', 'power']
     """
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_kernel_error needs Matplotlib, which is not installed: pip install histrs[plot]"
-        ) from error
     if ax is None:
-        _, ax = plt.subplots(layout="constrained")
+        _, ax = import_pyplot().subplots(layout="constrained")
     numbers = list(n_components)
     for method in methods:
         counts = [m for m in numbers if method != "periodic" or m % 2 == 1]

@@ -94,22 +94,6 @@ macro_rules! with_pair {
 }
 pub(crate) use with_pair;
 
-pub(crate) fn double<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {
-    match x {
-        Histograms::Dense64(x) => Ok(HistogramMatrix::dense(x.as_array())),
-        Histograms::Csr64(x) => csr(x),
-        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
-    }
-}
-
-pub(crate) fn single<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f32>> {
-    match x {
-        Histograms::Dense32(x) => Ok(HistogramMatrix::dense(x.as_array())),
-        Histograms::Csr32(x) => csr(x),
-        _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
-    }
-}
-
 /// An array of either element type.
 pub(crate) fn into_any<T: numpy::Element>(
     py: Python<'_>,

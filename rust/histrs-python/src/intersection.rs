@@ -11,6 +11,28 @@ use crate::door::enter;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
+type Csr64<'py> = (Vector<'py>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>);
+
+/// An increasing function of every feature.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct Transform(core::Transform);
+
+#[pymethods]
+impl Transform {
+    #[new]
+    fn new(name: &str, exponent: f64) -> PyResult<Self> {
+        match name {
+            "identity" => Ok(Self(core::Transform::Identity)),
+            "power" => Ok(Self(core::Transform::Power { exponent })),
+            "exponential" => Ok(Self(core::Transform::Exponential { exponent })),
+            other => Err(PyValueError::new_err(format!("transform = {other:?}"))),
+        }
+    }
+
+    fn exponent_slope(&self, smallest: f64) -> Option<(Self, f64)> {
+        self.0.exponent_slope(smallest).map(|(slope, offset)| (Self(slope), offset))
+    }
+}
 
 /// Training rows with every column sorted.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -23,6 +45,36 @@ impl SortedColumns {
         with_histograms!(&x, |x| {
             enter(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
         })
+    }
+
+    #[pyo3(signature = (transform, weights, n_threads))]
+    fn transformed(
+        &self,
+        py: Python<'_>,
+        transform: &Transform,
+        weights: Option<Vec<f64>>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let weights = weights.as_deref();
+        enter(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights)).map(Self)
+    }
+
+    fn quadratic_forms<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.quadratic_forms(exec, v))?.into_pyarray(py))
+    }
+
+    fn row_sums<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
+        Ok(enter(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
+    }
+
+    fn smallest(&self) -> f64 {
+        self.0.smallest()
     }
 
     fn product<'py>(
@@ -301,6 +353,37 @@ impl LowRankInverse {
         })?;
         Ok(out.into_pyarray(py))
     }
+}
+
+/// Rows as a generalised kernel sees them: a dense matrix, or the parts of a CSR matrix.
+#[derive(IntoPyObject)]
+pub(crate) enum TransformedRows<'py> {
+    Dense(Matrix<'py>),
+    Csr(Csr64<'py>),
+}
+
+/// Transformed and weighted features.
+#[pyfunction]
+#[pyo3(signature = (x, transform, weights, n_threads))]
+pub(crate) fn transform_rows<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    transform: &Transform,
+    weights: Option<Vec<f64>>,
+    n_threads: usize,
+) -> PyResult<TransformedRows<'py>> {
+    let weights = weights.as_deref();
+    with_histograms!(&x, |x| {
+        let rows = enter(py, n_threads, |e| core::transform_rows(e, &x, &transform.0, weights))?;
+        Ok(match rows {
+            core::TransformedRows::Dense(rows) => TransformedRows::Dense(rows.into_pyarray(py)),
+            core::TransformedRows::Csr(data, indices, indptr) => TransformedRows::Csr((
+                data.into_pyarray(py),
+                indices.into_pyarray(py),
+                indptr.into_pyarray(py),
+            )),
+        })
+    })
 }
 
 /// `k(x, x)` of every row.

@@ -22,15 +22,15 @@ mod _histrs {
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]
     use crate::intersection::{
-        KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
-        check_histograms, intersection_gram, row_sums,
+        KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, Transform,
+        check_histograms, intersection_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
-    use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
-    use crate::transport::{check_masses, sinkhorn_distances};
-
-    #[pymodule_export]
     use crate::random_features::ExpChi2Features;
+    #[pymodule_export]
+    use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+    #[pymodule_export]
+    use crate::transport::{check_masses, sinkhorn_distances};
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -116,6 +116,9 @@ fn product(criterion: &mut Criterion, exec: &Executor, data: &Data) -> Result<()
             time(&mut group, &format!("single/{name}/{n_outputs}"), || {
                 columns.product_single(exec, v.view())
             });
+            time(&mut group, &format!("forms/{name}/{n_outputs}"), || {
+                columns.quadratic_forms(exec, v.view())
+            });
         }
     }
     Ok(())

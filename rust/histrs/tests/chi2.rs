@@ -43,8 +43,10 @@ fn jensen_shannon(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Each kernel, its term, and whether errors are relative to the mass of the rows.
-fn kernels<T: Real>() -> [(Gram<T>, fn(f64, f64) -> f64, bool); 4] {
+/// A kernel, its term, and whether errors are relative to the mass of the rows.
+type Case<T> = (Gram<T>, fn(f64, f64) -> f64, bool);
+
+fn kernels<T: Real>() -> [Case<T>; 4] {
     [
         (distances, distance, true),
         (additive_gram, additive, false),

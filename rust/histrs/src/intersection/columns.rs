@@ -26,7 +26,7 @@ pub(crate) enum Column {
 
 impl Column {
     #[allow(clippy::cast_possible_truncation)] // codes are below 256, rows fit the row index
-    fn encode(pairs: &[(u64, u32)], n_rows: usize) -> Self {
+    pub(crate) fn encode(pairs: &[(u64, u32)], n_rows: usize) -> Self {
         let n_distinct = pairs.chunk_by(|a, b| a.0 == b.0).count();
         if n_distinct < MAX_CODES && pairs.len() >= n_rows.div_ceil(4) {
             let mut values = Vec::with_capacity(n_distinct + 1);
@@ -212,6 +212,10 @@ impl SortedColumns {
 
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    pub(crate) fn from_columns(n_rows: usize, columns: Vec<Column>) -> Self {
+        Self { n_rows, columns }
     }
 
     /// Column blocks of nearly equal work.

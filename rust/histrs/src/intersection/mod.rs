@@ -14,10 +14,13 @@
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
+//! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
+//! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
 mod columns;
+mod forms;
 mod gram;
 mod knots;
 mod levels;
@@ -28,6 +31,7 @@ mod product;
 mod scan;
 mod shape;
 mod sort;
+mod transform;
 
 pub use columns::SortedColumns;
 pub use gram::gram;
@@ -36,3 +40,4 @@ pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
+pub use transform::{Transform, TransformedRows, transform_rows};

@@ -1,0 +1,115 @@
+"""Lanczos processes, one a column, side by side."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from histrs._solvers.block_cg import Array, Operator
+
+# A new direction shorter than this part of the operator's size is rounding.
+_BREAKDOWN = 1e-12
+
+
+@dataclass(frozen=True)
+class Tridiagonal:
+    """What `m` steps from one vector `v` know of the operator: `T = Q^T A Q`, `Q e_1 = v / |v|`."""
+
+    diagonal: Array
+    off_diagonal: Array
+    norm: float
+    """`|v|`."""
+
+    def eigen(self) -> tuple[Array, Array]:
+        """Return eigenvalues (Ritz values) and eigenvectors of `T`."""
+        values, vectors = linalg.eigh_tridiagonal(self.diagonal, self.off_diagonal)
+        return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
+
+    def measure(self) -> tuple[Array, Array]:
+        """Return nodes and weights with `v^T f(A) v` near `sum(weights * f(nodes))`."""
+        nodes, vectors = self.eigen()
+        return nodes, self.norm**2 * vectors[0] ** 2
+
+
+class Lanczos:
+    """Lanczos processes from every column of `V`, which share each product.
+
+    Parameters
+    ----------
+    operator : callable
+        `V -> A V` with symmetric positive semi-definite `A`.
+    V : ndarray of shape (n, n_columns)
+        Where the processes start.
+    keep_basis : bool
+        Whether to keep the basis of each column and orthogonalise against all of it. Without, the
+        Ritz values repeat those that have converged, and quadratures are as good.
+    max_steps : int
+        Most steps: those that the basis has room for.
+    """
+
+    def __init__(self, operator: Operator, V: Array, *, keep_basis: bool, max_steps: int) -> None:
+        n, n_columns = V.shape
+        self._operator = operator
+        self._max_steps = min(max_steps, n)
+        self._norms = np.sqrt(np.einsum("ij,ij->j", V, V))
+        self._previous = np.zeros_like(V)
+        self._current = V / np.where(self._norms > 0, self._norms, 1.0)
+        self._diagonal: list[Array] = []
+        self._off_diagonal: list[Array] = []
+        self._sizes = np.zeros(n_columns, dtype=np.intp)
+        self._active = self._norms > 0
+        shape = (n_columns, self._max_steps if keep_basis else 0, n)
+        self._basis = np.empty(shape)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps done."""
+        return len(self._diagonal)
+
+    @property
+    def done(self) -> bool:
+        """Whether no column can go on."""
+        return self.n_steps >= self._max_steps or not np.any(self._active)
+
+    def run(self, n_steps: int) -> None:
+        """Take more steps, as many as there are left."""
+        for _ in range(n_steps):
+            if self.done:
+                break
+            self._step()
+
+    def _step(self) -> None:
+        Q, step = self._current, self.n_steps
+        if self._basis.shape[1] > 0:
+            self._basis[:, step] = Q.T
+        W = self._operator(Q)
+        if step > 0:
+            W -= self._previous * self._off_diagonal[-1]
+        diagonal = np.einsum("ij,ij->j", Q, W)
+        W -= Q * diagonal
+        if self._basis.shape[1] > 0:
+            for k, basis in enumerate(self._basis):
+                known = basis[: step + 1]
+                W[:, k] -= (known @ W[:, k]) @ known
+        norms = np.sqrt(np.einsum("ij,ij->j", W, W))
+        self._sizes[self._active] += 1
+        self._diagonal.append(diagonal)
+        largest = np.max(np.abs(self._diagonal), axis=0)
+        self._active &= norms > _BREAKDOWN * largest
+        norms = np.where(self._active, norms, 0.0)
+        self._off_diagonal.append(norms)
+        self._previous = Q
+        self._current = np.where(self._active, W / np.where(norms > 0, norms, 1.0), 0.0)
+
+    def tridiagonals(self) -> Iterator[Tridiagonal]:
+        """Yield what is known from every column."""
+        for k, size in enumerate(self._sizes.tolist()):
+            diagonal = np.array([d[k] for d in self._diagonal[:size]])
+            off_diagonal = np.array([d[k] for d in self._off_diagonal[: max(size - 1, 0)]])
+            yield Tridiagonal(diagonal, off_diagonal, float(self._norms[k]))
+
+    def basis(self, column: int) -> Array:
+        """Return the basis of a column, of shape (steps, n)."""
+        basis: Array = self._basis[column, : self._sizes[column]]
+        return basis

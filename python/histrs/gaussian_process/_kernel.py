@@ -1,0 +1,64 @@
+"""The generalised intersection kernel: transformed and weighted features on one sort."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix, to_core
+
+TransformName: TypeAlias = Literal["identity", "power", "exponential"]
+
+
+@dataclass(frozen=True)
+class GeneralizedKernel:
+    """`sum_d w_d min(g(x(d)), g(x'(d)))` with an increasing `g` (eqs. 14 to 17)."""
+
+    transform: TransformName = "identity"
+    exponent: float = 1.0
+    weights: Array | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the kernel of eq. 5."""
+        return self.transform == "identity" and self.weights is None
+
+    @cached_property
+    def _core(self) -> _histrs.Transform:
+        return _histrs.Transform(self.transform, self.exponent)
+
+    def same_as(self, other: "GeneralizedKernel") -> bool:
+        """Whether the two are one function."""
+        same_transform = (self.transform, self.exponent) == (other.transform, other.exponent)
+        if self.weights is None or other.weights is None:
+            return same_transform and self.weights is other.weights
+        return same_transform and np.array_equal(self.weights, other.weights)
+
+    def columns(self, base: _histrs.SortedColumns, n_threads: int) -> _histrs.SortedColumns:
+        """Return the sorted columns of the features that the kernel takes minima of."""
+        if self.is_plain:
+            return base
+        return base.transformed(self._core, self.weights, n_threads)
+
+    def slope_columns(
+        self, base: _histrs.SortedColumns, n_threads: int
+    ) -> tuple[_histrs.SortedColumns, float]:
+        """Return columns and `c` with which the derivative by the exponent is `K_columns + c K`."""
+        slope = self._core.exponent_slope(base.smallest())
+        if slope is None:
+            raise ValueError(f"transform = {self.transform!r} has no exponent.")
+        transform, offset = slope
+        return base.transformed(transform, self.weights, n_threads), offset
+
+    def rows(self, X: Matrix, n_threads: int) -> Matrix:
+        """Return `w_d g(x(d))` in place of every entry, in double precision."""
+        if self.is_plain:
+            return X
+        rows = _histrs.transform_rows(to_core(X), self._core, self.weights, n_threads)
+        if isinstance(rows, tuple):
+            return sparse.csr_array(rows, shape=X.shape)
+        return rows

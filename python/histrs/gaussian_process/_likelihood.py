@@ -1,0 +1,194 @@
+"""The log marginal likelihood of hyper-parameters, and its gradient."""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._solvers.lanczos import Lanczos
+from histrs._solvers.log_det import (
+    LogDet,
+    count_probes,
+    exact_log_det,
+    lanczos_log_det,
+    largest_eigenvalue_bound,
+    log_det_bound,
+    rademacher,
+)
+from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._spectrum import Evaluation, ExactSpectrum, LanczosSpectrum, Terms
+from histrs.gaussian_process._system import KernelSystem
+
+LogDetName: TypeAlias = Literal["lanczos", "bound"]
+
+# Up to this many rows, and terms of the kernel matrix, all is exact unless the solver is "cg";
+# eigenvalues take longer than factors.
+_MAX_EXACT_ROWS = 2048
+_MAX_EXACT_TERMS = 1 << 32
+_MAX_EIGEN_ROWS = 1024
+# Steps towards the largest eigenvalues, of which the bound takes one an output at least.
+_BOUND_STEPS = 30
+
+
+class Likelihood:
+    """The log marginal likelihood of targets as a function of the hyper-parameters.
+
+    Parameters
+    ----------
+    make_system : callable
+        `(hyperparameters, base_columns) -> KernelSystem` for the training rows.
+    base : SortedColumns
+        The training rows, untransformed.
+    Y : ndarray of shape (n_samples, n_outputs)
+        Targets.
+    tol : float
+        Tolerance of the solver, for targets of scale 1.
+    log_det : {"lanczos", "bound"}
+        How the log-determinant is found.
+    seed : int
+        Of the random vectors, which are the same for all hyper-parameters.
+    """
+
+    def __init__(
+        self,
+        make_system: Callable[[Hyperparameters, _histrs.SortedColumns], KernelSystem],
+        base: _histrs.SortedColumns,
+        Y: Array,
+        *,
+        tol: float,
+        log_det: LogDetName,
+        seed: int,
+    ) -> None:
+        self._make_system = make_system
+        self._base = base
+        self._Y = Y
+        self._scale = np.max(np.abs(Y), axis=0, initial=0.0)
+        self._scale[self._scale == 0.0] = 1.0
+        self._tol = tol
+        self._log_det_name = log_det
+        self._seed = seed
+        # Of the last evaluation: where the next one starts from.
+        self._solution: Array | None = None
+        self._columns: tuple[GeneralizedKernel, _histrs.SortedColumns] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the targets."""
+        return self._Y.shape
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether there is a gradient."""
+        return self._log_det_name != "bound"
+
+    def system(self, values: Hyperparameters) -> KernelSystem:
+        """Return the linear system, whose columns are shared while the kernel stays."""
+        system = self._make_system(values, self._base)
+        if self.is_exact(system):
+            system = replace(system, solver="cholesky")
+        if self._columns is None or not self._columns[0].same_as(values.kernel):
+            self._columns = (values.kernel, system.columns)
+        return replace(system, transformed_columns=self._columns[1])
+
+    def is_exact(self, system: KernelSystem) -> bool:
+        """Whether all is computed from the factor: few rows, or factorised anyway."""
+        if system.solver != "auto":
+            return system.solver == "cholesky"
+        n, d = system.X.shape
+        stored = system.X.nnz if sparse.issparse(system.X) else n * d
+        return bool(n <= _MAX_EXACT_ROWS and n * stored <= _MAX_EXACT_TERMS)
+
+    def spectrum(self, values: Hyperparameters) -> ExactSpectrum | LanczosSpectrum:
+        """Return the likelihood of this kernel under every noise and amplitude."""
+        system = self.system(values)
+        if self.is_exact(system) and len(self._Y) <= _MAX_EIGEN_ROWS:
+            return ExactSpectrum(system, self._Y)
+        return LanczosSpectrum(system, self._Y, self._rng())
+
+    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
+        """Return the likelihood, and its derivatives by the logarithms of what is named."""
+        system = self.system(values)
+        system.check()
+        B, data, solved = self._solve(system)
+        log_det = self._log_det(system, derivative=bool(names))
+        V = log_det.V
+        terms = Terms(
+            self._Y.shape,
+            data=data,
+            log_det=log_det.value,
+            data_slope=float(np.sum(B * B)),
+            trace_inverse=float(np.sum(V * V)),
+        )
+        gradient = terms.gradient(values) if names else {}
+        if {"exponent", "feature_weights"} & set(names):
+            gradient |= self._kernel_gradient(system, values, B, V, names)
+        std = 0.5 * self._Y.shape[1] * log_det.std
+        return Evaluation(terms.log_likelihood(values), std, gradient, solved)
+
+    def _solve(self, system: KernelSystem) -> tuple[Array, float, bool]:
+        """Return `B = A^-1 Y`, `tr(Y^T A^-1 Y)`, and whether they could be found."""
+        tol = np.full(self._Y.shape[1], self._tol)
+        start = None if self._solution is None else self._solution / self._scale
+        solution = system.solve(self._Y / self._scale, tol, start)
+        B = self._solution = solution.X * self._scale
+        # The error of this is of second order in that of B.
+        residual = self._Y - system.multiply(B)
+        data = float(np.sum(self._Y * B) + np.sum(residual * B))
+        # Nothing comes closer than a factor.
+        solved = system.uses_cholesky(B.shape[1]) or bool(np.all(solution.residual <= tol))
+        return B, data, solved
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self._seed)
+
+    def _log_det(self, system: KernelSystem, *, derivative: bool) -> LogDet:
+        n = len(self._Y)
+        if self._log_det_name == "bound":
+            return LogDet(self._bound(system), 0.0, np.empty((n, 0)))
+        if self.is_exact(system):
+            return exact_log_det(system.factor, derivative=derivative)
+        Z = rademacher(n, count_probes(n), self._rng())
+        return lanczos_log_det(system.multiply, Z, derivative=derivative)
+
+    def _bound(self, system: KernelSystem) -> float:
+        """Return the bound of eq. 23; Ritz values are below eigenvalues, as `mu_2` needs."""
+        n, n_outputs = self._Y.shape
+        start = np.ones((n, 1))
+        lanczos = Lanczos(system.multiply, start, keep_basis=True, max_steps=_BOUND_STEPS)
+        lanczos.run(_BOUND_STEPS)
+        values, vectors = next(iter(lanczos.tridiagonals())).eigen()
+        trace = float(system.diagonal.sum() + n * system.s)
+        top = lanczos.basis(0).T @ vectors[:, -1]
+        largest = largest_eigenvalue_bound(system.multiply, top, trace)
+        squares = float(np.sum(values[-max(n_outputs, 1) :] ** 2))
+        return log_det_bound(n, largest, trace, squares)
+
+    def _kernel_gradient(
+        self,
+        system: KernelSystem,
+        values: Hyperparameters,
+        B: Array,
+        V: Array,
+        names: Collection[str],
+    ) -> dict[str, Any]:
+        """Return derivatives by the logarithms of exponent and feature weights.
+
+        Along `dK` the likelihood changes by half of `tr(B^T dK B) / amplitude - n_outputs
+        tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
+        """
+        n_outputs = B.shape[1]
+        panel = np.hstack([B / np.sqrt(values.amplitude), V])
+        signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
+        by_column = system.columns.quadratic_forms(panel, system.n_threads) @ signs
+        gradient: dict[str, Any] = {"feature_weights": by_column}
+        if "exponent" in names:
+            slope, offset = values.kernel.slope_columns(self._base, system.n_threads)
+            change = slope.quadratic_forms(panel, system.n_threads) @ signs
+            derivative = float(np.sum(change) + offset * np.sum(by_column))
+            gradient["exponent"] = values.kernel.exponent * derivative
+        return gradient

@@ -1,0 +1,177 @@
+"""What a Gaussian process has learned of each feature."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._shape_functions import ShapeFunction
+from histrs.plotting._pyplot import import_pyplot
+
+_Model: TypeAlias = IntersectionGPClassifier | IntersectionGPRegressor
+
+# Knots at which a band is computed: each takes a solve.
+_BAND_KNOTS = 65
+_COLUMNS = 3
+
+
+def plot_relevance(
+    model: _Model,
+    *,
+    feature_names: Sequence[str] | None = None,
+    max_features: int = 20,
+    ax: Any = None,
+) -> Any:
+    """Draw the learned weights of the features, largest first, as shares of their sum.
+
+    Weights of features of different scales compare the scales too: scale the features alike
+    before the fit.
+
+    Parameters
+    ----------
+    model : IntersectionGPClassifier or IntersectionGPRegressor
+        A fitted model, as a rule with ``feature_weights="ard"``.
+    feature_names : sequence of str, default=None
+        Names of all features; None takes those of the data frame of the fit, or numbers.
+    max_features : int, default=20
+        At most so many bars; what is left out is one bar.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.plotting import plot_relevance
+    >>> X = np.random.default_rng(0).random((200, 4))
+    >>> y = np.sin(5 * X[:, 1]) + X[:, 2]
+    >>> y += 0.1 * np.random.default_rng(1).standard_normal(200)
+    >>> model = IntersectionGPRegressor(feature_weights="ard").fit(X, y)
+    >>> ax = plot_relevance(model)  # doctest: +SKIP
+    """
+    check_is_fitted(model)
+    weights = model.feature_weights_
+    shares = weights / weights.sum()
+    order = np.argsort(-shares, kind="stable")
+    names = [_name(model, feature_names, int(d)) for d in order[:max_features]]
+    heights = shares[order[:max_features]]
+    rest = order[max_features:]
+    if len(rest) > 0:
+        names.append(f"{len(rest)} others")
+        heights = np.append(heights, shares[rest].sum())
+    if ax is None:
+        _, ax = import_pyplot().subplots(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
+    places = np.arange(len(names))
+    colors = ["C0"] * min(len(order), max_features) + ["0.7"] * (len(rest) > 0)
+    ax.barh(places, heights, color=colors)
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("share of the feature weights")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def plot_shape_functions(
+    model: _Model,
+    features: Sequence[int] | None = None,
+    *,
+    output: int = 0,
+    bands: bool = True,
+    feature_names: Sequence[str] | None = None,
+    axes: Any = None,
+) -> Any:
+    """Draw what each feature adds to the posterior mean, with bands of two standard deviations.
+
+    Parameters
+    ----------
+    model : IntersectionGPClassifier or IntersectionGPRegressor
+        A fitted model.
+    features : sequence of int, default=None
+        Indices of the features; None takes the six whose functions vary most.
+    output : int, default=0
+        Which target, or class; two classes share one output.
+    bands : bool, default=True
+        Whether to draw the posterior standard deviation of each function, exact at 65 values of
+        the feature; each takes a solve.
+    feature_names : sequence of str, default=None
+        Names of all features; None takes those of the data frame of the fit, or numbers.
+    axes : array-like of matplotlib Axes, default=None
+        Where to draw, one a feature; None makes a figure.
+
+    Returns
+    -------
+    axes : ndarray of matplotlib Axes
+        Where it was drawn, one a feature.
+
+    Raises
+    ------
+    ValueError
+        If there is no such output, or `axes` are fewer than the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.plotting import plot_shape_functions
+    >>> X = np.random.default_rng(0).random((200, 4))
+    >>> y = np.sin(5 * X[:, 1]) + X[:, 2]
+    >>> y += 0.1 * np.random.default_rng(1).standard_normal(200)
+    >>> model = IntersectionGPRegressor().fit(X, y)
+    >>> axes = plot_shape_functions(model)  # doctest: +SKIP
+    """
+    check_is_fitted(model)
+    n_outputs = model.dual_coef_.shape[1]
+    if not 0 <= output < n_outputs:
+        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
+    if features is None:
+        features = _varied(model.shape_functions(), output)
+    functions = model.shape_functions(features)
+    spread: list[ShapeFunction] | list[None] = [None] * len(functions)
+    if bands:
+        spread = model.shape_functions(features, max_knots=_BAND_KNOTS, return_std=True)
+    axes = _grid(len(functions)) if axes is None else np.atleast_1d(axes)
+    if axes.size < len(functions):
+        raise ValueError(f"{axes.size} axes for {len(functions)} features: give one for each.")
+    for ax, function, band in zip(axes.ravel(), functions, spread, strict=False):
+        if band is not None and band.std is not None:
+            values = _output(band, output)
+            ax.fill_between(
+                band.knots, values - 2 * band.std, values + 2 * band.std, alpha=0.25, linewidth=0
+            )
+        ax.plot(function.knots, _output(function, output))
+        ax.set_title(_name(model, feature_names, function.feature), fontsize="medium")
+    return axes.ravel()[: len(functions)]
+
+
+def _output(function: ShapeFunction, output: int) -> Any:
+    return function.values if function.values.ndim == 1 else function.values[:, output]
+
+
+def _varied(functions: list[ShapeFunction], output: int) -> list[int]:
+    ranges = [float(np.ptp(_output(function, output))) for function in functions]
+    return sorted(np.argsort(ranges)[::-1][: 2 * _COLUMNS].tolist())
+
+
+def _name(model: _Model, feature_names: Sequence[str] | None, feature: int) -> str:
+    names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+    return f"feature {feature}" if names is None else str(names[feature])
+
+
+def _grid(n: int) -> Any:
+    columns = min(n, _COLUMNS)
+    rows = -(-n // max(columns, 1))
+    size = (3.2 * columns, 2.4 * rows)
+    figure, axes = import_pyplot().subplots(
+        rows, columns, figsize=size, squeeze=False, sharey=True, layout="constrained"
+    )
+    for ax in axes.ravel()[n:]:
+        figure.delaxes(ax)
+    return axes

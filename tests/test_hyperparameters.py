@@ -1,0 +1,662 @@
+"""Generalised kernels and learned hyper-parameters against exact likelihoods."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs import _histrs, _progress
+from histrs._solvers.lanczos import Lanczos
+from histrs._solvers.log_det import (
+    exact_log_det,
+    lanczos_log_det,
+    largest_eigenvalue_bound,
+    log_det_bound,
+    rademacher,
+)
+from histrs._validation import canonical, to_core
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, assert_close, awkward_histograms, dense
+from tests.oracles import hyperparameters as oracle
+from tests.oracles import intersection
+
+pytestmark = pytest.mark.simd_paths
+
+MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
+each_model = pytest.mark.parametrize("model_class", MODELS)
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "knots": {"solver": "cg", "preconditioner": "knots"},
+    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky"},
+}
+each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+TRANSFORMS = {
+    "identity": ("identity", 1.0),
+    "root": ("power", 0.4),
+    "square": ("power", 2.0),
+    "exponential": ("exponential", 1.5),
+}
+each_transform = pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+
+
+def regression(rng, n=60, d=6):
+    X = awkward_histograms(rng, n, d) / 4
+    Y = np.sin(3 * X[:, :1]) + X[:, 4:5] + 0.1 * rng.normal(size=(n, 2))
+    return X, Y
+
+
+# ---- generalised kernels -----------------------------------------------------------------------
+
+
+@each_solver
+@each_transform
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_agrees_with_the_exact_solution(rng, solver, transform, weighted, container):
+    X, Y = regression(rng)
+    X_star = awkward_histograms(rng, 20) / 2
+    name, exponent = transform
+    weights = rng.random(6) + 0.1 if weighted else None
+    model = IntersectionGPRegressor(
+        optimizer=None,
+        noise=0.2,
+        amplitude=0.5,
+        feature_transform=name,
+        exponent=exponent,
+        feature_weights=weights,
+        tol=1e-9,
+        **solver,
+    ).fit(CONTAINERS[container](X), Y)
+    kernel = {"name": name, "exponent": exponent, "weights": weights}
+    K = 0.5 * oracle.generalized_kernel(X, **kernel)
+    exact = intersection.gp_fit(K, Y - Y.mean(axis=0), 0.2)
+    assert_close(model.dual_coef_, exact.alpha, 1e-6)
+    K_star = 0.5 * oracle.generalized_kernel(X_star, X, **kernel)
+    prior = 0.5 * np.diag(oracle.generalized_kernel(X_star, **kernel))
+    mean, variance = model.latent_mean_and_variance(CONTAINERS[container](X_star))
+    assert_close(mean, intersection.gp_mean(exact, K_star) + Y.mean(axis=0), 1e-6)
+    assert_close(variance[:, 0], intersection.gp_latent_variance(exact, K_star, prior), 1e-6)
+    assert (model.exponent_, model.feature_transform_) == (exponent, name)
+    np.testing.assert_array_equal(
+        model.feature_weights_, np.ones(6) if weights is None else weights
+    )
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "nearest"])
+def test_tables_of_generalised_kernels_are_within_their_bound(rng, interpolation):
+    X, Y = regression(rng)
+    options = {
+        "feature_transform": "power",
+        "exponent": 0.5,
+        "feature_weights": rng.random(6) + 0.1,
+    }
+    exact = IntersectionGPRegressor(optimizer=None, **options).fit(X, Y)
+    table = clone(exact).set_params(n_bins=5, interpolation=interpolation).fit(X, Y)
+    X_star = awkward_histograms(rng, 30)
+    error = np.abs(table.predict(X_star) - exact.predict(X_star))
+    assert (error <= table.quantization_error_bound_ * (1 + 1e-12)).all()
+    assert error.max() > 0
+
+
+@given(data=st.data())
+def test_forms_are_those_of_each_feature(data):
+    X = data.draw(histograms((0, 40), (1, 12), format="any", scale="mixed"))
+    V = np.random.default_rng(0).normal(size=(X.shape[0], data.draw(st.integers(0, 18))))
+    x = dense(X).astype(np.float64)
+    columns = _histrs.SortedColumns(to_core(canonical(X)), 2)
+    forms = columns.quadratic_forms(V, 2)
+    assert forms.shape == (X.shape[1], V.shape[1])
+    for d, form in enumerate(forms):
+        K = np.minimum(x[:, d, None], x[:, d])
+        scale = np.einsum("ik,ij,jk->k", np.abs(V), K, np.abs(V))
+        assert (np.abs(form - np.einsum("ik,ij,jk->k", V, K, V)) <= 1e-12 * scale).all()
+
+
+def test_weights_of_a_power_of_two_are_columns_scaled(rng):
+    X, Y = regression(rng)
+    weights = 2.0 ** np.arange(-3, 3)
+    model = IntersectionGPRegressor(optimizer=None, feature_weights=weights).fit(X, Y)
+    scaled = IntersectionGPRegressor(optimizer=None).fit(X * weights, Y)
+    np.testing.assert_allclose(model.predict(X), scaled.predict(X * weights), rtol=1e-12)
+
+
+def test_single_precision_is_transformed_in_double(rng):
+    X, Y = regression(rng)
+    options = {"feature_transform": "exponential", "exponent": 2.0, "optimizer": None, "tol": 1e-8}
+    double = IntersectionGPRegressor(**options).fit(X, Y).predict(X)
+    single = IntersectionGPRegressor(**options).fit(X.astype(np.float32), Y)
+    # The histograms are exact in single precision up to the division by 4.
+    assert_close(single.predict(X.astype(np.float32)), double, 1e-6)
+
+
+# ---- the log-determinant -----------------------------------------------------------------------
+
+
+def kernel_matrix(rng, n=80, noise=0.05):
+    return intersection.intersection_kernel(rng.random((n, 3))) + noise * np.eye(n)
+
+
+def test_exact_log_det_and_derivative(rng):
+    A = kernel_matrix(rng)
+    found = exact_log_det(np.linalg.cholesky(A), derivative=True)
+    assert found.value == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
+    assert found.std == 0.0
+    assert_close(found.V @ found.V.T, np.linalg.inv(A), 1e-9)
+
+
+def test_lanczos_estimates_the_log_det(rng):
+    A = kernel_matrix(rng, 300)
+    exact = np.linalg.slogdet(A)[1]
+    errors, stds = [], []
+    for seed in range(20):
+        Z = rademacher(300, 16, np.random.default_rng(seed))
+        found = lanczos_log_det(lambda V: A @ V, Z, derivative=False)
+        # With the logarithm itself: nothing is lost but by the choice of vectors.
+        values, Q = np.linalg.eigh(A)
+        quadrature = np.mean(np.sum(np.log(values)[:, None] * (Q.T @ Z) ** 2, axis=0))
+        assert found.value == pytest.approx(quadrature, abs=0.1 * found.std)
+        errors.append((found.value - exact) / found.std)
+        stds.append(found.std)
+    assert max(stds) < 0.05 * abs(exact)
+    # Errors in standard errors, of about unit variance.
+    assert 0.5 < np.std(errors) < 2.0
+    assert abs(np.mean(errors)) < 1.0
+
+
+def test_lanczos_derivative_is_that_of_the_estimate(rng):
+    n = 120
+    A, D = kernel_matrix(rng, n), kernel_matrix(rng, n)
+    Z = rademacher(n, 4, rng)
+
+    def estimate(step):
+        values, Q = np.linalg.eigh(A + step * D)
+        return np.mean(np.sum(np.log(values)[:, None] * (Q.T @ Z) ** 2, axis=0))
+
+    found = lanczos_log_det(lambda V: A @ V, Z, derivative=True)
+    derivative = np.einsum("ik,ij,jk->", found.V, D, found.V)
+    assert derivative == pytest.approx((estimate(1e-5) - estimate(-1e-5)) / 2e-5, rel=1e-3)
+    assert derivative == pytest.approx(np.trace(np.linalg.solve(A, D)), rel=0.3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_lanczos_is_exact_on_small_and_trivial_matrices(rng, n):
+    for A in (np.eye(n), 3.0 * np.eye(n), kernel_matrix(rng, n)):
+        Z = rademacher(n, 3, rng)
+        found = lanczos_log_det(lambda V, A=A: A @ V, Z, derivative=True)
+        values, Q = np.linalg.eigh(A)
+        expected = np.mean(np.sum(np.log(values)[:, None] * (Q.T @ Z) ** 2, axis=0))
+        assert found.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert np.isfinite(found.V).all()
+
+
+def test_lanczos_ends_where_its_space_does(rng):
+    A = np.diag(np.repeat([1.0, 2.0, 5.0], 10))
+    for keep_basis in (False, True):
+        lanczos = Lanczos(
+            lambda V: A @ V, np.ones((30, 2)) * [1, 0], keep_basis=keep_basis, max_steps=30
+        )
+        lanczos.run(30)
+        first, second = lanczos.tridiagonals()
+        assert len(first.diagonal) == 3
+        assert len(second.diagonal) == 0
+        np.testing.assert_allclose(first.eigen()[0], [1.0, 2.0, 5.0])
+
+
+@given(
+    X=histograms((1, 40), (1, 12), normalize="max", scale="mixed"),
+    n_outputs=st.integers(1, 12),
+    ratio=st.sampled_from([1e-6, 1e-2, 1.0, 100.0]),
+)
+def test_bound_bounds_the_log_det(X, n_outputs, ratio):
+    y = np.random.default_rng(0).normal(size=(X.shape[0], n_outputs))
+    noise = ratio * max(dense(X).sum(axis=1).max(), 1e-3)
+    model = IntersectionGPRegressor(optimizer=None, noise=noise, log_det="bound", solver="cholesky")
+    bounded = model.fit(X, y).log_marginal_likelihood()
+    exact = oracle.log_likelihood(X, y - y.mean(axis=0), noise, 1.0)
+    assert bounded <= exact + 1e-9 * (1 + abs(exact))
+
+
+@given(
+    values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=30),
+    slack=st.floats(0, 10),
+    part=st.floats(0, 1),
+)
+def test_bound_is_above_for_any_spectrum(values, slack, part):
+    values = np.array(values)
+    n, beta, trace, squares = len(values), values.max() + slack, values.sum(), (values**2).sum()
+    exact = np.log(values).sum()
+    tight = log_det_bound(n, beta, trace, squares)
+    loose = log_det_bound(n, beta, trace, part * squares)
+    rounding = 1e-6 * (1 + np.abs(np.log(values)).sum())
+    assert exact <= tight + rounding
+    assert tight <= loose + rounding
+
+
+def test_bound_is_the_papers(rng):
+    values = rng.random(20) + 0.1
+    moments = values.sum(), (values**2).sum()
+    expected = oracle.bound(1.3, *moments, 20)
+    assert log_det_bound(20, 1.3, *moments) == pytest.approx(expected, rel=1e-9)
+    # It is tight for u u^T + tau I.
+    A = np.outer(values, values) + 0.3 * np.eye(20)
+    spectrum = np.linalg.eigvalsh(A)
+    found = log_det_bound(20, spectrum[-1], spectrum.sum(), (spectrum**2).sum())
+    assert found == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-9)
+
+
+@given(X=histograms((1, 40), (1, 9)), seed=st.integers(0, 9))
+def test_the_largest_eigenvalue_is_never_above_its_bound(X, seed):
+    A = intersection.intersection_kernel(X) + 0.1 * np.eye(X.shape[0])
+    start = np.random.default_rng(seed).normal(size=len(A))
+    exact = np.linalg.eigvalsh(A)[-1]
+    for v in (start, np.linalg.eigh(A)[1][:, -1], 0 * start, np.eye(len(A))[0]):
+        bound = largest_eigenvalue_bound(lambda V: A @ V, v, np.trace(A))
+        assert exact <= bound * (1 + 1e-12)
+        assert bound <= np.trace(A) * (1 + 1e-9)
+
+
+# ---- likelihood and gradient -------------------------------------------------------------------
+
+
+def given_model(rng, transform, weighted, **options):
+    X, Y = regression(rng)
+    name, exponent = transform
+    if weighted:
+        options["feature_weights"] = "ard"
+    model = IntersectionGPRegressor(
+        noise=0.2,
+        amplitude=0.5,
+        feature_transform=name,
+        exponent=exponent,
+        noise_bounds=(0.01, 1.0),
+        tol=1e-9,
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return X, Y, model.fit(X, Y)
+
+
+def exact_likelihood(X, Y, model, theta):
+    noise, amplitude, *rest = np.exp(theta)
+    kernel = {"name": model.feature_transform_}
+    if model.feature_transform_ != "identity":
+        kernel["exponent"], *rest = rest
+    if len(rest) > 0:
+        kernel["weights"] = rest
+    return oracle.log_likelihood(X, Y - Y.mean(axis=0), noise, amplitude, **kernel)
+
+
+@each_transform
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_likelihood_and_gradient(rng, transform, weighted):
+    X, Y, model = given_model(rng, transform, weighted)
+    n_free = 2 + (transform[0] != "identity") + (6 if weighted else 0)
+    assert model.theta_.shape == (n_free,)
+    for theta in (None, rng.normal(size=n_free) / 2 - 0.5):
+        value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+        at = model.theta_ if theta is None else theta
+        assert value == pytest.approx(exact_likelihood(X, Y, model, at), rel=1e-8)
+        numeric = optimize.approx_fprime(
+            at, lambda t, X=X: exact_likelihood(X, Y, model, t), epsilon=1e-6
+        )
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=2e-3)
+        assert model.log_marginal_likelihood(theta, return_std=True) == (pytest.approx(value), 0.0)
+
+
+@each_transform
+def test_estimated_gradient_is_that_of_the_estimate(rng, transform):
+    X, Y, model = given_model(rng, transform, True, solver="cg", preconditioner="knots")
+    theta = rng.normal(size=len(model.theta_)) / 3 - 1.0
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    numeric = optimize.approx_fprime(theta, model.log_marginal_likelihood, epsilon=1e-5)
+    np.testing.assert_allclose(gradient, numeric, rtol=2e-2, atol=2e-2)
+    _, std = model.log_marginal_likelihood(theta, return_std=True)
+    assert std > 0.0
+    assert abs(value - exact_likelihood(X, Y, model, theta)) < 5 * std
+
+
+@each_model
+def test_every_class_counts(rng, model_class):
+    X = rng.random((40, 3))
+    y = np.resize([0, 1, 2], 40)
+    model = model_class(optimizer=None).fit(X, y)
+    Y = intersection.one_vs_all_targets(y)[1] if model_class is MODELS[0] else y - y.mean()
+    expected = oracle.log_likelihood(X, Y, 0.1, 1.0)
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+
+
+def test_likelihood_refuses_what_it_cannot_do(rng):
+    X, Y = regression(rng)
+    model = IntersectionGPRegressor(optimizer=None, log_det="bound").fit(X, Y)
+    with pytest.raises(ValueError, match=r"no gradient.*lanczos"):
+        model.log_marginal_likelihood(eval_gradient=True)
+    with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(2,\)"):
+        model.log_marginal_likelihood([0.0])
+
+
+# ---- learning ----------------------------------------------------------------------------------
+
+EXACTLY = {"exact": {}, "estimated": {"solver": "cg"}}
+each_way = pytest.mark.parametrize("way", EXACTLY.values(), ids=EXACTLY)
+
+
+def smooth(rng, n=300, noise=0.3):
+    X = rng.random((n, 4))
+    return X, np.sin(4 * X[:, 0]) + 2 * X[:, 1] ** 2 + noise * rng.normal(size=n)
+
+
+@each_way
+def test_learned_scales_are_the_most_likely(rng, way):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(noise=5.0, amplitude=0.01, **way).fit(X, y)
+    K = oracle.generalized_kernel(X)
+    centred = y - y.mean()
+
+    def negative(theta):
+        A = np.exp(theta[1]) * K
+        return intersection.gp_negative_log_likelihood(
+            intersection.gp_fit(A, centred, np.exp(theta[0])), centred
+        )
+
+    best = optimize.minimize(negative, np.log([0.1, 1.0]), method="Nelder-Mead")
+    found = np.log([model.noise_, model.amplitude_])
+    np.testing.assert_allclose(model.theta_, found)
+    assert negative(found) <= best.fun + (0.01 if way == {} else 0.5)
+    assert 0.2 < np.sqrt(model.noise_) < 0.4
+
+
+@each_way
+@pytest.mark.parametrize(("name", "exponent"), [("power", 0.4), ("exponential", 3.0)])
+def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent):
+    X = np.exp(4 * rng.random((300, 2)) - 3)
+    K = 4 * oracle.generalized_kernel(X, name=name, exponent=exponent) + 0.01 * np.eye(300)
+    y = np.linalg.cholesky(K) @ rng.normal(size=300)
+    plain = IntersectionGPRegressor(**way).fit(X, y)
+    model = IntersectionGPRegressor(feature_transform=name, **way).fit(X, y)
+    assert 0.7 < model.exponent_ / exponent < 1.4
+    gain = model.log_marginal_likelihood() - plain.log_marginal_likelihood()
+    assert gain > 5.0
+    _, gradient = model.log_marginal_likelihood(eval_gradient=True)
+    assert np.abs(gradient).max() < 5.0
+    at_truth = exact_likelihood(X, y[:, None], model, np.log([0.01, 4.0, exponent]))
+    _, std = model.log_marginal_likelihood(return_std=True)
+    assert model.log_marginal_likelihood() > at_truth - 3 * std
+
+
+def test_an_exponent_that_ends_at_its_bound_is_reported(rng):
+    X = rng.random((200, 3)) ** 4
+    y = (X**0.25).sum(axis=1)
+    model = IntersectionGPRegressor(feature_transform="exponential", exponent=0.9)
+    with pytest.warns(ConvergenceWarning, match=r"exponent at its lower bound 5\.0e-02"):
+        model.fit(X, y)
+    assert model.exponent_ == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("log_det", ["lanczos", "bound"])
+def test_nelder_mead_learns_too(rng, log_det):
+    X, y = smooth(rng, 100)
+    options = {"feature_transform": "power", "noise": 1.0}
+    model = IntersectionGPRegressor(optimizer="nelder-mead", log_det=log_det, **options).fit(X, y)
+    history = model.optimization_history_["log_marginal_likelihood"]
+    assert model.log_marginal_likelihood() == pytest.approx(history.max(), rel=1e-6)
+    assert history.max() > history[0]
+    given = clone(model).set_params(optimizer=None).fit(X, y)
+    assert model.log_marginal_likelihood() > given.log_marginal_likelihood()
+    if log_det == "lanczos":
+        other = clone(model).set_params(optimizer="l-bfgs-b").fit(X, y)
+        assert model.log_marginal_likelihood() == pytest.approx(
+            other.log_marginal_likelihood(), abs=0.5
+        )
+
+
+def test_relevance_of_two_features_in_eight():
+    """Section 10.4: of eight features the first two tell the classes apart."""
+    shares, plain, weighted = [], [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+
+        def sample(n, rng=rng):
+            y = np.arange(n) % 2
+            X = rng.random((n, 8))
+            X[:, 0] = np.clip(rng.normal(0.4 + 0.2 * y, 0.15), 0, 1)
+            X[:, 1] = np.clip(rng.normal(0.6 - 0.2 * y, 0.15), 0, 1)
+            return X, y
+
+        train, test = sample(150), sample(500)
+        model = IntersectionGPClassifier(feature_weights="ard").fit(*train)
+        weights = model.feature_weights_
+        assert set(np.argsort(-weights)[:2]) == {0, 1}
+        shares.append(weights[:2].sum() / weights.sum())
+        weighted.append(model.score(*test))
+        plain.append(IntersectionGPClassifier().fit(*train).score(*test))
+    assert np.mean(shares) >= 0.8
+    assert np.mean(weighted) >= np.mean(plain)
+
+
+def test_relevance_of_few_features_in_many():
+    rng = np.random.default_rng(0)
+    n, d, k = 300, 400, 8
+    signs = np.resize([1.0, -1.0], k)
+    X, X_star = rng.random((n, d)), rng.random((500, d))
+    y, y_star = (3 * np.abs(M[:, :k] - 0.2) @ signs for M in (X, X_star))
+    y = y + 0.2 * rng.normal(size=n)
+    plain = IntersectionGPRegressor(amplitude=1 / d).fit(X, y)
+    model = IntersectionGPRegressor(amplitude=1 / d, feature_weights="ard").fit(X, y)
+    assert set(np.argsort(-model.feature_weights_)[:k]) == set(range(k))
+    assert model.score(X_star, y_star) > plain.score(X_star, y_star) + 0.2
+    assert model.feature_weights_[k:].mean() < 0.1 * model.feature_weights_[:k].mean()
+
+
+@each_model
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_learning_is_the_same_for_any_number_of_threads(rng, model_class, solver):
+    X, y = rng.random((200, 5)), np.arange(200) % 3
+    options = {
+        "solver": solver,
+        "feature_transform": "power",
+        "feature_weights": "ard",
+        "tol": 1e-3,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        models = [model_class(n_jobs=n, **options).fit(X, y) for n in (1, 2)]
+        models.append(clone(models[0]).fit(sparse.csr_array(X), y))
+    for model in models[1:2]:
+        np.testing.assert_array_equal(model.theta_, models[0].theta_)
+        np.testing.assert_array_equal(model.dual_coef_, models[0].dual_coef_)
+    np.testing.assert_allclose(models[2].theta_, models[0].theta_, atol=1e-3)
+
+
+def test_random_state_decides_the_estimate(rng):
+    X, y = smooth(rng)
+    noises = [
+        IntersectionGPRegressor(solver="cg", random_state=seed).fit(X, y).noise_
+        for seed in (0, 0, 1, np.random.RandomState(1))
+    ]
+    assert noises[0] == noises[1] != noises[2] == noises[3]
+
+
+def test_history_is_kept(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(
+        feature_transform="power", feature_weights="ard", noise=1.0
+    ).fit(X, y)
+    history = model.optimization_history_
+    assert list(history) == [
+        "log_marginal_likelihood",
+        "noise",
+        "amplitude",
+        "exponent",
+        "feature_weights",
+    ]
+    n = len(history["log_marginal_likelihood"])
+    assert history["feature_weights"].shape == (n, 4)
+    best = np.argmax(history["log_marginal_likelihood"])
+    assert history["noise"][best] == model.noise_
+    np.testing.assert_array_equal(history["feature_weights"][best], model.feature_weights_)
+    assert pickle.loads(pickle.dumps(model)).optimization_history_["noise"][best] == model.noise_
+    model.set_params(optimizer=None, feature_weights=None).fit(X, y)
+    assert not hasattr(model, "optimization_history_")
+
+
+def test_fixed_hyper_parameters_stay(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(noise=0.3, noise_bounds="fixed").fit(X, y)
+    assert model.noise_ == 0.3
+    assert model.amplitude_ != 1.0
+    model = IntersectionGPRegressor(amplitude=0.3, amplitude_bounds="fixed").fit(X, y)
+    assert model.amplitude_ == 0.3
+    assert model.noise_ != 0.1
+    bounds = {f"{name}_bounds": "fixed" for name in ("noise", "amplitude", "exponent")}
+    model = IntersectionGPRegressor(feature_transform="power", exponent=0.5, **bounds).fit(X, y)
+    assert (model.noise_, model.amplitude_, model.exponent_) == (0.1, 1.0, 0.5)
+    assert not hasattr(model, "optimization_history_")
+
+
+def test_restarts_never_do_worse(rng):
+    X, y = smooth(rng, 80)
+    values = [
+        IntersectionGPRegressor(feature_transform="power", n_restarts_optimizer=n)
+        .fit(X, y)
+        .log_marginal_likelihood()
+        for n in (0, 3)
+    ]
+    assert values[1] >= values[0] - 1e-6 * abs(values[0])
+
+
+def test_a_search_that_ends_at_a_bound_says_so(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(noise=0.005, noise_bounds=(1e-3, 0.01))
+    with pytest.warns(
+        ConvergenceWarning, match=r"noise at its upper bound 1\.0e-02.*kept"
+    ) as caught:
+        model.fit(X, y)
+    assert [w.filename for w in caught] == [__file__]
+    assert model.noise_ == pytest.approx(0.01)
+
+
+def test_constant_targets_keep_what_was_given(rng):
+    model = IntersectionGPRegressor(noise=0.3)
+    with pytest.warns(ConvergenceWarning, match="constant"):
+        model.fit(rng.random((20, 2)), np.full(20, 7.0))
+    assert model.noise_ == 0.3
+    np.testing.assert_array_equal(model.predict(rng.random((3, 2))), 7.0)
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"feature_transform": "log"}, "feature_transform"),
+        ({"feature_transform": "power", "exponent": 0.0}, "exponent"),
+        ({"feature_transform": "power", "exponent": -1.0}, "exponent"),
+        ({"exponent": 2.0}, "no effect with feature_transform='identity'"),
+        ({"feature_weights": "ARD"}, "feature_weights"),
+        ({"feature_weights": "ard", "optimizer": None}, "give an optimizer"),
+        ({"feature_weights": "ard", "feature_weights_bounds": "fixed"}, "feature_weights_bounds"),
+        ({"feature_weights": [1.0, 2.0]}, r"shape \(2,\), and X has 3 features"),
+        ({"feature_weights": [1.0, -2.0, 1.0]}, r"feature_weights\[1\] = -2\.0"),
+        ({"feature_weights": [1.0, 2.0, np.nan]}, r"feature_weights\[2\] = nan"),
+        ({"feature_weights": [0.0, 2.0, 1.0]}, r"feature_weights\[0\] = 0\.0"),
+        ({"optimizer": "adam"}, "optimizer"),
+        ({"log_det": "exact"}, "log_det"),
+        ({"log_det": "bound"}, r"log_det='bound' has no gradient.*nelder-mead"),
+        ({"noise_bounds": (1.0, 0.1)}, "noise_bounds"),
+        ({"noise_bounds": (0.0, 1.0)}, "noise_bounds"),
+        ({"amplitude_bounds": "free"}, "amplitude_bounds"),
+        ({"noise_bounds": (1.0, 2.0)}, r"noise = 0\.1 is outside noise_bounds"),
+        ({"n_restarts_optimizer": -1}, "n_restarts_optimizer"),
+        ({"random_state": "seed"}, "random_state"),
+        (
+            {"feature_transform": "power", "exponent": 9.0, "X": 1e60},
+            r"exponent = 9 .*overflow.*lower",
+        ),
+    ],
+)
+def test_parameters_are_checked_and_the_model_stays(rng, model_class, parameters, message):
+    X, y = rng.random((20, 3)), np.arange(20) % 2
+    model = model_class().fit(X, y)
+    expected = model.predict(X)
+    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    parameters = dict(parameters)
+    scale = parameters.pop("X", 1.0)
+    model.set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(scale * X, y)
+    assert {name: value for name, value in vars(model).items() if name.endswith("_")} == state
+    model.set_params(**model_class().get_params())
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@each_model
+def test_changed_parameters_wait_for_the_next_fit(rng, model_class):
+    X, y = rng.random((40, 3)), np.arange(40) % 2
+    model = model_class(feature_transform="power", feature_weights=[1.0, 2.0, 0.5]).fit(X, y)
+    expected = model.latent_mean_and_variance(X)
+    model.set_params(feature_transform="identity", feature_weights=None)
+    for fitted in (model, pickle.loads(pickle.dumps(model))):
+        for actual, value in zip(fitted.latent_mean_and_variance(X), expected, strict=True):
+            np.testing.assert_array_equal(actual, value)
+
+
+@pytest.mark.parametrize("with_tqdm", [True, False])
+def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
+    if not with_tqdm:
+        monkeypatch.setattr(_progress, "tqdm", None)
+    X, y = smooth(rng, 50)
+    for verbose in (0, 1):
+        IntersectionGPRegressor(verbose=verbose, feature_transform="power").fit(X, y)
+        _, err = capsys.readouterr()
+        assert ("hyper-parameters" in err) == bool(verbose)
+        assert (("it/s]" if with_tqdm else ", best -") in err) == bool(verbose)
+
+
+# ---- shape functions ---------------------------------------------------------------------------
+
+
+@each_transform
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_shape_functions_add_up_to_the_mean(rng, transform, container):
+    X, Y = regression(rng)
+    name, exponent = transform
+    weights = rng.random(6) + 0.1
+    model = IntersectionGPRegressor(
+        optimizer=None, feature_transform=name, exponent=exponent, feature_weights=weights
+    ).fit(CONTAINERS[container](X), Y)
+    functions = model.shape_functions(return_std=True)
+    total = np.tile(Y.mean(axis=0), (len(X), 1))
+    for d, function in enumerate(functions):
+        assert function.feature == d
+        np.testing.assert_array_equal(function.knots, np.union1d([0.0], X[:, d]))
+        total += function.values[np.searchsorted(function.knots, X[:, d])]
+        K = oracle.generalized_kernel(X, name=name, exponent=exponent, weights=weights)
+        part = np.zeros((len(function.knots), 6))
+        part[:, d] = function.knots
+        k = oracle.generalized_kernel(part, X, name=name, exponent=exponent, weights=weights)
+        prior = np.diag(
+            oracle.generalized_kernel(part, name=name, exponent=exponent, weights=weights)
+        )
+        variance = prior - np.einsum("ij,ij->i", k, np.linalg.solve(K + 0.1 * np.eye(60), k.T).T)
+        np.testing.assert_allclose(function.std**2, variance, atol=1e-8)
+    assert_close(total, model.predict(X), 1e-9)
+
+
+def test_some_knots_of_some_features(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor().fit(X, y)
+    (some,) = model.shape_functions([1], max_knots=10)
+    (every,) = model.shape_functions([1])
+    assert len(some.knots) == 10
+    assert some.std is None
+    assert some.knots[-1] == X[:, 1].max()
+    np.testing.assert_allclose(some.values, np.interp(some.knots, every.knots, every.values))
+    with pytest.raises(ValueError, match=r"feature 4 is not in 0\.\.4"):
+        model.shape_functions([4])
