@@ -14,6 +14,7 @@ from histrs.testing import histograms
 from tests.helpers import CONTAINERS
 from tests.oracles import intersection as oracle
 
+FIXED = IntersectionGPClassifier(optimizer=None)
 STRATEGIES = ["mean", "variance", "uncertainty", "random"]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -167,9 +168,10 @@ def test_asking_beats_chance_on_digits():
     first = [int(np.flatnonzero(y[train] == c)[0]) for c in range(10)]
 
     def accuracy(strategy, seed):
+        model = IntersectionGPClassifier(noise=10.0, optimizer=None)
         rounds = active_learning.learn(
-            IntersectionGPClassifier(noise=10.0, optimizer=None), X[train], y.take, labelled=first, n_rounds=15,
-            n_instances=5, strategy=strategy, random_state=seed,
+            model, X[train], y.take, labelled=first, n_rounds=15, n_instances=5,
+            strategy=strategy, random_state=seed,
         )  # fmt: skip
         *_, last = rounds
         return last.model.score(X[test], y[test])
