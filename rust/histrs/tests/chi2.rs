@@ -20,6 +20,9 @@ type Gram<T> = for<'a> fn(
     Option<&HistogramMatrix<'a, T>>,
 ) -> histrs::Result<Array2<T>>;
 
+/// A kernel, its term, and whether errors are relative to the mass of the rows.
+type Kernel<T> = (Gram<T>, fn(f64, f64) -> f64, bool);
+
 fn sums(x: &Array2<f64>, y: &Array2<f64>, term: impl Fn(f64, f64) -> f64) -> Array2<f64> {
     Array2::from_shape_fn((x.nrows(), y.nrows()), |(i, j)| {
         let terms = x.row(i).into_iter().zip(y.row(j)).map(|(&a, &b)| term(a, b));
@@ -43,8 +46,7 @@ fn jensen_shannon(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Each kernel, its term, and whether errors are relative to the mass of the rows.
-fn kernels<T: Real>() -> [(Gram<T>, fn(f64, f64) -> f64, bool); 4] {
+fn kernels<T: Real>() -> [Kernel<T>; 4] {
     [
         (distances, distance, true),
         (additive_gram, additive, false),
