@@ -35,6 +35,12 @@ from histrs.gaussian_process._shape_functions import (
     training_values,
 )
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
+from histrs.gaussian_process._variance import (
+    DEFAULT_BINS,
+    CoarseVariance,
+    FineVariance,
+    VarianceName,
+)
 
 # Exact score tables larger than this are not kept; they are made a few columns at a time.
 _MAX_TABLE_BYTES = 1 << 30
@@ -58,6 +64,8 @@ class BaseIntersectionGP(BaseEstimator):
         "feature_weights": [StrOptions({"ard"}), "array-like", None],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
+        "variance": [StrOptions({"exact", "fine", "coarse", "coarse-quantized"})],
+        "n_eigenvectors": [Interval(Integral, 1, None, closed="left")],
         **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in NAMES},
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -87,6 +95,8 @@ class BaseIntersectionGP(BaseEstimator):
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
+        variance: VarianceName = "exact",
+        n_eigenvectors: int = 2,
         random_state: int | np.random.RandomState | None = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -110,6 +120,8 @@ class BaseIntersectionGP(BaseEstimator):
         self.exponent_bounds = exponent_bounds
         self.feature_weights_bounds = feature_weights_bounds
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.variance = variance
+        self.n_eigenvectors = n_eigenvectors
         self.random_state = random_state
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -440,6 +452,23 @@ class BaseIntersectionGP(BaseEstimator):
 
     def _latent_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of the latent function, which all outputs share."""
+        if self.variance == "exact":
+            return self._exact_variance(X)
+        if self.variance == "fine":
+            bound = self._cached("fine_variance", self.n_eigenvectors)
+        else:
+            n_bins = (self.n_bins or DEFAULT_BINS) if self.variance == "coarse-quantized" else None
+            bound = self._cached("coarse_variance", n_bins)
+        variance: Array = self.amplitude_ * bound.of(X)
+        return variance
+
+    def _make_fine_variance(self, n_eigenvectors: int) -> FineVariance:
+        return FineVariance(self._system(), n_eigenvectors)
+
+    def _make_coarse_variance(self, n_bins: int | None) -> CoarseVariance:
+        return CoarseVariance(self._system(), n_bins)
+
+    def _exact_variance(self, X: Matrix) -> Array:
         variance, solved = self._system().latent_variance(X, self.tol, self.dual_coef_.shape[1])
         if not np.all(solved):
             warnings.warn(

@@ -72,6 +72,14 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
+    variance : {"exact", "fine", "coarse", "coarse-quantized"}, default="exact"
+        How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
+        solve. The others are bounds above it: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and
+        `n_eigenvectors` projections, ``"coarse"`` (CAPU, eq. 30) one score of squared features,
+        ``"coarse-quantized"`` (q-CAPU) one look-up a feature, in a table of `n_bins` cells, or of
+        100 when that is None.
+    n_eigenvectors : int, default=2
+        Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
     random_state : int, RandomState or None, default=0
         Random vectors of the Lanczos quadrature, the same for all hyper-parameters, and starts.
     warm_start : bool, default=False
@@ -191,8 +199,8 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms.
         return_std : bool, default=False
-            Whether to return the predictive standard deviation too. It is exact, which takes a
-            solve for every row.
+            Whether to return the predictive standard deviation too, computed as the parameter
+            `variance` says; exactly, it takes a solve for every row.
 
         Returns
         -------

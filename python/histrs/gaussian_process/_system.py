@@ -238,7 +238,7 @@ class KernelSystem:
         use_cholesky = self.uses_cholesky(n_outputs)
         for start in range(0, len(prior), _VARIANCE_BLOCK):
             rows = slice(start, start + _VARIANCE_BLOCK)
-            k = self._cross_kernel(X[rows])
+            k = self.cross_kernel(X[rows])
             if use_cholesky:
                 half = linalg.solve_triangular(self.factor, k, lower=True, check_finite=False)
                 explained = np.einsum("ij,ij->j", half, half)
@@ -253,7 +253,7 @@ class KernelSystem:
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved
 
-    def _cross_kernel(self, X: Matrix) -> Array:
+    def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""
         left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
         if sparse.issparse(left) != sparse.issparse(right):

@@ -1,0 +1,136 @@
+"""Upper bounds of the posterior variance that need no solve for a row (sections 7.2 and 7.3).
+
+The exact variance is `k(x, x) - k_x^T (K + s I)^-1 k_x`. What is below that quadratic form makes a
+bound above the variance. All are without amplitude, as the system is.
+"""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._solvers.log_det import largest_eigenvalue_bound
+from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._system import KernelSystem
+
+VarianceName: TypeAlias = Literal["exact", "fine", "coarse", "coarse-quantized"]
+
+# Up to so many rows all eigenvalues cost less than Lanczos for a few.
+_DENSE_ROWS = 512
+# Test rows whose kernel vectors are made at a time.
+_ROWS = 256
+# Cells of the table when the mean has none.
+DEFAULT_BINS = 100
+# Exact tables larger than this are made a few columns at a time, for each call.
+_MAX_TABLE_BYTES = 1 << 30
+
+
+class FineVariance:
+    r"""FAPU, eq. 29, with `k` eigenpairs :math:`\xi_i, v_i` of :math:`K + s I`.
+
+    .. math:: k_{**} - \sum_{i \le k} \frac{(v_i^T k_*)^2}{\xi_i}
+              - \frac{\|k_*\|^2 - \sum_{i \le k} (v_i^T k_*)^2}{\xi_{k+1}}
+
+    Eigenvalues are computed to a residual, which is added to each: with vectors `V`, values `t`
+    and :math:`\|K V - V t\| = r` the matrix is at most
+    :math:`V (t + r) V^T + (\lambda + r)(I - V V^T)`, where `lambda` is the largest eigenvalue on
+    the complement of `V`. No eigenvalue is taken for larger than `largest_eigenvalue_bound` says.
+    """
+
+    def __init__(self, system: KernelSystem, n_eigenvectors: int) -> None:
+        self._system = system
+        n = len(system.diagonal)
+        k = min(n_eigenvectors, n)
+        values, vectors = _leading_eigenpairs(system, min(k + 1, n))
+        residuals = np.sqrt(np.sum((_multiply(system, vectors) - vectors * values) ** 2, axis=0))
+        residual = float(np.sqrt(np.sum(residuals[:k] ** 2)))
+        largest = _largest_eigenvalue(system, vectors[:, 0])
+        upper = np.minimum(values + residuals + residual, largest) + system.s
+        self._vectors, self._upper = vectors[:, :k], upper[:k]
+        self._rest = upper[k] if k < n else largest + system.s
+
+    def of(self, X: Matrix) -> Array:
+        """Return the bound for every row."""
+        X, prior = _transformed(self._system, X)
+        variance = np.empty_like(prior)
+        for start in range(0, len(prior), _ROWS):
+            rows = slice(start, start + _ROWS)
+            k = self._system.cross_kernel(X[rows])
+            projections = (self._vectors.T @ k) ** 2
+            left = np.maximum(np.einsum("ij,ij->j", k, k) - projections.sum(axis=0), 0.0)
+            variance[rows] = prior[rows] - projections.T @ (1.0 / self._upper) - left / self._rest
+        return np.maximum(variance, 0.0)
+
+
+class CoarseVariance:
+    r"""CAPU, eqs. 30 to 32: one score of squared features instead of a kernel vector.
+
+    .. math:: k_{**} - \frac{1}{\xi_1} \sum_d \sum_i \min(x_*(d)^2, x_i(d)^2)
+
+    With `n_bins` the score is tabulated (q-CAPU), less what the table may be too large by.
+    """
+
+    def __init__(self, system: KernelSystem, n_bins: int | None) -> None:
+        self._system = system
+        start = np.sqrt(system.diagonal)
+        self._largest = _largest_eigenvalue(system, start) + system.s
+        self._square = _histrs.Transform("power", 2.0)
+        self._columns = system.columns.transformed(self._square, None, system.n_threads)
+        self._ones = np.ones((len(system.diagonal), 1))
+        self._table: _histrs.LookupTable | _histrs.ShapeFunctions | None = None
+        self._error = 0.0
+        if n_bins is not None:
+            table = _histrs.LookupTable(
+                self._columns, self._ones, n_bins, "linear", system.n_threads
+            )
+            self._table, self._error = table, float(table.error_bound()[0])
+        elif self._columns.n_knots * 16 <= _MAX_TABLE_BYTES:
+            self._table = _histrs.ShapeFunctions(self._columns, self._ones, system.n_threads)
+
+    def of(self, X: Matrix) -> Array:
+        """Return the bound for every row."""
+        n_threads = self._system.n_threads
+        X, prior = _transformed(self._system, X)
+        squares = _histrs.transform_rows(to_core(X), self._square, None, n_threads)
+        core = (*squares, X.shape[1]) if isinstance(squares, tuple) else squares
+        if self._table is None:
+            score = self._columns.cross_product(core, self._ones, n_threads)
+        else:
+            score = self._table.evaluate(core, n_threads)
+        explained = np.maximum(score[:, 0] - self._error, 0.0) / self._largest
+        return np.maximum(prior - explained, 0.0)
+
+
+def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:
+    """Return the features that the kernel takes minima of, and the prior variances."""
+    X = system.kernel.rows(X, system.n_threads)
+    return X, _histrs.row_sums(to_core(X), system.n_threads)
+
+
+def _multiply(system: KernelSystem, V: Array) -> Array:
+    return system.columns.product(np.ascontiguousarray(V), system.n_threads)
+
+
+def _largest_eigenvalue(system: KernelSystem, v: Array) -> float:
+    """Return a number that no eigenvalue of `K` exceeds."""
+    trace = float(system.diagonal.sum())
+    return largest_eigenvalue_bound(lambda V: _multiply(system, V), v, trace)
+
+
+def _leading_eigenpairs(system: KernelSystem, k: int) -> tuple[Array, Array]:
+    """Return the `k` largest eigenvalues of `K`, descending, and their eigenvectors."""
+    n = len(system.diagonal)
+    if n <= max(_DENSE_ROWS, 2 * k):
+        values, vectors = linalg.eigh(system.kernel_matrix(), check_finite=False)
+        return values[::-1][:k], vectors[:, ::-1][:, :k]
+    operator = LinearOperator(
+        (n, n), matvec=lambda v: _multiply(system, v.reshape(-1, 1))[:, 0], dtype=np.float64
+    )
+    # A seed of its own: the bounds must not change from call to call.
+    v0 = np.random.default_rng(0).random(n)
+    values, vectors = eigsh(operator, k, which="LA", v0=v0, tol=1e-6)
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]

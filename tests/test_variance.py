@@ -1,0 +1,135 @@
+"""Bounds of the posterior variance against their equations, and that they bound."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import _variance as variance_module
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, ExactGP, assert_close, awkward_histograms, dense
+from tests.oracles import intersection as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+
+def fit(X, noise=0.1, amplitude=1.0, **parameters):
+    y = np.sin(np.arange(len(dense(X))))
+    model = IntersectionGPRegressor(
+        noise=noise, amplitude=amplitude, optimizer=None, tol=1e-10, **parameters
+    )
+    return model.fit(X, y)
+
+
+def variance(model, X, name, **parameters):
+    """The latent variance of a fitted model by another method."""
+    return model.set_params(variance=name, **parameters).latent_mean_and_variance(X)[1]
+
+
+def fine_by_definition(X, X_star, noise, k):
+    """Eq. 29 from all eigenpairs."""
+    K = oracle.intersection_kernel(X) + noise * np.eye(len(X))
+    xi, V = np.linalg.eigh(K)
+    xi, V = xi[::-1], V[:, ::-1]
+    k_star = oracle.intersection_kernel(X, X_star)
+    squares = (V[:, :k].T @ k_star) ** 2
+    left = (k_star**2).sum(axis=0) - squares.sum(axis=0)
+    rest = left / xi[k] if k < len(X) else 0.0
+    return X_star.sum(axis=1) - (squares / xi[:k, None]).sum(axis=0) - rest
+
+
+def coarse_by_definition(X, X_star, noise):
+    """Eqs. 30 and 32."""
+    K = oracle.intersection_kernel(X) + noise * np.eye(len(X))
+    squares = oracle.intersection_kernel(X**2, X_star**2).sum(axis=0)
+    return X_star.sum(axis=1) - squares / np.linalg.eigvalsh(K)[-1]
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_fine_is_its_definition(rng, k, container):
+    X, X_star = rng.random((40, 6)), rng.random((15, 6))
+    model = fit(CONTAINERS[container](X), noise=0.2)
+    found = variance(model, CONTAINERS[container](X_star), "fine", n_eigenvectors=k)
+    scale = X_star.sum(axis=1)
+    expected = fine_by_definition(X.astype(float), X_star, 0.2, k)
+    assert_close(found / scale, expected / scale, 1e-6)
+
+
+def test_fine_by_lanczos_is_its_definition(rng, monkeypatch):
+    monkeypatch.setattr(variance_module, "_DENSE_ROWS", 0)
+    X, X_star = rng.random((120, 6)), rng.random((15, 6))
+    found = variance(fit(X, noise=0.2), X_star, "fine", n_eigenvectors=5)
+    expected = fine_by_definition(X, X_star, 0.2, 5)
+    assert np.all(found >= expected - 1e-9)
+    np.testing.assert_allclose(found, expected, rtol=2e-2)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_coarse_is_its_definition(rng, container):
+    X, X_star = rng.random((40, 6)), 1.5 * rng.random((15, 6))
+    model = fit(CONTAINERS[container](X), noise=0.2)
+    found = variance(model, CONTAINERS[container](X_star), "coarse")
+    expected = coarse_by_definition(X, X_star, 0.2)
+    assert np.all(found >= expected - 1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    tabulated = variance(model, CONTAINERS[container](X_star), "coarse-quantized", n_bins=300)
+    assert np.all(tabulated >= found - 1e-9)
+    np.testing.assert_allclose(tabulated, found, rtol=0.02)
+
+
+@given(data=st.data())
+def test_bounds_are_above_and_in_order(data):
+    n_columns = data.draw(st.integers(1, 12))
+    kinds = {"dtype": st.sampled_from([np.float32, np.float64]), "format": "any"}
+    scale = data.draw(st.sampled_from([1.0, "tiny", "huge", "mixed"]))
+    X = data.draw(histograms((1, 30), n_columns, normalize="max", scale=scale, **kinds))
+    X_star = data.draw(histograms((1, 9), n_columns, normalize="l1", **kinds))
+    noise = data.draw(st.sampled_from([1e-3, 0.1, 10.0]))
+    model = fit(X, noise=noise, solver="cholesky")
+    exact = ExactGP.of(X, np.zeros((X.shape[0], 1)), noise).latent_variance(X_star)
+    bounds = [
+        variance(model, X_star, "coarse-quantized"),
+        variance(model, X_star, "coarse"),
+        variance(model, X_star, "fine", n_eigenvectors=2),
+        variance(model, X_star, "fine", n_eigenvectors=8),
+        variance(model, X_star, "fine", n_eigenvectors=30),
+        exact,
+    ]
+    prior = dense(X_star).astype(float).sum(axis=1)
+    for larger, smaller in itertools.pairwise(bounds):
+        assert np.all(larger >= smaller - 1e-9 * prior.max())
+    assert np.all(np.abs(bounds[-2] - exact) <= 1e-6 * prior.max())
+
+
+@pytest.mark.parametrize("name", ["fine", "coarse", "coarse-quantized"])
+def test_amplitude_and_weights_count(rng, name):
+    X, X_star = awkward_histograms(rng, 40), awkward_histograms(rng, 9)
+    weights = 1.0 + np.arange(X.shape[1])
+    weighted = fit(X, 0.3, 2.0, feature_weights=weights, feature_transform="power", exponent=2.0)
+    plain = fit(weights * X**2, 0.3, 2.0)
+    found, expected = variance(weighted, X_star, name), variance(plain, weights * X_star**2, name)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    scaled = fit(2.0 * weights * X**2, 0.3, 1.0)
+    np.testing.assert_allclose(variance(scaled, 2.0 * weights * X_star**2, name), expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["fine", "coarse", "coarse-quantized"])
+def test_everything_that_needs_a_variance_uses_it(rng, name):
+    X, y = load_digits(n_class=4, return_X_y=True)
+    model = IntersectionGPClassifier(noise=3.0, variance=name, optimizer=None).fit(X[:300], y[:300])
+    latent = model.latent_mean_and_variance(X[300:])[1]
+    np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)
+    exact = IntersectionGPClassifier(noise=3.0, optimizer=None).fit(X[:300], y[:300])
+    assert np.all(latent >= exact.latent_mean_and_variance(X[300:])[1])
+    probabilities = model.predict_proba(X[300:])
+    assert probabilities.max(axis=1).mean() < exact.predict_proba(X[300:]).max(axis=1).mean()
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(copy.predict_proba(X[300:]), probabilities)
+    with pytest.raises(ValueError, match="variance"):
+        model.set_params(variance="finest").fit(X[:300], y[:300])
