@@ -7,7 +7,7 @@ bound above the variance. All are without amplitude, as the system is.
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from histrs import _histrs
@@ -77,8 +77,8 @@ class CoarseVariance:
         self._system = system
         start = np.sqrt(system.diagonal)
         self._largest = _largest_eigenvalue(system, start) + system.s
-        self._square = _histrs.Transform("power", 2.0)
-        self._columns = system.columns.transformed(self._square, None, system.n_threads)
+        square = _histrs.Transform("power", 2.0)
+        self._columns = system.columns.transformed(square, None, system.n_threads)
         self._ones = np.ones((len(system.diagonal), 1))
         self._table: _histrs.LookupTable | _histrs.ShapeFunctions | None = None
         self._error = 0.0
@@ -94,12 +94,11 @@ class CoarseVariance:
         """Return the bound for every row."""
         n_threads = self._system.n_threads
         X, prior = _transformed(self._system, X)
-        squares = _histrs.transform_rows(to_core(X), self._square, None, n_threads)
-        core = (*squares, X.shape[1]) if isinstance(squares, tuple) else squares
+        squares = to_core(_squared(X))
         if self._table is None:
-            score = self._columns.cross_product(core, self._ones, n_threads)
+            score = self._columns.cross_product(squares, self._ones, n_threads)
         else:
-            score = self._table.evaluate(core, n_threads)
+            score = self._table.evaluate(squares, n_threads)
         explained = np.maximum(score[:, 0] - self._error, 0.0) / self._largest
         return np.maximum(prior - explained, 0.0)
 
@@ -108,6 +107,17 @@ def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:
     """Return the features that the kernel takes minima of, and the prior variances."""
     X = system.kernel.rows(X, system.n_threads)
     return X, _histrs.row_sums(to_core(X), system.n_threads)
+
+
+def _squared(X: Matrix) -> Matrix:
+    """Return the squares of all entries, in double precision."""
+    if not sparse.issparse(X):
+        return np.square(X, dtype=np.float64)
+    # Duplicate entries add up before they are squared.
+    squares = X.astype(np.float64, copy=True)
+    squares.sum_duplicates()
+    squares.data **= 2
+    return squares
 
 
 def _multiply(system: KernelSystem, V: Array) -> Array:
