@@ -603,3 +603,62 @@ for _kind, _title in [
     ("fashion", "GP prediction, quantised, ten classes, Fashion-MNIST"),
 ]:
     row(f"prediction-{_kind}", _title)(partial(prediction, kind=_kind))
+
+
+def variance(quick: bool) -> Trial:
+    """Variances of test rows by every method, beside the tabulated mean of ten classes."""
+    n, d, n_test, n_exact = (300, 300, 300, 20) if quick else (10_000, 784, 5_000, 64)
+    data = _data.gamma_classes(n, d, n_test)
+    X_test = data.X_test
+    model = IntersectionGPClassifier(optimizer=None, noise=NOISE, n_bins=100).fit(data.X, data.y)
+    MEAN, EXACT = "mean, quantised", "exact"
+    BOUNDS = ["coarse-quantized", "coarse", "fine"]
+
+    def by(name: str, X: Any) -> Any:
+        # What does not depend on the test rows is made once, before the clock starts.
+        model.set_params(variance=name).latent_mean_and_variance(X[:2])
+        return lambda _: model.set_params(variance=name)._latent_variance(X)
+
+    def below(results):
+        exact = results[EXACT]
+        return {
+            name: np.max((exact - results[name][:n_exact]) / exact, initial=0.0)
+            for name in BOUNDS
+            if name in results
+        }
+
+    def figures(m: Measured):
+        rows = dict.fromkeys([MEAN, *BOUNDS], n_test) | {EXACT: n_exact}
+        return [
+            *(Figure(f"{x}: a row", m.median(x) / k * 1e6, "us") for x, k in rows.items()),
+            *(
+                Figure(
+                    f"{name}: mean of the variances over that of the exact ones",
+                    float(np.mean(m.digests[name][:n_exact]) / np.mean(m.digests[EXACT])),
+                    "x",
+                )
+                for name in BOUNDS
+            ),
+        ]
+
+    return Trial(
+        sides=[
+            Side(MEAN, lambda _: model.decision_function(X_test), peer=True),
+            *(Side(name, by(name, X_test)) for name in BOUNDS),
+            Side(EXACT, by(EXACT, X_test[:n_exact])),
+        ],
+        targets=[
+            Target(
+                "time of q-CAPU over that of the mean",
+                lambda m: m.slowdown("coarse-quantized", MEAN),
+                at_most=1.5,
+            )
+        ],
+        checks=[Check("how far a bound falls below, relatively", below, limit=1e-6)],
+        figures=figures,
+        note=f"{n_test:,} rows ({n_exact} for the exact variance) and {d} columns, {n:,} training "
+        f"rows, ten classes, n_bins=100: {data.source}. Two eigenvectors for 'fine'.",
+    )
+
+
+row("variance", "GP variance: exact, and bounds without a solve")(variance)
