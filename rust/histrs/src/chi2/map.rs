@@ -23,7 +23,7 @@ pub(crate) const CHUNK: usize = 64;
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
-/// let x = array![[0.2, 0.8], [0.5, 0.0]];
+/// let x = array![[0.2_f64, 0.8], [0.5, 0.0]];
 /// let map = AdditiveMap::rational(array![[0.8], [0.3], [0.1]].view())?;
 /// let c = map.transform_dense(&exec, x.view())?;
 /// assert_eq!(c.dim(), (2, 6));

@@ -79,7 +79,7 @@ pub struct SinkhornDistances<T> {
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
-/// let x = array![[1.0, 0.0], [0.25, 0.75]];
+/// let x = array![[1.0_f64, 0.0], [0.25, 0.75]];
 /// let m = array![[0.0, 1.0], [1.0, 0.0]];
 /// let options =
 ///     Sinkhorn { reg: 0.05, tol: 1e-9, max_iter: 1000, regularized: false, potentials: false };
