@@ -11,6 +11,7 @@ from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.spd import SPDProjection, _supervised
+from histrs.streaming import PCARidge, PCARidgeClassifier, StreamingPCA
 
 ESTIMATORS = [
     AdditiveChi2Map(),
@@ -31,6 +32,12 @@ ESTIMATORS = [
 POINT_ESTIMATORS = [
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
+    PCARidge(),
+    PCARidge(selection="loo"),
+    PCARidgeClassifier(),
+    PCARidgeClassifier(selection="loo"),
+    StreamingPCA(),
+    StreamingPCA(1),
 ]
 
 

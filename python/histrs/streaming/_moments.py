@@ -1,0 +1,422 @@
+"""The moments of a data set: all that linear models of squared error need to know of it."""
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from histrs.streaming import _file
+from histrs.streaming._fingerprint import fingerprint as fingerprint_of
+from histrs.streaming._rows import Rows, checked, chunks
+from histrs.streaming._sums import BLOCK_ROWS, Array, CentredSums, full
+
+_PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
+
+
+class Moments:
+    r"""Count and first and second moments of rows, with or without targets.
+
+    Algorithm 2 of [1]_ needs of a data set no more than
+
+    .. math:: n, \quad m = Z^T 1, \quad H = Z^T Z - m m^T / n, \quad v = Z^T y,
+
+    in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to those of
+    the whole, in any grouping: chunks, processes, days.
+
+    Instead of subtracting :math:`m m^T / n` in the end, which cancels where means are large, sums
+    are kept about the mean, and merged as Chan, Golub and LeVeque do [2]_. Rows without targets
+    add to the principal directions alone.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns `D`.
+    n_targets : int, default=0
+        Number of targets of a row that has any.
+    fingerprint : str, default=""
+        Name of the feature map that made the rows, as `histrs.streaming.fingerprint` returns it.
+        Moments of different maps do not merge.
+
+    Attributes
+    ----------
+    n_features, n_targets : int
+        As given.
+    fingerprint : str
+        As given.
+    n : int
+        Number of rows.
+    n_labelled : int
+        Number of rows with targets.
+    n_chunks : int
+        Number of calls of `update`.
+
+    Notes
+    -----
+    Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 1024 from the
+    first one on, and adds block after block with one symmetric product of BLAS. So, with the same
+    BLAS, the same number of its threads and the same processor, results have the same bits for
+    all ways of cutting one sequence of rows, all with targets or all without, into chunks whose
+    sizes, but the last, are multiples of 1024. Otherwise, and for `merge`, they agree up to
+    rounding. A dense array, a memmap and CSR give the same bits.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+    .. [2] T. Chan, G. Golub and R. LeVeque, "Updating formulae and a pairwise algorithm for
+       computing sample variances", Stanford report STAN-CS-79-773, 1979.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.streaming import Moments
+    >>> Z = np.random.default_rng(0).random((3000, 4))
+    >>> a = Moments(4).update(Z[:1000])
+    >>> b = Moments(4).update(Z[1000:])
+    >>> (a + b).n
+    3000
+    >>> bool(np.allclose((a + b).H, 2999 * np.cov(Z.T)))
+    True
+    """
+
+    def __init__(self, n_features: int, n_targets: int = 0, *, fingerprint: str = "") -> None:
+        if n_features < 1 or n_targets < 0:
+            raise ValueError(
+                f"n_features = {n_features}, n_targets = {n_targets}: rows need a column."
+            )
+        self.n_features = int(n_features)
+        self.n_targets = int(n_targets)
+        self.fingerprint = fingerprint
+        self.n_chunks = 0
+        # Matrices of the size of H are made when the first row of their kind comes.
+        self._labelled: CentredSums | None = None
+        self._unlabelled: CentredSums | None = None
+
+    # ---- what is known -------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.n_labelled + (self._unlabelled.n if self._unlabelled else 0)
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of rows with targets."""
+        return self._labelled.n if self._labelled else 0
+
+    @property
+    def m(self) -> Array:
+        """Sum of all rows, shape (D,)."""
+        return self.n * self._all_rows().mean
+
+    @property
+    def H(self) -> Array:  # noqa: N802
+        """Sum of products of all rows about their mean, shape (D, D): `H` after step 8."""
+        return full(self._all_rows().scatter)
+
+    @property
+    def v(self) -> Array:
+        """Sum of rows times targets, shape (D, n_targets), over rows with targets."""
+        sums = self._labelled_rows()
+        return sums.cross + sums.n * np.outer(sums.mean, sums.y_mean)
+
+    @property
+    def y_sum(self) -> Array:
+        """Sum of the targets, shape (n_targets,)."""
+        return self._labelled_rows().y_mean * self.n_labelled
+
+    @property
+    def y_squares(self) -> Array:
+        """Sum of the squared targets, shape (n_targets,)."""
+        sums = self._labelled_rows()
+        return sums.y_squares + sums.n * sums.y_mean**2
+
+    def _labelled_rows(self) -> CentredSums:
+        return self._labelled or CentredSums.zeros(self.n_features, self.n_targets)
+
+    def _all_rows(self) -> CentredSums:
+        """Return the sums of all rows; they share arrays with these moments."""
+        if self._unlabelled is None:
+            return self._labelled_rows().without_targets()
+        if self._labelled is None:
+            return self._unlabelled
+        return self._labelled.without_targets().merged(self._unlabelled)
+
+    def __repr__(self) -> str:
+        return (
+            f"Moments(n={self.n}, n_labelled={self.n_labelled}, n_features={self.n_features}, "
+            f"n_targets={self.n_targets})"
+        )
+
+    # ---- adding --------------------------------------------------------------------------------
+
+    def update(self, Z: ArrayLike, Y: ArrayLike | None = None) -> Self:
+        """Add a chunk of rows.
+
+        Parameters
+        ----------
+        Z : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Finite rows. A sparse matrix is made dense 1024 rows at a time.
+        Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
+            Finite targets; None where the rows have none.
+
+        Returns
+        -------
+        self : Moments
+            These moments.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit or an entry is not finite (the message names it); nothing has
+            been added then.
+        """
+        Z = checked(Z)
+        if Z.shape[1] != self.n_features:
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
+            )
+        targets = np.zeros((Z.shape[0], 0)) if Y is None else self._check_targets(Y, Z.shape[0])
+        kind = "_unlabelled" if Y is None else "_labelled"
+        sums = getattr(self, kind)
+        if sums is None:
+            sums = CentredSums.zeros(self.n_features, targets.shape[1])
+        sums.add_rows(Z, targets)
+        setattr(self, kind, sums)
+        self.n_chunks += 1
+        return self
+
+    def _check_targets(self, Y: ArrayLike, n_rows: int) -> Array:
+        Y = np.asarray(Y)
+        targets: Array = checked(Y[:, None] if Y.ndim == 1 else Y, "Y").astype(np.float64)
+        if targets.shape != (n_rows, self.n_targets) or not self.n_targets:
+            raise ValueError(
+                f"Y has shape {targets.shape}, but ({n_rows}, {self.n_targets}) is needed: a "
+                "target for each row, and as many as n_targets says."
+            )
+        return targets
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Return the moments of the rows of both; neither is changed.
+
+        Parameters
+        ----------
+        other : Moments
+            Moments with the same columns, targets and feature map.
+
+        Returns
+        -------
+        merged : Moments
+            New moments, the same bits for ``a.merge(b)`` and ``b.merge(a)``.
+
+        Raises
+        ------
+        ValueError
+            If the two do not belong together.
+        """
+        self._check_same(other.n_features, other.n_targets, other.fingerprint, "other")
+        result = Moments(self.n_features, self.n_targets, fingerprint=self.fingerprint)
+        result.n_chunks = self.n_chunks + other.n_chunks
+        for kind in ("_labelled", "_unlabelled"):
+            parts = [part for part in (getattr(self, kind), getattr(other, kind)) if part]
+            if parts:
+                merged = parts[0].merged(parts[1]) if len(parts) == 2 else parts[0].copy()
+                setattr(result, kind, merged)
+        return result
+
+    def __add__(self, other: object) -> "Moments":
+        return self.merge(other) if isinstance(other, Moments) else NotImplemented
+
+    def _check_same(self, n_features: int, n_targets: int, fingerprint: str, name: str) -> None:
+        if (n_features, n_targets) != (self.n_features, self.n_targets):
+            raise ValueError(
+                f"{name} has {n_features} features and {n_targets} targets, but "
+                f"{self.n_features} and {self.n_targets} are needed."
+            )
+        if fingerprint != self.fingerprint:
+            raise ValueError(
+                f"{name} is from another feature map: its fingerprint is {fingerprint!r}, but "
+                f"{self.fingerprint!r} is needed."
+            )
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the moments to a file, without pickle and with a checksum.
+
+        The file is written beside its place and moved there when it is complete, so that a
+        process killed at any time leaves the old file or the new one.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. Moments of other features, targets or another map are not overwritten.
+
+        Raises
+        ------
+        ValueError
+            If there is another file: damaged, or of moments that do not belong to these.
+        """
+        path = Path(path)
+        if path.exists():
+            header, _ = _file.read(path)
+            self._check_same(
+                header["n_features"], header["n_targets"], header["fingerprint"], str(path)
+            )
+        self._write(path)
+
+    def _write(self, path: Path, **extra: int) -> None:
+        header = {
+            "n_features": self.n_features,
+            "n_targets": self.n_targets,
+            "fingerprint": self.fingerprint,
+            "n_chunks": self.n_chunks,
+            "n": {kind: sums.n for kind, sums in self._kinds().items()},
+            **extra,
+        }
+        arrays = {
+            f"{kind}.{part}": getattr(sums, part)
+            for kind, sums in self._kinds().items()
+            for part in _PARTS
+        }
+        _file.write(path, header, arrays)
+
+    def _kinds(self) -> dict[str, CentredSums]:
+        kinds = {"labelled": self._labelled, "unlabelled": self._unlabelled}
+        return {kind: sums for kind, sums in kinds.items() if sums is not None}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Moments":
+        """Read moments that `save` wrote, with the same bits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        moments : Moments
+            The moments.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or something else.
+        """
+        return cls._read(Path(path))[0]
+
+    @classmethod
+    def _read(cls, path: Path) -> tuple["Moments", dict[str, Any]]:
+        header, arrays = _file.read(path)
+        moments = cls(header["n_features"], header["n_targets"], fingerprint=header["fingerprint"])
+        moments.n_chunks = header["n_chunks"]
+        for kind, n in header["n"].items():
+            parts: dict[str, Any] = {part: arrays[f"{kind}.{part}"] for part in _PARTS}
+            parts["scatter"] = np.asfortranarray(parts["scatter"])
+            setattr(moments, f"_{kind}", CentredSums(n, **parts))
+        return moments, header
+
+    # ---- whole data sets -----------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        Y: ArrayLike | None = None,
+        *,
+        feature_map: BaseEstimator | None = None,
+        chunk_size: int = 4 * BLOCK_ROWS,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 16,
+    ) -> "Moments":
+        """Return the moments of a data set that need not fit in memory.
+
+        Parameters
+        ----------
+        rows : {ndarray, memmap, sparse matrix, path of an .npy file, iterable}
+            The rows. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be None.
+        Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
+            Targets, unless `rows` is an iterable.
+        feature_map : estimator, default=None
+            A fitted transformer, applied to a chunk at a time; its fingerprint is kept.
+        chunk_size : int, default=4096
+            Rows to a chunk, where `rows` is not an iterable.
+        checkpoint : path-like, default=None
+            A file for the moments so far. If it exists, its chunks are skipped: a run that was
+            killed goes on where the file was written last, and ends with the bits of a run that
+            was not. `rows` must yield the same chunks again. After the last chunk the file holds
+            the result, for `load`.
+        checkpoint_every : int, default=16
+            Chunks from one writing of the file to the next.
+
+        Returns
+        -------
+        moments : Moments
+            The moments of all rows.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, shapes differ, an entry is not finite, or the checkpoint is
+            damaged, has another chunk size, or is of other features, targets or another map; it
+            is not overwritten.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.kernel_approximation import ExpChi2Sampler
+        >>> from histrs.streaming import Moments
+        >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=5000)
+        >>> sampler = ExpChi2Sampler(n_components=50, random_state=0).fit(X)
+        >>> Moments.of(X, X[:, 0], feature_map=sampler)
+        Moments(n=5000, n_labelled=5000, n_features=50, n_targets=1)
+        """
+        if chunk_size < 1 or checkpoint_every < 1:
+            raise ValueError(
+                f"chunk_size = {chunk_size}, checkpoint_every = {checkpoint_every}: both are 1 or "
+                "more."
+            )
+        path = None if checkpoint is None else Path(checkpoint)
+        name = "" if feature_map is None else fingerprint_of(feature_map)
+        moments: Moments | None = None
+        if path is not None and path.exists():
+            moments, header = cls._read(path)
+            if header.get("chunk_size") != chunk_size:
+                raise ValueError(
+                    f"{path} was not written with chunk_size = {chunk_size}; go on with the same, "
+                    "or delete it to begin again."
+                )
+            moments._check_same(moments.n_features, moments.n_targets, name, str(path))
+        saved = n_read = moments.n_chunks if moments else 0
+        for Z, targets in chunks(rows, Y, chunk_size, n_read):
+            Z = Z if feature_map is None else feature_map.transform(Z)
+            moments = cls._begin(moments, Z, targets, name, path)
+            moments.update(Z, targets)
+            if path is not None and moments.n_chunks - saved == checkpoint_every:
+                moments._write(path, chunk_size=chunk_size)
+                saved = moments.n_chunks
+        if moments is None:
+            raise ValueError("there are no rows: moments need at least one chunk.")
+        if path is not None and moments.n_chunks > saved:
+            moments._write(path, chunk_size=chunk_size)
+        return moments
+
+    @classmethod
+    def _begin(
+        cls, moments: "Moments | None", Z: Any, Y: Any, fingerprint: str, path: Path | None
+    ) -> "Moments":
+        """Return moments that the chunk can be added to."""
+        n_features = np.shape(Z)[-1]
+        n_targets = 0 if Y is None else 1 if np.ndim(Y) == 1 else np.shape(Y)[1]
+        if moments is None:
+            return cls(n_features, n_targets, fingerprint=fingerprint)
+        if Y is None:
+            n_targets = moments.n_targets
+        elif not moments.n_labelled:
+            moments.n_targets = n_targets
+        moments._check_same(n_features, n_targets, fingerprint, str(path or "the chunk"))
+        return moments

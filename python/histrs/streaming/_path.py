@@ -1,0 +1,86 @@
+"""Ridge regression on principal components, for a path of penalties at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import blas
+
+from histrs.streaming._moments import Moments
+from histrs.streaming._principal import principal_directions
+from histrs.streaming._rows import is_sparse
+from histrs.streaming._sums import BLOCK_ROWS, Array
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """The regression in a basis in which its matrix is diagonal (Algorithm 3, steps 1 to 3)."""
+
+    n: int
+    """Number of rows with targets."""
+    mean: Array
+    y_mean: Array
+    y_squares: Array
+    values: Array
+    """Diagonal of the matrix H', (k,)."""
+    basis: Array
+    """Columns that span the principal directions, (D, k)."""
+    projected: Array
+    """v', (k, T)."""
+
+    @classmethod
+    def of(cls, moments: Moments, n_components: int) -> Self:
+        """Decompose moments; the directions are those of all rows, with targets and without."""
+        sums = moments._labelled_rows()
+        values, basis = principal_directions(moments._all_rows().scatter, n_components)
+        if moments.n > moments.n_labelled:
+            # H' of the rows with targets is not diagonal in the directions of all rows.
+            inner = basis.T @ blas.dsymm(1.0, sums.scatter, basis)
+            values, rotation = principal_directions(inner, n_components)
+            basis = basis @ rotation
+        return cls(
+            sums.n,
+            sums.mean.copy(),
+            sums.y_mean.copy(),
+            sums.y_squares.copy(),
+            values,
+            basis,
+            basis.T @ sums.cross,
+        )
+
+    def solve(self, alpha: float) -> tuple[Array, Array]:
+        """Return coefficients of the features, (T, D), and intercepts, (T,)."""
+        coefficients = (self.basis @ (self.projected / (self.values + alpha)[:, None])).T
+        return coefficients, self.y_mean - coefficients @ self.mean
+
+    def generalized_errors(self, alphas: Array) -> Array:
+        """Return the generalized cross-validation errors, which need the moments alone."""
+        shrunk = self.values[:, None] + alphas
+        explained = (self.values[:, None] + 2 * alphas) / shrunk**2
+        residual = np.sum(self.y_squares) - np.sum(self.projected**2, axis=1) @ explained
+        # One degree of freedom is the intercept's.
+        free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n
+        usable = free > 1e-12
+        errors = np.full(len(alphas), np.inf)
+        mean_square = np.maximum(residual, 0.0) / (self.n * len(self.y_mean))
+        errors[usable] = mean_square[usable] / free[usable] ** 2
+        return errors
+
+    def leave_one_out_errors(self, Z: Any, Y: Array, alphas: Array) -> Array:
+        """Return the mean squared errors of rows left out, for these directions."""
+        inverse = 1.0 / (self.values[:, None] + alphas)
+        errors = np.zeros(len(alphas))
+        for rows, targets in self._projected_blocks(Z, Y):
+            leverage = 1 / self.n + rows**2 @ inverse
+            for i in range(len(alphas)):
+                residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
+                kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
+                errors[i] += np.sum((residual / kept[:, None]) ** 2)
+        return errors / Y.size
+
+    def _projected_blocks(self, Z: Any, Y: Array) -> Iterator[tuple[Array, Array]]:
+        for start in range(0, Z.shape[0], BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            block = Z[part].toarray() if is_sparse(Z) else Z[part]
+            yield (block - self.mean) @ self.basis, Y[part] - self.y_mean

@@ -1,0 +1,248 @@
+"""Principal components of data that need not fit in memory."""
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._moments import Moments
+from histrs.streaming._principal import check_n_components, principal_directions
+from histrs.streaming._rows import is_sparse
+from histrs.streaming._sums import Array
+
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Principal components from moments, in one pass and `O(D^2)` memory.
+
+    Algorithm 2 of [1]_: the directions are the eigenvectors of
+
+    .. math:: H = Z^T Z - m m^T / n = U \Lambda U^T
+
+    with the largest eigenvalues. `Moments` gathers `H`, in chunks, processes or over days; the
+    decomposition takes `O(D^3)`. They are exact, as those of `PCA(svd_solver="covariance_eigh")`,
+    where `IncrementalPCA` approximates.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of components; None keeps as many as there are features.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        The directions, as rows. After `partial_fit` they are computed when first asked for, so
+        that chunks cost no decompositions.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variances of the components.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        The same as shares of the total variance.
+    mean_ : ndarray of shape (n_features_in_,)
+        Mean of the rows.
+    moments_ : Moments
+        What is known of the rows.
+    n_components_ : int
+        Number of components.
+    n_samples_seen_ : int
+        Number of rows.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    Moments.of : Moments of files and of iterables, with checkpoints, for `fit_moments`.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.streaming import StreamingPCA
+    >>> X = np.random.default_rng(0).random((5000, 6)) * [9, 4, 1, 1, 1, 1]
+    >>> pca = StreamingPCA(n_components=2)
+    >>> for start in range(0, 5000, 1024):
+    ...     pca = pca.partial_fit(X[start : start + 1024])
+    >>> pca.transform(X).shape
+    (5000, 2)
+    >>> pca.explained_variance_.round(1)
+    array([6.8, 1.3])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+        """Learn the components of all rows; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            At least two finite rows.
+        y : None
+            Not used; there for pipelines.
+
+        Returns
+        -------
+        self : StreamingPCA
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is larger than the number of features, or `X` is not as above.
+        """
+        with unchanged_on_error(self):
+            X = validate_data(self, X, ensure_min_samples=2, **ROW_CHECKS)
+            check_n_components(self.n_components, X.shape[1])
+            self._set_moments(Moments(X.shape[1]).update(X))
+            self._decompose()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+        """Add rows to those seen so far; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+        y : None
+            Not used; there for pipelines.
+
+        Returns
+        -------
+        self : StreamingPCA
+            The model.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is larger than the number of features, or `X` is not as above.
+        """
+        first = not hasattr(self, "moments_")
+        with unchanged_on_error(self):
+            X = validate_data(self, X, reset=first, **ROW_CHECKS)
+            check_n_components(self.n_components, X.shape[1])
+            moments = Moments(X.shape[1]) if first else self.moments_
+            self._set_moments(moments.update(X))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments, of rows with targets and without.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of at least two rows.
+
+        Returns
+        -------
+        self : StreamingPCA
+            The fitted model. It shares the moments: a later `partial_fit` adds to them.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is larger than the number of features, or there are fewer rows.
+        """
+        check_n_components(self.n_components, moments.n_features)
+        with unchanged_on_error(self):
+            self.n_features_in_ = moments.n_features
+            self._set_moments(moments)
+            self._decompose()
+        return self
+
+    def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Project rows on the components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        T : ndarray of shape (n_samples, n_components)
+            ``(X - mean_) @ components_.T``; float32 when `X` is.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **ROW_CHECKS)
+        components = self.components_
+        if is_sparse(X):
+            return np.asarray(X @ components.T - self.mean_ @ components.T, dtype=X.dtype)
+        # Centred first: the difference of projections cancels where means are large.
+        centred = (X - self.mean_.astype(X.dtype)).astype(X.dtype, copy=False)
+        return np.asarray(centred @ components.T.astype(X.dtype))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the model."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def components_(self) -> Array:
+        """The directions, as rows."""
+        return self._decomposed()[1].T
+
+    @property
+    def explained_variance_(self) -> Array:
+        """Variances of the components."""
+        return self._decomposed()[0] / (self.n_samples_seen_ - 1)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Variances of the components as shares of the total variance."""
+        total = np.trace(self.moments_._all_rows().scatter)
+        values = self._decomposed()[0]
+        return np.asarray(values / total if total > 0 else np.zeros_like(values))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _set_moments(self, moments: Moments) -> None:
+        self.moments_ = moments
+        self.n_samples_seen_ = moments.n
+        self.n_components_ = check_n_components(self.n_components, moments.n_features)
+        self.mean_ = moments._all_rows().mean.copy()
+        self._decomposition: tuple[Array, Array] | None = None
+
+    def _decomposed(self) -> tuple[Array, Array]:
+        check_is_fitted(self, "moments_")
+        if self._decomposition is None:
+            self._decompose()
+        assert self._decomposition is not None
+        return self._decomposition
+
+    def _decompose(self) -> None:
+        if self.moments_.n < 2:
+            raise ValueError(
+                f"n_samples = {self.moments_.n}: principal components need two rows or more."
+            )
+        scatter = self.moments_._all_rows().scatter
+        self._decomposition = principal_directions(scatter, self.n_components_)

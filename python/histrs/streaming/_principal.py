@@ -1,0 +1,36 @@
+"""Principal directions from moments."""
+
+import numpy as np
+from scipy.linalg import eigh
+
+from histrs.streaming._sums import Array
+
+
+def check_n_components(n_components: int | None, n_features: int) -> int:
+    """Return the number of directions; None asks for as many as there are features."""
+    if n_components is None:
+        return n_features
+    if n_components > n_features:
+        raise ValueError(
+            f"n_components={n_components} must be at most n_features={n_features}: no more "
+            "directions exist."
+        )
+    return n_components
+
+
+def principal_directions(upper: Array, n_components: int) -> tuple[Array, Array]:
+    """Return the largest eigenvalues of a scatter matrix, in descending order, and their vectors.
+
+    The vectors are columns, each with its entry of largest magnitude positive.
+    """
+    d = len(upper)
+    # Divide and conquer is the fastest for all pairs, and has no choice of some.
+    if n_components == d:
+        values, vectors = eigh(upper, lower=False, driver="evd")
+    else:
+        some = (d - n_components, d - 1)
+        values, vectors = eigh(upper, lower=False, subset_by_index=some, driver="evr")
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    largest = np.argmax(np.abs(vectors), axis=0)
+    signs = np.where(vectors[largest, np.arange(n_components)] < 0, -1.0, 1.0)
+    return values, vectors * signs

@@ -1,0 +1,106 @@
+"""Centred sums of rows and of products of rows: what the moments of a data set are made of."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from histrs.streaming._rows import is_sparse
+
+Array: TypeAlias = NDArray[np.float64]
+
+# Rows of one symmetric product. A part of the results: sums are added block by block.
+BLOCK_ROWS = 1024
+
+
+@dataclass
+class CentredSums:
+    """Count, means and sums of products about the means, of rows `z` with targets `y`."""
+
+    n: int
+    mean: Array
+    """Mean of the rows, (D,)."""
+    scatter: Array
+    """Sum of (z - mean)(z - mean)^T, (D, D): the upper triangle, in Fortran order."""
+    y_mean: Array
+    """Mean of the targets, (T,)."""
+    cross: Array
+    """Sum of (z - mean)(y - y_mean)^T, (D, T)."""
+    y_squares: Array
+    """Sum of (y - y_mean)^2, (T,)."""
+
+    @classmethod
+    def zeros(cls, n_features: int, n_targets: int) -> Self:
+        """Return the sums of no rows."""
+        return cls(
+            0,
+            np.zeros(n_features),
+            np.zeros((n_features, n_features), order="F"),
+            np.zeros(n_targets),
+            np.zeros((n_features, n_targets)),
+            np.zeros(n_targets),
+        )
+
+    def copy(self) -> Self:
+        """Return sums that share nothing with these."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "n"}
+        return type(self)(n=self.n, **{name: part.copy("K") for name, part in parts.items()})
+
+    def add_rows(self, Z: Any, Y: Array) -> None:
+        """Add finite rows, in blocks from the first one on."""
+        buffer = np.empty((min(BLOCK_ROWS, Z.shape[0]) + 1, len(self.mean)))
+        for start in range(0, Z.shape[0], BLOCK_ROWS):
+            block = Z[start : start + BLOCK_ROWS]
+            rows = buffer[: block.shape[0] + 1]
+            rows[:-1] = block.toarray() if is_sparse(block) else block
+            self._add_block(rows, Y[start : start + BLOCK_ROWS])
+
+    def _add_block(self, rows: Array, Y: Array) -> None:
+        """Add all rows but the last, which is room for the distance of the means."""
+        n_block = len(rows) - 1
+        mean, y_mean = rows[:-1].mean(axis=0), Y.mean(axis=0)
+        rows[:-1] -= mean
+        targets = np.vstack([Y - y_mean, y_mean - self.y_mean])
+        rows[-1] = mean - self.mean
+        # Chan, Golub and LeVeque 1979: the step between the means counts as one more row.
+        weight = np.sqrt(self.n * n_block / (self.n + n_block))
+        rows[-1] *= weight
+        targets[-1] *= weight
+        self.scatter = blas.dsyrk(1.0, rows.T, beta=1.0, c=self.scatter, overwrite_c=1)
+        self.cross += rows.T @ targets
+        self.y_squares += np.sum(targets**2, axis=0)
+        share = n_block / (self.n + n_block)
+        self.mean += share * (mean - self.mean)
+        self.y_mean += share * (y_mean - self.y_mean)
+        self.n += n_block
+
+    def merged(self, other: Self) -> Self:
+        """Return the sums of the rows of both."""
+        if not self.n or not other.n:
+            return (self if self.n else other).copy()
+        n = self.n + other.n
+        weight = self.n * other.n / n
+        step, y_step = other.mean - self.mean, other.y_mean - self.y_mean
+        scatter = self.scatter + other.scatter
+        return type(self)(
+            n,
+            (self.n * self.mean + other.n * other.mean) / n,
+            blas.dsyr(weight, step, a=scatter, overwrite_a=1),
+            (self.n * self.y_mean + other.n * other.y_mean) / n,
+            self.cross + other.cross + weight * np.outer(step, y_step),
+            self.y_squares + other.y_squares + weight * y_step**2,
+        )
+
+    def without_targets(self) -> Self:
+        """Return the sums of the rows alone; they share the arrays."""
+        none = np.zeros(0)
+        return type(self)(
+            self.n, self.mean, self.scatter, none, np.zeros((len(self.mean), 0)), none
+        )
+
+
+def full(upper: Array) -> Array:
+    """Return the symmetric matrix whose upper triangle is given."""
+    return np.triu(upper) + np.triu(upper, 1).T

@@ -1,0 +1,470 @@
+"""Moments of streams, and what is learned from them."""
+
+import itertools
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.streaming import (
+    Moments,
+    PCARidge,
+    PCARidgeClassifier,
+    StreamingPCA,
+    fingerprint,
+)
+from tests.helpers import CONTAINERS, assert_close, run_python, start_python
+from tests.oracles import moments as oracle
+
+BLOCK = 1024
+
+
+def bits(moments):
+    parts = [moments.m, moments.H, moments.v, moments.y_sum, moments.y_squares]
+    return moments.n, moments.n_labelled, *(part.tobytes() for part in parts)
+
+
+def data(rng, n, d=5, t=2):
+    return rng.standard_normal((n, d)) @ rng.standard_normal((d, d)), rng.standard_normal((n, t))
+
+
+# ---- sums ---------------------------------------------------------------------------------------
+
+
+@given(
+    n=st.sampled_from([1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3]),
+    d=st.sampled_from([1, 2, 5]),
+    t=st.integers(1, 3),
+    scale=st.sampled_from([1e-100, 1.0, 1e100]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_moments_are_their_definitions(n, d, t, scale, dtype, seed):
+    Z, y = data(np.random.default_rng(seed), n, d, t)
+    Z = Z.astype(dtype) * (scale if dtype == np.float64 else 1)
+    moments = Moments(d, t).update(Z, y)
+    n_rows, m, H, v = oracle.moments(Z, y)
+    size = np.sqrt(np.sum(Z.astype(float) ** 2)) + np.finfo(float).tiny
+    assert moments.n == moments.n_labelled == n_rows
+    np.testing.assert_allclose(moments.m / size, m / size, atol=1e-12 * n)
+    np.testing.assert_allclose(moments.H / size**2, H / size**2, atol=1e-13)
+    np.testing.assert_allclose(moments.v / size, v / size, atol=1e-12 * n)
+    np.testing.assert_allclose(moments.y_sum, y.sum(axis=0), atol=1e-12 * n)
+    np.testing.assert_allclose(moments.y_squares, np.sum(y**2, axis=0), rtol=1e-12)
+
+
+@given(cuts=st.lists(st.integers(0, 3000), max_size=5), seed=st.integers(0, 99))
+def test_any_grouping_gives_the_same_moments(cuts, seed):
+    rng = np.random.default_rng(seed)
+    Z, y = data(rng, 3000)
+    whole = Moments(5, 2).update(Z, y)
+    edges = [0, *sorted(cuts), 3000]
+    parts = [Moments(5, 2).update(Z[a:b], y[a:b]) for a, b in itertools.pairwise(edges)]
+    rng.shuffle(parts)
+    merged = sum(parts[1:], parts[0])
+    assert merged.n == 3000
+    for name in ("m", "H", "v", "y_sum", "y_squares"):
+        assert_close(getattr(merged, name), getattr(whole, name), 1e-11)
+
+
+def test_merging_changes_neither_and_commutes(rng):
+    Z, y = data(rng, 300)
+    a, b = Moments(5, 2).update(Z[:100], y[:100]), Moments(5, 2).update(Z[100:])
+    before = bits(a), bits(b)
+    assert bits(a.merge(b)) == bits(b + a)
+    assert (bits(a), bits(b)) == before
+    empty = Moments(5, 2)
+    assert bits(a + empty) == bits(empty + a) == before[0]
+    (a + empty).update(Z)
+    assert bits(a) == before[0]
+    with pytest.raises(TypeError):
+        a + 1
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_chunks_of_whole_blocks_give_the_same_bits(rng, blocks):
+    Z, y = data(rng, 5 * BLOCK + 17)
+    whole = Moments(5, 2).update(Z, y)
+    parts = Moments(5, 2)
+    for start in range(0, len(Z), blocks * BLOCK):
+        part = slice(start, start + blocks * BLOCK)
+        parts.update(Z[part], y[part])
+    assert bits(parts) == bits(whole)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_containers(rng, container):
+    Z = (rng.integers(0, 3, size=(40, 6)) * rng.random(6)).astype(np.float32).astype(float)
+    expected = Moments(6).update(Z)
+    assert bits(Moments(6).update(CONTAINERS[container](Z))) == bits(expected)
+
+
+def test_no_cancellation_where_means_are_large(rng):
+    Z = rng.standard_normal((5000, 3)) + 1e8
+    assert_close(Moments(3).update(Z).H, 4999 * np.cov(Z.T), 1e-7)
+
+
+def test_a_large_sparse_matrix_is_not_made_dense():
+    Z = sparse.random_array((200_000, 300), density=1e-3, format="csr", rng=0)
+    import tracemalloc
+
+    tracemalloc.start()
+    Moments(300).update(Z)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200_000 * 300 * 8 / 10
+
+
+@pytest.mark.parametrize(
+    ("Z", "y", "message"),
+    [
+        (np.full((2, 5), np.nan), None, r"Z\[0, 0\] is NaN or infinite"),
+        (sparse.csr_array([[0, 0, 1.0, 0, 0], [0, 0, 0, np.inf, 0]]), None, r"Z\[1, 3\] is NaN"),
+        (np.ones((2, 4)), None, "4 columns"),
+        (np.ones(5), None, "2D"),
+        (np.array([["a"] * 5]), None, "dtype"),
+        (np.ones((2, 5)), np.ones(2), r"\(2, 2\) is needed"),
+        (np.ones((2, 5)), [[1.0, 2.0], [3.0, np.nan]], r"Y\[1, 1\] is NaN"),
+    ],
+)
+def test_bad_rows_change_nothing(rng, Z, y, message):
+    moments = Moments(5, 2).update(*data(rng, 10))
+    before = bits(moments)
+    with pytest.raises(ValueError, match=message):
+        moments.update(Z, y)
+    assert bits(moments) == before
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_files_keep_all_bits(rng, tmp_path):
+    Z, y = data(rng, 100)
+    for moments in (Moments(5), Moments(5, 2).update(Z, y), Moments(5, 2).update(Z, y).update(Z)):
+        path = tmp_path / f"{moments.n}"
+        moments.save(path)
+        loaded = Moments.load(path)
+        assert bits(loaded) == bits(moments) == bits(pickle.loads(pickle.dumps(moments)))
+        assert bits(loaded.update(Z)) == bits(moments.update(Z))
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("place", [0, 20, 60, -1, "short", "empty"])
+def test_damaged_files_are_refused_and_kept(rng, tmp_path, place):
+    path = tmp_path / "moments"
+    moments = Moments(5, 2).update(*data(rng, 10))
+    moments.save(path)
+    content = bytearray(path.read_bytes())
+    if isinstance(place, int):
+        content[place] ^= 1
+    else:
+        content = content[:-9] if place == "short" else b""
+    path.write_bytes(content)
+    for action in (
+        lambda: Moments.load(path),
+        lambda: moments.save(path),
+        lambda: Moments.of(np.ones((3, 5)), checkpoint=path),
+    ):
+        with pytest.raises(ValueError, match="overwritten"):
+            action()
+        assert path.read_bytes() == content
+
+
+def test_moments_that_do_not_belong_together_are_refused(rng, tmp_path):
+    path = tmp_path / "moments"
+    Moments(5, 2, fingerprint="one").update(*data(rng, 10)).save(path)
+    content = path.read_bytes()
+    ours = Moments.load(path)
+    for other, message in (
+        (Moments(4, 2, fingerprint="one"), "features"),
+        (Moments(5, 1, fingerprint="one"), "targets"),
+        (Moments(5, 2, fingerprint="two"), "another feature map"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ours.merge(other)
+        with pytest.raises(ValueError, match=message):
+            other.save(path)
+    assert path.read_bytes() == content
+
+
+def test_a_failed_write_leaves_the_old_file(rng, tmp_path, monkeypatch):
+    path = tmp_path / "moments"
+    moments = Moments(5, 2).update(*data(rng, 10))
+    moments.save(path)
+    content = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        moments.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["moments"]
+    assert path.read_bytes() == content
+
+
+# ---- whole data sets ----------------------------------------------------------------------------
+
+
+def test_sources_give_the_same_moments(rng, tmp_path):
+    Z, y = data(rng, 3 * BLOCK + 5)
+    np.save(tmp_path / "Z.npy", Z)
+    expected = bits(Moments(5, 2).update(Z, y))
+    options = {"chunk_size": BLOCK}
+    for source in (Z, tmp_path / "Z.npy", str(tmp_path / "Z.npy"), sparse.csr_array(Z)):
+        assert bits(Moments.of(source, y, **options)) == expected
+    memmap = np.load(tmp_path / "Z.npy", mmap_mode="r")
+    assert bits(Moments.of(memmap, y, **options)) == expected
+    pairs = ((Z[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(Z), BLOCK))
+    assert bits(Moments.of(pairs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "message"),
+    [
+        ([], None, "no rows"),
+        (np.ones((3, 2)), np.ones(2), "2 rows and the data 3"),
+        ([np.ones((3, 2)), np.ones((3, 3))], None, "3 features"),
+        ([np.ones((3, 2))], np.ones(3), "yield pairs"),
+    ],
+)
+def test_bad_sources(rows, y, message):
+    with pytest.raises(ValueError, match=message):
+        Moments.of(rows, y)
+
+
+def test_fingerprints_tell_feature_maps_apart(rng, tmp_path):
+    X = rng.dirichlet(np.ones(6), size=50)
+    sampler = ExpChi2Sampler(10, random_state=0).fit(X)
+    again = ExpChi2Sampler(10, random_state=0, n_jobs=1).fit(X)
+    others = [ExpChi2Sampler(10, random_state=1).fit(X), AdditiveChi2Map().fit(X)]
+    assert fingerprint(sampler) == fingerprint(again)
+    assert fingerprint(sampler) == fingerprint(pickle.loads(pickle.dumps(sampler)))
+    assert len({fingerprint(a) for a in [sampler, *others]}) == 3
+    path = tmp_path / "checkpoint"
+    moments = Moments.of(X, feature_map=sampler, checkpoint=path)
+    assert moments.fingerprint == fingerprint(sampler)
+    assert bits(moments) == bits(Moments(10).update(sampler.transform(X)))
+    content = path.read_bytes()
+    for other in (None, others[0]):
+        with pytest.raises(ValueError, match="another feature map"):
+            Moments.of(X, feature_map=other, checkpoint=path)
+    with pytest.raises(ValueError, match="chunk_size"):
+        Moments.of(X, feature_map=sampler, checkpoint=path, chunk_size=7)
+    assert path.read_bytes() == content
+
+
+RUN = """
+import json, os, signal, sys
+import numpy as np
+from histrs.streaming import Moments
+
+path, where, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def chunks():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        if where == "chunk" and seed == count:
+            die()
+        yield rng.standard_normal((50, 40)), rng.standard_normal(50)
+
+calls = 0
+
+def dying(function):
+    def call(*arguments):
+        global calls
+        calls += 1
+        return die() if calls == count else function(*arguments)
+    return call
+
+if where in ("fsync", "replace"):
+    setattr(os, where, dying(getattr(os, where)))
+moments = Moments.of(chunks(), checkpoint=path, checkpoint_every=3)
+parts = (moments.H, moments.m, moments.v)
+print(json.dumps([moments.n, *(part.tobytes().hex() for part in parts)]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_run_goes_on_and_ends_with_the_same_bits(tmp_path):
+    expected = run_python(RUN, str(tmp_path / "whole"), "never", "0")
+    path = tmp_path / "killed"
+    for where, count in [("chunk", 5), ("fsync", 1), ("replace", 3), ("fsync", 4), ("chunk", 59)]:
+        with start_python(RUN, str(path), where, str(count)) as process:
+            process.communicate(timeout=120)
+        assert process.returncode == -signal.SIGKILL
+        assert 0 < Moments.load(path).n < 3000
+    assert run_python(RUN, str(path), "never", "0") == expected
+    assert run_python(RUN, str(path), "never", "0") == expected  # from the finished file
+
+
+# ---- principal components -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_components", [None, 1, 3])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_components_are_those_of_scikit_learn(rng, n_components, container):
+    X, _ = data(rng, 2500, 7)
+    X += 5
+    ours = StreamingPCA(n_components).fit(container(X))
+    theirs = PCA(n_components, svd_solver="covariance_eigh").fit(X)
+    signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
+    assert_close(ours.components_ * signs[:, None], theirs.components_, 1e-9)
+    assert_close(ours.explained_variance_, theirs.explained_variance_, 1e-11)
+    assert_close(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, 1e-11)
+    assert_close(ours.transform(container(X)) * signs, theirs.transform(X), 1e-9)
+    U = oracle.principal_directions(X, n_components)
+    assert_close(ours.components_.T @ ours.components_, U @ U.T, 1e-9)
+
+
+def test_parts_moments_and_the_whole_agree_in_all_bits(rng):
+    X, y = data(rng, 3 * BLOCK)
+    whole = StreamingPCA(2).fit(X)
+    parts = StreamingPCA(2)
+    for start in range(0, len(X), BLOCK):
+        parts.partial_fit(X[start : start + BLOCK])
+    moments = StreamingPCA(2).fit_moments(Moments.of(X, y))
+    for other in (parts, moments, clone(whole).fit(X), pickle.loads(pickle.dumps(parts))):
+        np.testing.assert_array_equal(other.transform(X), whole.transform(X))
+    assert parts.n_samples_seen_ == len(X)
+
+
+def test_components_follow_new_rows(rng):
+    X, _ = data(rng, 200)
+    pca = StreamingPCA(2).partial_fit(X[:100])
+    before = pca.components_.copy()
+    pca.partial_fit(X[100:])
+    assert not np.allclose(pca.components_, before)
+    assert_close(pca.explained_variance_, PCA(2).fit(X).explained_variance_, 1e-11)
+
+
+def test_more_components_than_features_are_refused(rng):
+    X, _ = data(rng, 20)
+    with pytest.raises(ValueError, match=r"n_components=6 must be at most n_features=5"):
+        StreamingPCA(6).partial_fit(X)
+    for model in (StreamingPCA(6), PCARidge(6), PCARidgeClassifier(6)):
+        with pytest.raises(ValueError, match=r"n_components=6 must be at most n_features=5"):
+            model.fit(X, np.arange(20) % 2)
+    with pytest.raises(ValueError, match="two rows"):
+        StreamingPCA(1).fit_moments(Moments(5).update(X[:1]))
+
+
+def test_a_failed_fit_changes_nothing(rng):
+    X, y = data(rng, 50)
+    for model in (StreamingPCA(2).fit(X), PCARidge(2).fit(X, y)):
+        before = pickle.dumps(model)
+        for bad in (X[:, :3] * np.nan, X[:, :1]):
+            with pytest.raises(ValueError, match=r"NaN|n_components"):
+                model.fit(bad, y)
+            assert pickle.dumps(model) == before
+
+
+# ---- regression ---------------------------------------------------------------------------------
+
+
+@given(
+    n=st.sampled_from([2, 5, 40, BLOCK + 1]),
+    n_components=st.sampled_from([1, 3, 5]),
+    t=st.integers(1, 3),
+    alpha=st.sampled_from([1e-2, 1.0, 1e3]),
+    seed=st.integers(0, 99),
+)
+def test_ridge_is_its_definition(n, n_components, t, alpha, seed):
+    Z, y = data(np.random.default_rng(seed), n, 5, t)
+    Z, y = Z + 2, y + 3
+    model = PCARidge(n_components, alphas=alpha).fit(Z, y)
+    U = oracle.principal_directions(Z, n_components)
+    coefficients, intercept = oracle.ridge(Z, y, U, alpha)
+    assert_close(model.predict(Z), Z @ coefficients + intercept, 1e-7)
+    again = PCARidge(n_components, alphas=alpha).fit_moments(Moments.of(Z, y))
+    np.testing.assert_array_equal(np.atleast_2d(again.coef_), model.coef_)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_leaving_out_rows_is_what_ridge_cv_does(rng, container):
+    X, Y = data(rng, 60, 8, 2)
+    Y += X[:, :2]
+    alphas = np.logspace(-3, 4, 15)
+    theirs = RidgeCV(alphas).fit(X, Y)
+    ours = PCARidge(alphas=alphas, selection="loo").fit(container(X), Y)
+    assert ours.alpha_ == theirs.alpha_
+    assert_close(ours.coef_, theirs.coef_, 1e-9)
+    assert_close(ours.intercept_, theirs.intercept_, 1e-9)
+    one = PCARidge(alphas=alphas, selection="loo").fit(X, Y[:, 0])
+    theirs = RidgeCV(alphas).fit(X, Y[:, 0])
+    assert (one.alpha_, one.coef_.shape, np.ndim(one.intercept_)) == (theirs.alpha_, (8,), 0)
+    assert_close(one.coef_, theirs.coef_, 1e-9)
+
+
+@pytest.mark.parametrize("n_components", [2, 5])
+def test_errors_of_penalties_are_their_definitions(rng, n_components):
+    X, y = data(rng, 25)
+    y += X[:, :2]
+    alphas = [0.01, 1.0, 100.0]
+    U = oracle.principal_directions(X, n_components)
+    for selection, error in (
+        ("loo", oracle.leave_one_out_error),
+        ("gcv", oracle.generalized_error),
+    ):
+        model = PCARidge(n_components, alphas=alphas, selection=selection).fit(X, y)
+        assert_close(model.errors_, [error(X, y, U, alpha) for alpha in alphas], 1e-9)
+        assert model.alpha_ == alphas[np.argmin(model.errors_)]
+
+
+def test_rows_without_targets_turn_the_directions(rng):
+    X, y = data(rng, 300)
+    labelled = slice(0, 40)
+    moments = Moments(5, 2).update(X[labelled], y[labelled]).update(X[40:])
+    model = PCARidge(2, alphas=0.5).fit_moments(moments)
+    U = oracle.principal_directions(X, 2)
+    coefficients, intercept = oracle.ridge(X[labelled], y[labelled], U, 0.5)
+    assert_close(model.coef_, coefficients.T, 1e-9)
+    assert_close(model.intercept_, intercept, 1e-9)
+    assert not np.allclose(model.coef_, PCARidge(2, alphas=0.5).fit(X[:40], y[:40]).coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "moments", "message"),
+    [
+        ({"alphas": [1.0, 0.0]}, Moments(1, 1).update([[1.0], [2.0]], [1, 2]), "positive"),
+        ({"alphas": []}, Moments(1, 1).update([[1.0], [2.0]], [1, 2]), "positive"),
+        ({"selection": "loo"}, Moments(1, 1).update([[1.0], [2.0]], [1, 2]), "needs the rows"),
+        ({}, Moments(1, 1).update([[1.0], [2.0]]), "a target"),
+    ],
+)
+def test_moments_that_cannot_be_learned_from(parameters, moments, message):
+    with pytest.raises(ValueError, match=message):
+        PCARidge(**parameters).fit_moments(moments)
+
+
+# ---- classification -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_classifier_is_ridge_classifier_cv(rng, n_classes):
+    y = rng.integers(0, n_classes, 200)
+    X = rng.standard_normal((200, 6)) + rng.standard_normal((n_classes, 6))[y]
+    names = np.array(["a", "b", "c", "d"])
+    alphas = [0.1, 1.0, 10.0, 100.0]
+    ours = PCARidgeClassifier(alphas=alphas, selection="loo").fit(X, names[y])
+    theirs = RidgeClassifierCV(alphas).fit(X, names[y])
+    assert ours.alpha_ == theirs.alpha_
+    assert_close(ours.decision_function(X), theirs.decision_function(X), 1e-9)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    targets = 2.0 * (y[:, None] == np.arange(n_classes)) - 1
+    moments = Moments.of(X, targets[:, 1:] if n_classes == 2 else targets)
+    again = PCARidgeClassifier(alphas=ours.alpha_).fit_moments(moments, names[:n_classes])
+    np.testing.assert_array_equal(again.predict(X), ours.predict(X))
+    with pytest.raises(ValueError, match="targets for 3 classes"):
+        again.fit_moments(moments, names[:3])
