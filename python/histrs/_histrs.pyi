@@ -36,6 +36,8 @@ __all__ = [
     "row_sums",
     "sinkhorn_distances",
     "start_threads",
+    "svm_epoch",
+    "svm_scores",
     "transform_rows",
 ]
 
@@ -164,6 +166,17 @@ class LookupTable:
     def error_bound(self) -> _Float64: ...
     @property
     def n_bytes(self) -> int: ...
+
+def svm_epoch(
+    x: _Histograms,
+    signs: _Float64,
+    weights: _Float64,
+    order: NDArray[np.int64],
+    coef: _Float64,
+    steps: tuple[float, float, float, float],
+    n_threads: int,
+) -> _Float64: ...
+def svm_scores(x: _Histograms, coef: _Float64, n_threads: int) -> NDArray[Any]: ...
 
 @final
 class KnotProjection:

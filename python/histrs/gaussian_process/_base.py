@@ -475,7 +475,7 @@ class BaseIntersectionGP(BaseEstimator):
                 f"The variance of {np.sum(~solved)} rows did not converge in {self.max_iter} "
                 "iterations and is too large there. Raise max_iter, tol or noise.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self.amplitude_ * variance
 

@@ -7,6 +7,7 @@ mod door;
 mod intersection;
 mod random_features;
 mod spd;
+mod svm;
 mod transport;
 
 use pyo3::prelude::*;
@@ -29,6 +30,8 @@ mod _histrs {
     use crate::random_features::ExpChi2Features;
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+    #[pymodule_export]
+    use crate::svm::{svm_epoch, svm_scores};
     #[pymodule_export]
     use crate::transport::{check_masses, sinkhorn_distances};
 

@@ -6,6 +6,7 @@
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
+//! | [`svm`] | the support vector machine with the intersection kernel, learned in input space |
 //! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
@@ -38,6 +39,7 @@ mod pairwise;
 pub mod random_features;
 mod simd;
 pub mod spd;
+pub mod svm;
 pub mod transport;
 
 pub use error::{Error, Result};

@@ -1,0 +1,5 @@
+"""Support vector machines with the intersection kernel."""
+
+from histrs.svm._intersection import IntersectionSVC
+
+__all__ = ["IntersectionSVC"]

@@ -1,0 +1,392 @@
+"""The support vector machine with the intersection kernel, learned in input space."""
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from histrs import _histrs
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    unchanged_on_error,
+    validate_fit,
+)
+from histrs.svm._objective import objective, signs_of, units
+
+# `early_stopping` asks for this relative decrease of the objective, once in so many passes.
+_DECREASE = 1e-3
+_PATIENCE = 5
+
+
+class IntersectionSVC(ClassifierMixin, BaseEstimator):
+    r"""Support vector classifier with the intersection kernel, learned in input space.
+
+    A class is scored by
+
+    .. math:: f(w, x) = \sum_d \mathrm{sign}(w_d) \min(x_d, |w_d|),
+
+    which costs as much as a linear score, and `w` minimises
+
+    .. math:: \lambda \|w\|_1 + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
+
+    (G. Sharma and F. Jurie, *A novel approach for efficient SVM classification with histogram
+    intersection kernel*, BMVC 2013, equation 7a) by the stochastic subgradient steps of their
+    algorithm 1: where :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by
+    :math:`r y_i`; then all entries shrink by :math:`r \lambda`, but not past zero. The step
+    :math:`r` drops to a tenth after half of the passes. There is no intercept. More than two
+    classes are learned one against the rest.
+
+    `m` and `w` scale with `x`. So `margin` and `eta0` are given relative to the training data,
+    and counts, or the same counts divided by a constant, are classified alike. Rows of very
+    different sums should be normalised first.
+
+    Parameters
+    ----------
+    margin : float, default=0.03
+        The margin `m`, in mean sums of a training row; below 1, which no score exceeds by much.
+    alpha : float, default=1e-4
+        The strength :math:`\lambda` of the L1 penalty.
+    max_iter : int, default=100
+        Passes over the data.
+    eta0 : float, default=0.03
+        The step `r`, in mean positive entries of the training data.
+    smoothing : {"none", "continuation"}, default="none"
+        "continuation" starts from the convex relaxation of the paper's section 2.2,
+        :math:`f_t(w, x) = \mathrm{sign}(w) x \min(|w| / \max(t, x), 1)`, with `t` falling
+        linearly from the largest entry to 0 over the first half of the passes. (The paper's
+        equation 8 is illegible; this form has both of its stated end points: linear for the
+        largest `t`, the intersection for 0.)
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the losses of each class.
+    average : bool, default=False
+        Use the mean of the weights after each pass, of `fit` after the drop of the step.
+    early_stopping : bool, default=False
+        Drop the step, and later stop, when the objective on the training data has not fallen by
+        a thousandth in 5 passes; with "continuation", once `t` is 0.
+    random_state : int, RandomState instance or None, default=None
+        Draws the order of the rows.
+    n_jobs : int or None, default=None
+        Threads; None means every core. The result does not depend on it.
+
+    Attributes
+    ----------
+    coef_ : ndarray or CSR matrix of shape (1, n_features) or (n_classes, n_features)
+        The weights `w`, in the units of the training data.
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    margin_, eta_ : float
+        `margin` and `eta0` in the units of the training data; `partial_fit` takes them from its
+        first batch.
+    n_iter_ : int
+        Passes made.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where `X` has string names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histrs.svm import IntersectionSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = IntersectionSVC(random_state=0).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.8)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "margin": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "smoothing": [StrOptions({"none", "continuation"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "early_stopping": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    coef_: NDArray[np.float64] | sparse.csr_matrix
+    classes_: NDArray[Any]
+    _last: NDArray[np.float64]
+    _order_seed: int
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.03,
+        alpha: float = 1e-4,
+        max_iter: int = 100,
+        eta0: float = 0.03,
+        smoothing: Literal["none", "continuation"] = "none",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = False,
+        early_stopping: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.margin = margin
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.eta0 = eta0
+        self.smoothing = smoothing
+        self.class_weight = class_weight
+        self.average = average
+        self.early_stopping = early_stopping
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn the weights; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the losses; rows of weight 0 are left out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            X, y, weight = self._check_training(X, y, sample_weight, reset=True)
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
+                    "greater than one."
+                )
+            self._start(X)
+            self._train(X, signs_of(y, self.classes_), self._weights(weight, y))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Make one pass over a batch, with the first step length and without smoothing.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the losses; rows of weight 0 are left out.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        with unchanged_on_error(self):
+            if self.class_weight == "balanced":
+                raise ValueError(
+                    'class_weight = "balanced" needs all data: give partial_fit a dict of weights.'
+                )
+            first = not hasattr(self, "coef_")
+            X, y, weight = self._check_training(X, y, sample_weight, reset=first)
+            self._check_classes(y, classes, first)
+            if first:
+                self._start(X)
+            signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
+            order = check_random_state(self.random_state if first else self._order_seed)
+            self._order_seed = int(order.randint(np.iinfo(np.int32).max))
+            self._last = self._pass(X, signs, weights, order, self._last, self.eta_, 0.0)
+            self._record()
+        return self
+
+    def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the scores `f(w, x)`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Scores in the dtype of `X`; for two classes that of `classes_[1]`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
+        coef = self.coef_.toarray() if sparse.issparse(self.coef_) else self.coef_
+        scores = _histrs.svm_scores(to_core(X), coef, count_threads(self.n_jobs))
+        return scores[:, 0] if len(coef) == 1 else scores
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def sparsify(self) -> Self:
+        """Keep `coef_` as a CSR matrix.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        check_is_fitted(self)
+        self.coef_ = sparse.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Keep `coef_` as an array.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        check_is_fitted(self)
+        if sparse.issparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+    def _check_training(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
+        X, y = validate_fit(self, X, y, reset=reset)
+        check_classification_targets(y)
+        X = canonical(X)
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = weight > 0.0
+        if not used.any():
+            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
+        return (X, y, weight) if used.all() else (X[used], y[used], weight[used])
+
+    def _check_classes(self, y: NDArray[Any], classes: Any, first: bool) -> None:
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        if first:
+            self.classes_ = np.unique(np.asarray(classes))
+            if len(self.classes_) < 2:
+                raise ValueError("classes: the number of classes has to be greater than one.")
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+            raise ValueError(f"classes = {classes!r} differ from those before, {self.classes_!r}.")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds {unknown[0]!r}, which is not in classes; list it there.")
+
+    def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
+        weight = weight * compute_sample_weight(self.class_weight, y)
+        return np.tile(weight, (self._n_problems(), 1))
+
+    def _n_problems(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _start(self, X: Matrix) -> None:
+        row, entry, self._largest = units(X)
+        self.margin_, self.eta_ = self.margin * row, self.eta0 * entry
+        self._last = np.zeros((self._n_problems(), X.shape[1]))
+        self._sum = np.zeros_like(self._last)
+        self.n_iter_ = self._n_averaged = 0
+
+    def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        rng = check_random_state(self.random_state)
+        self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
+        half = self.max_iter // 2
+        eta, dropped, best, stale, stopped = self.eta_, False, np.inf, 0, False
+        for iteration in range(self.max_iter):
+            if iteration == half and not dropped:
+                eta, dropped = eta / 10, True
+            t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
+            self._last = self._pass(X, signs, weights, rng, self._last, eta, t)
+            self._record(averaged=dropped)
+            if not self.early_stopping or t > 0.0:
+                continue
+            value = objective(
+                X, signs, weights, self._last, self.margin_, self.alpha, count_threads(self.n_jobs)
+            )
+            stale = 0 if value < best * (1 - _DECREASE) else stale + 1
+            best = min(best, value)
+            if stale >= _PATIENCE and dropped:
+                stopped = True
+                break
+            if stale >= _PATIENCE:
+                eta, dropped, stale = eta / 10, True, 0
+        if self.early_stopping and not stopped:
+            warnings.warn(
+                f"The objective, {best:.3g}, was still falling after max_iter = {self.max_iter} "
+                "passes; raise max_iter or eta0.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _smooths(self, half: int) -> bool:
+        return self.smoothing == "continuation" and half > 0
+
+    def _pass(
+        self,
+        X: Matrix,
+        signs: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        rng: np.random.RandomState,
+        coef: NDArray[np.float64],
+        eta: float,
+        t: float,
+    ) -> NDArray[np.float64]:
+        order = rng.permutation(X.shape[0]).astype(np.int64)
+        steps = (self.margin_, eta, float(self.alpha), t)
+        n_threads = count_threads(self.n_jobs)
+        return _histrs.svm_epoch(to_core(X), signs, weights, order, coef, steps, n_threads)
+
+    def _record(self, averaged: bool = True) -> None:
+        self.n_iter_ += 1
+        self.coef_ = self._last
+        if self.average and averaged:
+            self._sum = self._sum + self._last
+            self._n_averaged += 1
+            self.coef_ = self._sum / self._n_averaged
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags

@@ -1,0 +1,174 @@
+//! One pass over the training rows.
+
+use ndarray::{Array2, ArrayView1, ArrayView2};
+
+use crate::error::{Error, Result, check_length};
+use crate::exec::Executor;
+use crate::matrix::HistogramMatrix;
+use crate::simd::Element;
+
+/// Rows between two looks at the stop flag.
+const CHECK_EVERY: usize = 256;
+
+/// The parameters of the steps of a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steps {
+    /// Scores below it, times the sign of the class, cause a step.
+    pub margin: f64,
+    /// Length `r` of a step.
+    pub eta: f64,
+    /// Strength `lambda` of the L1 penalty: after each row entries shrink by `r lambda`.
+    pub alpha: f64,
+    /// Smoothing `t`: scores are `sign(w_d) x_d min(|w_d| / max(t, x_d), 1)`; 0 for none.
+    pub smoothing: f64,
+}
+
+/// The weights, a class a row, after one pass over the rows in the given order.
+///
+/// For row `i` of class `c`, with the sign `s = signs[c, i]` and the weight `a = weights[c, i]`:
+/// where `s f(w, x_i) < margin`, every `|w_d| < max(t, x_id)` with `x_id > 0` moves by
+/// `r a s x_id / max(t, x_id)`; then all entries shrink by `r lambda`, but not past zero.
+/// Entries of columns where the row is zero shrink when they are next read.
+///
+/// # Errors
+///
+/// [`Error::Shape`] when lengths disagree, [`Error::Parameter`] for a row number that is not
+/// there, [`Error::Interrupted`].
+pub fn epoch<T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+    signs: ArrayView2<'_, f64>,
+    weights: ArrayView2<'_, f64>,
+    order: &[i64],
+    coef: ArrayView2<'_, f64>,
+    steps: Steps,
+) -> Result<Array2<f64>> {
+    let cure = "give one row a class, and one column a row or a feature of X";
+    check_length("the number of columns of the signs", signs.ncols(), x.n_rows(), cure)?;
+    check_length("the number of columns of the weights", weights.ncols(), x.n_rows(), cure)?;
+    check_length("the number of columns of the coefficients", coef.ncols(), x.n_columns(), cure)?;
+    check_length("the number of rows of the signs", signs.nrows(), coef.nrows(), cure)?;
+    check_length("the number of rows of the weights", weights.nrows(), coef.nrows(), cure)?;
+    let order = order.iter().map(|&row| row_number(row, x.n_rows())).collect::<Result<Vec<_>>>()?;
+    let learned = exec.map_blocks(coef.nrows(), |class| {
+        let mut learner = Learner::new(coef.row(class), steps);
+        for (step, &row) in order.iter().enumerate() {
+            if step % CHECK_EVERY == 0 {
+                exec.check()?;
+            }
+            learner.step(x, row, step, signs[[class, row]], weights[[class, row]]);
+        }
+        Ok(learner.finish(order.len()))
+    })?;
+    let mut coef = Array2::zeros(coef.raw_dim());
+    for (mut row, learned) in coef.rows_mut().into_iter().zip(learned) {
+        row.assign(&ArrayView1::from(&learned));
+    }
+    Ok(coef)
+}
+
+#[allow(clippy::cast_precision_loss)] // for the message alone
+fn row_number(row: i64, n_rows: usize) -> Result<usize> {
+    usize::try_from(row).ok().filter(|&r| r < n_rows).ok_or(Error::Parameter {
+        name: "order",
+        value: row as f64,
+        expected: "a row number of X",
+    })
+}
+
+/// The weights of a class, some of which have still to shrink.
+struct Learner {
+    w: Vec<f64>,
+    /// Steps whose shrinkage each entry has seen.
+    seen: Vec<usize>,
+    steps: Steps,
+}
+
+impl Learner {
+    fn new(w: ArrayView1<'_, f64>, steps: Steps) -> Self {
+        Self { w: w.to_vec(), seen: vec![0; w.len()], steps }
+    }
+
+    fn step<T: Element>(
+        &mut self,
+        x: &HistogramMatrix<'_, T>,
+        row: usize,
+        step: usize,
+        sign: f64,
+        weight: f64,
+    ) {
+        let t = self.steps.smoothing;
+        let mut score = 0.0;
+        visit_row(x, row, |d, x| {
+            let w = self.shrink(d, step);
+            score += w.signum() * x * (w.abs() / x.max(t)).min(1.0);
+        });
+        if sign * score >= self.steps.margin {
+            return;
+        }
+        let move_by = self.steps.eta * weight * sign;
+        visit_row(x, row, |d, x| {
+            let reach = x.max(t);
+            if self.w[d].abs() < reach {
+                self.w[d] += move_by * (x / reach);
+            }
+        });
+    }
+
+    /// Catches up with the shrinkage of the steps before `step`.
+    #[inline]
+    #[allow(clippy::cast_precision_loss)] // counts of rows
+    fn shrink(&mut self, d: usize, step: usize) -> f64 {
+        let pending = (step - self.seen[d]) as f64;
+        self.seen[d] = step;
+        let w = self.w[d];
+        let left = w.abs() - pending * self.steps.eta * self.steps.alpha;
+        self.w[d] = if left > 0.0 { left.copysign(w) } else { 0.0 };
+        self.w[d]
+    }
+
+    fn finish(mut self, n_steps: usize) -> Vec<f64> {
+        for d in 0..self.w.len() {
+            self.shrink(d, n_steps);
+        }
+        self.w
+    }
+}
+
+/// Visits the positive entries of a row.
+#[inline]
+fn visit_row<T: Element>(x: &HistogramMatrix<'_, T>, row: usize, mut f: impl FnMut(usize, f64)) {
+    let mut visit = |d, value: f64| {
+        if value > 0.0 {
+            f(d, value);
+        }
+    };
+    match x {
+        HistogramMatrix::Dense(x) => {
+            x.row(row).iter().enumerate().for_each(|(d, v)| visit(d, v.to_f64()));
+        }
+        HistogramMatrix::Csr(x) => x.for_each_sum(row, visit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn a_step_moves_and_shrinks() {
+        let exec = Executor::new(1).unwrap();
+        let x = array![[1.0, 0.0], [0.5, 2.0]];
+        let steps = Steps { margin: 1.0, eta: 0.25, alpha: 0.5, smoothing: 0.0 };
+        let (signs, ones) = (array![[1.0, -1.0]], array![[1.0, 1.0]]);
+        let run = |order: &[i64]| {
+            let x = HistogramMatrix::dense(x.view());
+            let w = Array2::zeros((1, 2));
+            epoch(&exec, &x, signs.view(), ones.view(), order, w.view(), steps)
+        };
+        assert_eq!(run(&[0]).unwrap(), array![[0.125, 0.0]]);
+        assert_eq!(run(&[0, 1]).unwrap(), array![[0.0, -0.125]]);
+        assert!(run(&[2]).is_err());
+    }
+}

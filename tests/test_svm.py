@@ -1,0 +1,208 @@
+"""The support vector machine in input space: its steps, its scores, and its contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from histrs import _histrs
+from histrs.svm import IntersectionSVC
+from tests.helpers import CONTAINERS, awkward_histograms
+from tests.oracles import svm as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+def parts(X):
+    X = sparse.csr_matrix(X)
+    return X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1]
+
+
+@given(
+    n=st.sampled_from([1, 2, 17]),
+    n_features=st.sampled_from([1, 7, 8, 9, 33]),
+    n_classes=st.integers(1, 3),
+    alpha=st.sampled_from([0.0, 1e-3, 0.3]),
+    t=st.sampled_from([0.0, 0.37, 1.0]),
+    scale=st.sampled_from([2.0**-60, 1.0, 2.0**60]),
+    seed=st.integers(0, 99),
+)
+def test_a_pass_is_the_algorithm(n, n_features, n_classes, alpha, t, scale, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, n_features)) * (rng.random((n, n_features)) < 0.7) * scale
+    signs = np.where(rng.random((n_classes, n)) < 0.5, -1.0, 1.0)
+    weights = rng.uniform(0.5, 2.0, (n_classes, n))
+    w = rng.normal(size=(n_classes, n_features)) * scale / 3
+    order = np.tile(rng.permutation(n), 3)
+    steps = (0.3 * n_features * scale, 0.0371 * scale, alpha, t * scale)
+    expected = [
+        oracle.one_pass(X, *p[:2], order, p[2], *steps) for p in zip(signs, weights, w, strict=True)
+    ]
+    for x in (X, parts(X)):
+        actual = _histrs.svm_epoch(x, signs, weights, order, w, steps, 2)
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-11 * scale)
+
+
+@given(
+    n=st.sampled_from([0, 1, 63, 64, 65]),
+    n_features=st.sampled_from([1, 7, 8, 9, 15, 17, 256, 257]),
+    n_classes=st.integers(1, 4),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_scores_are_their_definition(n, n_features, n_classes, dtype, seed):
+    rng = np.random.default_rng(seed)
+    X = np.floor(rng.random((n, n_features)) * 5).astype(dtype)
+    w = np.floor(rng.normal(size=(n_classes, n_features)) * 3)
+    expected = np.array([[oracle.score(v, x) for v in w] for x in X.astype(float)])
+    for x in (X, parts(X), np.asfortranarray(X)):
+        actual = _histrs.svm_scores(x, w, 2)
+        assert actual.dtype == dtype
+        np.testing.assert_array_equal(actual, expected.reshape(n, n_classes))
+
+
+def test_fit_is_the_algorithm_with_the_drop_of_the_step(rng):
+    X, y = awkward_histograms(rng, 30) + 1e-3, np.arange(30) % 2
+    model = IntersectionSVC(max_iter=6, random_state=3).fit(X, y)
+    order = np.random.RandomState(3)
+    order.randint(np.iinfo(np.int32).max)
+    w, r = np.zeros(X.shape[1]), model.eta_
+    for iteration in range(6):
+        r = r / 10 if iteration == 3 else r
+        rows = order.permutation(30)
+        w = oracle.one_pass(X, 2 * y - 1, np.ones(30), rows, w, model.margin_, r, model.alpha)
+    np.testing.assert_allclose(model.coef_[0], w, rtol=1e-10, atol=1e-14)
+    assert model.margin_ == pytest.approx(0.03 * X.sum(axis=1).mean())
+
+
+@pytest.mark.parametrize("smoothing", ["none", "continuation"])
+@pytest.mark.parametrize("average", [False, True])
+def test_digits_at_any_scale_and_number_of_threads(digits, smoothing, average):
+    X, y, X_test, y_test = digits
+    model = IntersectionSVC(
+        smoothing=smoothing, average=average, max_iter=20, random_state=0, n_jobs=1
+    )
+    coef = model.fit(X, y).coef_
+    assert model.score(X_test, y_test) > 0.85
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).fit(X, y).coef_, coef)
+    np.testing.assert_array_equal(model.fit(sparse.csr_matrix(X), y).coef_, coef)
+    np.testing.assert_array_equal(model.fit(X / 2**30, y).coef_, coef / 2**30)
+
+
+def test_the_average_is_over_the_passes_after_the_drop(rng):
+    X, y = rng.random((40, 5)), np.arange(40) % 2
+    passes = np.empty((4, 1, 5))
+    with pytest.MonkeyPatch.context() as patch:
+        one_pass = IntersectionSVC._pass
+        kept = iter(passes)
+
+        def keep(self, *arguments):
+            w = next(kept)
+            w[:] = one_pass(self, *arguments)
+            return w
+
+        patch.setattr(IntersectionSVC, "_pass", keep)
+        model = IntersectionSVC(max_iter=4, random_state=0, average=True).fit(X, y)
+    np.testing.assert_allclose(model.coef_, passes[2:].mean(axis=0), rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers(name, rng):
+    X, y = awkward_histograms(rng, 24), np.arange(24) % 3
+    expected = IntersectionSVC(max_iter=3, random_state=0).fit(X, y)
+    model = IntersectionSVC(max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # feature names of the frame
+        model.fit(CONTAINERS[name](X), y)
+        scores = model.decision_function(CONTAINERS[name](X))
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
+    np.testing.assert_allclose(scores, expected.decision_function(X), rtol=1e-5, atol=1e-6)
+
+
+def test_partial_fit_learns_and_asks_for_classes(digits):
+    X, y, X_test, y_test = digits
+    model = IntersectionSVC(random_state=0)
+    with pytest.raises(ValueError, match="first call"):
+        model.partial_fit(X, y)
+    for _ in range(5):
+        model.partial_fit(X[:500], y[:500], classes=np.arange(10)).partial_fit(X[500:], y[500:])
+    assert model.n_iter_ == 10
+    assert model.score(X_test, y_test) > 0.8
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="not in classes"):
+        model.partial_fit(X[:2], [0, 11])
+    np.testing.assert_array_equal(model.coef_, before)
+    with pytest.raises(ValueError, match="balanced"):
+        IntersectionSVC(class_weight="balanced").partial_fit(X, y, classes=np.arange(10))
+
+
+def test_weights(rng):
+    X, y = rng.random((40, 5)), np.arange(40) % 2
+    model = IntersectionSVC(max_iter=10, random_state=0)
+    weighted = model.fit(X, y, np.where(y == 1, 3.0, 1.0)).coef_
+    by_class = model.set_params(class_weight={1: 3.0}).fit(X, y).coef_
+    np.testing.assert_array_equal(weighted, by_class)
+    assert not np.array_equal(weighted, model.set_params(class_weight=None).fit(X, y).coef_)
+    without = model.fit(X[10:], y[10:]).coef_
+    np.testing.assert_array_equal(model.fit(X, y, np.arange(40) >= 10).coef_, without)
+
+
+def test_sparsify_and_pickle(digits):
+    X, y, X_test, _ = digits
+    model = IntersectionSVC(max_iter=3, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.sparsify()
+    scores = model.fit(X, y).decision_function(X_test)
+    coef = model.coef_
+    assert sparse.issparse(model.sparsify().coef_)
+    model = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(model.decision_function(X_test), scores)
+    np.testing.assert_array_equal(model.densify().densify().coef_, coef)
+
+
+def test_a_large_penalty_leaves_nothing(digits):
+    X, y, *_ = digits
+    assert not IntersectionSVC(alpha=10.0, max_iter=2, random_state=0).fit(X, y).coef_.any()
+
+
+def test_early_stopping(digits):
+    X, y, X_test, y_test = digits
+    model = IntersectionSVC(early_stopping=True, max_iter=200, random_state=0).fit(X, y)
+    assert model.n_iter_ < 200
+    assert model.score(X_test, y_test) > 0.85
+    with pytest.warns(ConvergenceWarning, match="max_iter = 2"):
+        IntersectionSVC(early_stopping=True, max_iter=2, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_bad_input_leaves_the_model_as_it_was(rng, value):
+    X, y = rng.random((20, 4)), np.arange(20) % 2
+    model = IntersectionSVC(max_iter=2, random_state=0).fit(X, y)
+    before = model.coef_.copy()
+    X[3, 2] = value
+    for call in (
+        lambda: model.fit(X, y),
+        lambda: model.predict(X),
+        lambda: model.partial_fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=r"X\[3, 2\]"):
+            call()
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("bad", [{"margin": 0.0}, {"alpha": -1.0}, {"eta0": 0}, {"smoothing": "x"}])
+def test_bad_parameters(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        IntersectionSVC(**bad).fit([[1.0], [2.0]], [0, 1])
