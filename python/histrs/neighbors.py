@@ -79,7 +79,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
         Places of their labels in `classes_`.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     See Also

@@ -87,7 +87,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         The sampling interval, for the periodic map.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     See Also

@@ -116,7 +116,7 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features_in_,) or (n_targets, n_features_in_)
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients of the features.
     intercept_ : float or ndarray of shape (n_targets,)
         Intercepts.
@@ -128,7 +128,7 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
         Number of components.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     References
@@ -245,7 +245,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes.
-    coef_ : ndarray of shape (1, n_features_in_) or (n_classes, n_features_in_)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts.
@@ -257,7 +257,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Number of components.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when `X` had string column names.
 
     References

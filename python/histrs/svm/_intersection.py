@@ -95,7 +95,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         Passes made.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where `X` has string names.
 
     Examples
