@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +58,7 @@ class BaseIntersectionGP(BaseEstimator):
         "preconditioner": [StrOptions({"auto", "knots", "pivoted-cholesky"}), None],
         "n_bins": [Interval(Integral, 2, 65535, closed="both"), None],
         "interpolation": [StrOptions({"linear", "nearest"})],
-        "solver": [StrOptions({"auto", "cg", "cholesky"})],
+        "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
         "feature_weights": [StrOptions({"ard"}), "array-like", None],
@@ -147,6 +147,10 @@ class BaseIntersectionGP(BaseEstimator):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._system().check()
         self._learn_hyperparameters()
+        self._solve_targets(Y, weights)
+
+    def _solve_targets(self, Y: Array, weights: Array | None) -> None:
+        """Solve under these hyper-parameters, from `weights`, which count the amplitude in."""
         system = self._system()
         system.check()
         # Targets of any scale are solved at scale 1.
@@ -170,12 +174,27 @@ class BaseIntersectionGP(BaseEstimator):
                 f"{self.tol * scale[worst]:.2e}: predictions may be far off. Raise max_iter, tol "
                 "or noise, or scale the features down.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if self.n_bins is not None:
             self.quantization_error_bound_ = self._lookup_table().error_bound()
         elif hasattr(self, "quantization_error_bound_"):
             del self.quantization_error_bound_
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _current_system(self) -> KernelSystem:
+        """Return the system under what is now set of the solver."""
+        system, fresh = self._system(), self._make_system()
+        settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
+        same = all(getattr(system, name) == getattr(fresh, name) for name in settings)
+        return system if same else fresh
+
+    def _change_system(self, system: KernelSystem, Y: Array, weights: Array) -> None:
+        """Take over a system of other rows, with its targets and weights to start from."""
+        self.X_fit_, self.Y_fit_ = system.X, Y
+        self._cache = {("system",): system, ("base_columns",): system.base_columns}
+        self._solve_targets(Y, weights)
 
     # ---- hyper-parameters --------------------------------------------------------------------
 
