@@ -14,6 +14,11 @@ from histrs._validation import Matrix, to_core
 _PIVOT_BLOCK = 256
 
 
+def survives_single_precision(trace: float, s: float) -> bool:
+    """Say whether `s` is not drowned by the rounding of `K` in single precision."""
+    return bool(np.finfo(np.float32).eps * trace < 0.1 * s)
+
+
 class Preconditioner(Protocol):
     """A symmetric positive definite matrix near `K + s I` that is cheap to invert."""
 
@@ -92,7 +97,7 @@ class PivotedCholesky:
     def __init__(self, X: Matrix, diagonal: Array, s: float, rank: int, n_threads: int) -> None:
         self._n_threads = n_threads
         # Single precision is twice as fast, unless it drowns what is added to the diagonal.
-        single = np.finfo(np.float32).eps * diagonal.sum() < 0.1 * s
+        single = survives_single_precision(diagonal.sum(), s)
         F_T = _pivoted_cholesky(X, diagonal, rank, np.float32 if single else np.float64, n_threads)
         inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
         inner[np.diag_indices_from(inner)] += s

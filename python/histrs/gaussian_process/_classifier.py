@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from histrs._labels import best_class
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
@@ -248,7 +249,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             Only with `return_std`: square root of eq. 3, noise included, shared by all classes.
         """
         X = self._check_test(X)
-        labels = self._labels(self._mean(X))
+        labels = best_class(self._mean(X), self.classes_)
         return (labels, np.sqrt(self._latent_variance(X) + self.noise_)) if return_std else labels
 
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
@@ -302,8 +303,3 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         mean = self._mean(X)
         variance = self._latent_variance(X)
         return (mean[:, 0] if len(self.classes_) == 2 else mean), variance
-
-    def _labels(self, mean: Array) -> NDArray[Any]:
-        codes = (mean[:, 0] > 0).astype(int) if mean.shape[1] == 1 else np.argmax(mean, axis=1)
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels

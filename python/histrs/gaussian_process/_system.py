@@ -14,7 +14,13 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg
 from histrs._solvers.cholesky import factorise_in_place, solve_factorised
 from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky, Preconditioner
+from histrs._solvers.preconditioners import (
+    Identity,
+    Knots,
+    PivotedCholesky,
+    Preconditioner,
+    survives_single_precision,
+)
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
@@ -42,7 +48,6 @@ _LARGEST = 1e300
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
-_SINGLE_PRECISION = float(np.finfo(np.float32).eps)
 
 # Test rows whose variances are solved for at a time.
 _VARIANCE_BLOCK = 64
@@ -195,7 +200,7 @@ class KernelSystem:
         callback: Callable[[Array], None] | None = None,
     ) -> Solution:
         solve = block_cg
-        if Y.shape[1] >= _MIN_NESTED_OUTPUTS and self._survives_single_precision:
+        if Y.shape[1] >= _MIN_NESTED_OUTPUTS and self._products_survive_single_precision:
             solve = partial(
                 nested_cg,
                 cheap_operator=self._multiply_cheaply,
@@ -216,10 +221,10 @@ class KernelSystem:
             )
 
     @property
-    def _survives_single_precision(self) -> bool:
+    def _products_survive_single_precision(self) -> bool:
         """Whether products in single precision neither drown the noise nor leave the range."""
         trace = self.diagonal.sum()
-        return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and self.s > 1e-15 and trace < 1e15)
+        return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
 
     def _multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""
