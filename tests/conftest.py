@@ -5,8 +5,13 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-# How long an example takes says nothing here; the first one may start threads.
-settings.register_profile("histrs", settings.default, deadline=None, max_examples=40)
+# How long an example takes says nothing here; the first one may start threads. Every run meets
+# the same examples, so that a change is what makes a test fail; `--hypothesis-profile=fuzz` looks
+# for new ones.
+settings.register_profile(
+    "histrs", settings.default, deadline=None, max_examples=40, derandomize=True
+)
+settings.register_profile("fuzz", settings.default, deadline=None, max_examples=400)
 settings.load_profile("histrs")
 
 

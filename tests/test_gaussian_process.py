@@ -16,8 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, PairwiseKernel
 
 from histrs import _progress
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process import _base as base
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _score
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, ExactGP, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
@@ -503,7 +502,7 @@ def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatc
     expected = problem.scores(
         problem.model_class(optimizer=None).fit(problem.X, problem.y), problem.X_star
     )
-    monkeypatch.setattr(base, "_MAX_TABLE_BYTES", 0)
+    monkeypatch.setattr(_score, "_MAX_TABLE_BYTES", 0)
     model = problem.model_class(optimizer=None).fit(problem.X, problem.y)
     assert_close(problem.scores(model, problem.X_star), expected, 1e-12)
 

@@ -43,6 +43,14 @@ MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
 each_model = pytest.mark.parametrize("model_class", MODELS)
 each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 NOISE, AMPLITUDE = 0.3, 0.7
+ADD_FLAWS = {
+    "nan": r"X\[1, 2\] = NaN",
+    "negative": r"X\[1, 2\] = -1",
+    "columns": "expecting 3 features",
+    "labels": "numbers and strings|targets of earlier calls",
+    "lengths": "inconsistent numbers of samples",
+    "empty": "0 sample",
+}
 
 
 def make(model_class, **parameters):
@@ -158,23 +166,23 @@ class Online(RuleBasedStateMachine):
             case "empty":
                 X, y = X[:0], y[:0]
         before = state(self.model)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=ADD_FLAWS[flaw]):
             self.model.partial_fit(X, y)
         assert state(self.model) == before
 
     @rule(flaw=st.sampled_from(["behind", "negative", "twice", "all", "float"]))
     def fail_to_forget(self, flaw):
         n = len(self.X)
-        indices = {
-            "behind": [0, n],
-            "negative": [-1],
-            "twice": [0, 0],
-            "all": list(range(n)),
-            "float": [0.0],
-        }
+        indices, message = {
+            "behind": ([0, n], rf"indices\[1\] = {n} is not a training row"),
+            "negative": ([-1], r"indices\[0\] = -1 is not a training row"),
+            "twice": ([0, 0], "row 0 twice"),
+            "all": (list(range(n)), "would be forgotten"),
+            "float": ([0.0], "must be one integer or a sequence"),
+        }[flaw]
         before = state(self.model)
-        with pytest.raises(ValueError):
-            self.model.forget(indices[flaw])
+        with pytest.raises(ValueError, match=message):
+            self.model.forget(indices)
         assert state(self.model) == before
 
     @invariant()
@@ -194,7 +202,7 @@ class Online(RuleBasedStateMachine):
         np.testing.assert_allclose(model.dual_coef_, expected, rtol=0, atol=1e-6 * scale)
 
 
-Online.TestCase.settings = settings(max_examples=20, stateful_step_count=10, deadline=None)
+Online.TestCase.settings = settings(max_examples=40, stateful_step_count=10, deadline=None)
 TestOnline = Online.TestCase
 
 

@@ -1,5 +1,7 @@
 """Cholesky factorisation that Ctrl-C can stop."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -84,7 +86,8 @@ def insert_rows(L: Array, B: Array, C: Array) -> Array:
     """
     n, m = len(L), len(C)
     grown = np.zeros((n + m, n + m), order="F")
-    grown[:n, :n] = L
+    for columns in _blocks(n):
+        grown[columns.start : n, columns] = L[columns.start :, columns]
     for start in range(0, m, _COLUMNS):
         rows = slice(start, start + _COLUMNS)
         half = linalg.solve_triangular(L, B[rows].T, lower=True, check_finite=False)
@@ -113,11 +116,17 @@ def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -
     ndarray
         The factor, in Fortran order.
     """
-    shrunk = np.asfortranarray(L[np.ix_(kept, kept)])
+    n = len(kept)
     # Rows before the first that is removed stay as they are.
-    start = int(np.searchsorted(kept, removed[0])) if len(removed) > 0 else len(kept)
+    start = int(np.searchsorted(kept, removed[0])) if len(removed) > 0 else n
     below = kept[start:]
-    triangle = np.asfortranarray(np.triu(shrunk[start:, start:].T))
+    shrunk = np.zeros((n, n), order="F")
+    triangle = np.zeros((len(below), len(below)), order="F")
+    for columns in _blocks(n):
+        part = np.take(L.T[kept[columns]], kept[columns.start :], axis=1)
+        shrunk[columns.start :, columns] = part.T
+    for columns in _blocks(len(below)):
+        triangle[columns, columns.start :] = shrunk[start:, start:][columns.start :, columns].T
     size = max(int(_OPERATIONS / (2 * max(len(below), 1) ** 2)), 1)
     for first in range(0, len(removed) if len(below) > 0 else 0, size):
         columns = removed[first : first + size]
@@ -127,5 +136,12 @@ def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -
         )
     # The diagonal of a factor is positive.
     signs = np.where(np.diag(triangle) < 0.0, -1.0, 1.0)
-    shrunk[start:, start:] = np.triu(triangle).T * signs
+    for columns in _blocks(len(below)):
+        part = triangle[columns, columns.start :] * signs[columns, None]
+        shrunk[start:, start:][columns.start :, columns] = part.T
     return shrunk
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    """Yield blocks of columns of a triangle, which stay in the cache while they are transposed."""
+    return (slice(start, min(start + _MAX_BLOCK, n)) for start in range(0, n, _MAX_BLOCK))

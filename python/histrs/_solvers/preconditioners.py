@@ -17,6 +17,11 @@ Indices: TypeAlias = NDArray[np.int64]
 _PIVOT_BLOCK = 256
 
 
+def survives_single_precision(trace: float, s: float) -> bool:
+    """Say whether `s` is not drowned by the rounding of `K` in single precision."""
+    return bool(np.finfo(np.float32).eps * trace < 0.1 * s)
+
+
 class Preconditioner(Protocol):
     """A symmetric positive definite matrix near `K + s I` that is cheap to invert."""
 
@@ -134,7 +139,7 @@ class PivotedCholesky:
         self._s = s
         self._n_threads = n_threads
         # Single precision is twice as fast, unless it drowns what is added to the diagonal.
-        single = np.finfo(np.float32).eps * diagonal.sum() < 0.1 * s
+        single = survives_single_precision(diagonal.sum(), s)
         dtype = np.float32 if single else np.float64
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)

@@ -29,6 +29,7 @@ from histrs.gaussian_process._hyperparameters import (
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName, Search
+from histrs.gaussian_process._score import ExactScore
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
@@ -42,8 +43,6 @@ from histrs.gaussian_process._variance import (
     VarianceName,
 )
 
-# Exact score tables larger than this are not kept; they are made a few columns at a time.
-_MAX_TABLE_BYTES = 1 << 30
 _MANY_ROWS = 4096
 
 
@@ -441,10 +440,9 @@ class BaseIntersectionGP(BaseEstimator):
         alpha = self.amplitude_ * self.dual_coef_
         return _histrs.LookupTable(system.columns, alpha, n_bins, interpolation, system.n_threads)
 
-    def _make_shape_functions(self) -> _histrs.ShapeFunctions:
+    def _make_exact_score(self) -> ExactScore:
         system = self._system()
-        alpha = self.amplitude_ * self.dual_coef_
-        return _histrs.ShapeFunctions(system.columns, alpha, system.n_threads)
+        return ExactScore(system.columns, self.amplitude_ * self.dual_coef_, system.n_threads)
 
     # ---- prediction --------------------------------------------------------------------------
 
@@ -463,11 +461,8 @@ class BaseIntersectionGP(BaseEstimator):
     def _exact_mean(self, X: Matrix) -> Array:
         n_threads = count_threads(self.n_jobs)
         X = self._hyperparameters().kernel.rows(X, n_threads)
-        columns = self._system().columns
-        if columns.n_knots * (self.dual_coef_.shape[1] + 1) * 8 <= _MAX_TABLE_BYTES:
-            functions: _histrs.ShapeFunctions = self._cached("shape_functions")
-            return functions.evaluate(to_core(X), n_threads)
-        return columns.cross_product(to_core(X), self.amplitude_ * self.dual_coef_, n_threads)
+        score: ExactScore = self._cached("exact_score")
+        return score.evaluate(X, n_threads)
 
     def _latent_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of the latent function, which all outputs share."""

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from histrs._labels import best_class
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
@@ -256,7 +257,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
                 return self
             before = self.classes_, self._class_weights()
             self._declare(classes, labels, known=[self.classes_])
-            labels = _of_one_type(self._labels(self.Y_fit_), labels)
+            labels = _of_one_type(best_class(self.Y_fit_, self.classes_), labels)
             self._set_classes(labels)
             Y = self._targets(labels)
             weights = self._weights_to_start_from(*before)
@@ -303,7 +304,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
                 return self
             kept = left_over(len(self.Y_fit_), removed)
             before = self.classes_, self._class_weights()[kept]
-            labels = self._labels(self.Y_fit_)[kept]
+            labels = best_class(self.Y_fit_, self.classes_)[kept]
             self._set_classes(labels)
             Y = self._targets(labels)
             weights = self._weights_to_start_from(*before)
@@ -356,7 +357,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             Only with `return_std`: square root of eq. 3, noise included, shared by all classes.
         """
         X = self._check_test(X)
-        labels = self._labels(self._mean(X))
+        labels = best_class(self._mean(X), self.classes_)
         return (labels, np.sqrt(self._latent_variance(X) + self.noise_)) if return_std else labels
 
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
@@ -462,11 +463,6 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         known = dict(zip(classes.tolist(), weights.T, strict=True))
         outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
-
-    def _labels(self, mean: Array) -> NDArray[Any]:
-        codes = (mean[:, 0] > 0).astype(int) if mean.shape[1] == 1 else np.argmax(mean, axis=1)
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels
 
 
 def _check_labels(y: NDArray[Any]) -> NDArray[Any]:

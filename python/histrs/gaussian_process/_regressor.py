@@ -272,14 +272,16 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             if len(removed) == 0:
                 return self
             kept = left_over(len(self.Y_fit_), removed)
-            Y = (self.Y_fit_ + self.y_mean_)[kept]
+            Y = self._Y_given[kept]
             weights = self.dual_coef_[kept] * self.amplitude_
             system = remove_rows(self._current_system(), removed, Y.shape[1])
             self._change_system(system, self._centred(Y), weights)
         return self
 
     def _centred(self, Y: Array) -> Array:
-        """Set the means of the targets; return what is left without them."""
+        """Keep the targets and their means; return what is left without these."""
+        # Adding the means to what is left would give nearly the targets.
+        self._Y_given = Y.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             self.y_mean_ = Y.mean(axis=0)
             centred: Array = Y - self.y_mean_
@@ -289,7 +291,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
 
     def _with_targets_before(self, Y: Array) -> Array:
         """Return all targets, those of earlier calls first."""
-        before = self.Y_fit_ + self.y_mean_
+        before = self._Y_given
         shape = () if self._single_target else before.shape[1:]
         if Y.shape[1:] != shape:
             raise ValueError(

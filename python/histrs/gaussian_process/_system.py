@@ -16,7 +16,13 @@ from histrs._solvers.cholesky import factorise_in_place, solve_factorised
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
 from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky, Preconditioner
+from histrs._solvers.preconditioners import (
+    Identity,
+    Knots,
+    PivotedCholesky,
+    Preconditioner,
+    survives_single_precision,
+)
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
@@ -44,7 +50,6 @@ _LARGEST = 1e300
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
-_SINGLE_PRECISION = float(np.finfo(np.float32).eps)
 
 # Test rows whose variances are solved for at a time.
 _VARIANCE_BLOCK = 64
@@ -198,10 +203,11 @@ class KernelSystem:
         X0: Array | None = None,
         callback: Callable[[Array], None] | None = None,
     ) -> Solution:
+        solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
         # the core's want the cores.
         with threadpool_limits(limits=1, user_api="blas"):
-            return self._iterative_solver(Y.shape[1])(
+            return solve(
                 self.multiply, B=Y, tol=tol, max_iter=self.max_iter, X0=X0, callback=callback
             )
 
@@ -218,7 +224,7 @@ class KernelSystem:
                 greedy_block, columns=self._matrix_columns, diagonal=self.diagonal + self.s
             )
         preconditioner = self.preconditioner.solve
-        if n_outputs < _MIN_NESTED_OUTPUTS or not self._survives_single_precision:
+        if n_outputs < _MIN_NESTED_OUTPUTS or not self._products_survive_single_precision:
             return partial(block_cg, preconditioner=preconditioner)
         return partial(
             nested_cg,
@@ -234,10 +240,10 @@ class KernelSystem:
         return columns
 
     @property
-    def _survives_single_precision(self) -> bool:
+    def _products_survive_single_precision(self) -> bool:
         """Whether products in single precision neither drown the noise nor leave the range."""
         trace = self.diagonal.sum()
-        return bool(_SINGLE_PRECISION * trace < 0.1 * self.s and self.s > 1e-15 and trace < 1e15)
+        return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
 
     def _multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""

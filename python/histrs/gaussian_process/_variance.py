@@ -14,6 +14,7 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import largest_eigenvalue_bound
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._score import ExactScore
 from histrs.gaussian_process._system import KernelSystem
 
 VarianceName: TypeAlias = Literal["exact", "fine", "coarse", "coarse-quantized"]
@@ -24,8 +25,6 @@ _DENSE_ROWS = 512
 _ROWS = 256
 # Cells of the table when the mean has none.
 DEFAULT_BINS = 100
-# Exact tables larger than this are made a few columns at a time, for each call.
-_MAX_TABLE_BYTES = 1 << 30
 
 
 class FineVariance:
@@ -78,29 +77,25 @@ class CoarseVariance:
         start = np.sqrt(system.diagonal)
         self._largest = _largest_eigenvalue(system, start) + system.s
         square = _histrs.Transform("power", 2.0)
-        self._columns = system.columns.transformed(square, None, system.n_threads)
-        self._ones = np.ones((len(system.diagonal), 1))
-        self._table: _histrs.LookupTable | _histrs.ShapeFunctions | None = None
-        self._error = 0.0
-        if n_bins is not None:
-            table = _histrs.LookupTable(
-                self._columns, self._ones, n_bins, "linear", system.n_threads
-            )
-            self._table, self._error = table, float(table.error_bound()[0])
-        elif self._columns.n_knots * 16 <= _MAX_TABLE_BYTES:
-            self._table = _histrs.ShapeFunctions(self._columns, self._ones, system.n_threads)
+        columns = system.columns.transformed(square, None, system.n_threads)
+        ones = np.ones((len(system.diagonal), 1))
+        self._table: _histrs.LookupTable | None = None
+        if n_bins is None:
+            self._score = ExactScore(columns, ones, system.n_threads)
+        else:
+            self._table = _histrs.LookupTable(columns, ones, n_bins, "linear", system.n_threads)
 
     def of(self, X: Matrix) -> Array:
         """Return the bound for every row."""
         n_threads = self._system.n_threads
         X, prior = _transformed(self._system, X)
-        squares = to_core(_squared(X))
+        squares = _squared(X)
         if self._table is None:
-            score = self._columns.cross_product(squares, self._ones, n_threads)
+            score = self._score.evaluate(squares, n_threads)
         else:
-            score = self._table.evaluate(squares, n_threads)
-        explained = np.maximum(score[:, 0] - self._error, 0.0) / self._largest
-        return np.maximum(prior - explained, 0.0)
+            score = self._table.evaluate(to_core(squares), n_threads)
+            score = np.maximum(score - self._table.error_bound(), 0.0)
+        return np.maximum(prior - score[:, 0] / self._largest, 0.0)
 
 
 def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:

@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 
 __all__ = ["Round", "learn", "query", "query_strategy"]
 
 Strategy: TypeAlias = Literal["mean", "variance", "uncertainty", "random"]
-Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
 RandomState: TypeAlias = int | np.random.RandomState | None
 

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from histrs._labels import best_class
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
@@ -369,9 +370,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         y : ndarray of shape (n_samples,)
             The classes with the largest scores.
         """
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        return np.asarray(self.classes_[best])
+        return best_class(self.decision_function(X), self.classes_)
 
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:

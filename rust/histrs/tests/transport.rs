@@ -61,13 +61,6 @@ fn check_optimality(x: &Array2<f64>, y: &Array2<f64>, m: &Array2<f64>, options: 
             let column_errors: f64 =
                 plan.columns().into_iter().zip(y.row(j)).map(|(p, b)| (p.sum() - b).abs()).sum();
             let error = row_errors + column_errors;
-            if found.errors[[i, j]] > options.tol {
-                // The iterations may end before the hardest pairs do; then the error says so.
-                assert!(options.reg < 0.01, "{i} {j}: {}", found.errors[[i, j]]);
-                assert_eq!(found.n_iter[[i, j]], options.max_iter);
-                assert!(error < 2.0 * found.errors[[i, j]] + 1e-8, "{error}");
-                continue;
-            }
             assert!(error < 1e-8, "{error} {} {}", found.errors[[i, j]], found.n_iter[[i, j]]);
             let cost: f64 = (&plan * m).sum();
             assert!((found.values[[i, j]] - cost).abs() < 1e-8, "{} {cost}", found.values[[i, j]]);
@@ -88,6 +81,22 @@ proptest! {
     ) {
         let (x, y) = (histograms(n, d, seed), histograms(3, d, !seed));
         check_optimality(&x, &y, &ground(d, seed ^ 7), &Sinkhorn { reg, ..OPTIONS });
+    }
+}
+
+#[test]
+fn pairs_that_hardly_exchange_mass_converge() {
+    // Here acceleration went in circles, and plain steps were thousands and all alike.
+    let hard = [
+        (2, 3, 0.02, 7_157_824_570_876_699_493_u64),
+        (2, 6, 0.0025, 10_168_678_384_679_860_316),
+        (5, 6, 0.0025, 13_035_764_663_772_669_895),
+        (7, 4, 0.0025, 7_665_826_505_008_384_127),
+    ];
+    for (d, n, reg, seed) in hard {
+        let (x, y) = (histograms(n, d, seed), histograms(3, d, !seed));
+        let options = Sinkhorn { reg, max_iter: 2000, ..OPTIONS };
+        check_optimality(&x, &y, &ground(d, seed ^ 7), &options);
     }
 }
 

@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
-use crate::transport::lanes::{Job, Limits, Marginals, Pairing, Solved, Status, solve};
+use crate::transport::lanes::{Domain, Job, Limits, Marginals, Pairing, Solved, Status, solve};
 use crate::transport::log_domain::LogDomain;
+use crate::transport::newton::polish;
 use crate::transport::problem::{Block, Ground, Kernels};
 use crate::transport::scaling::Scaling;
 
@@ -21,6 +22,8 @@ const SINGLE_ERROR: f64 = 1e-6;
 const HANDED_ON: f64 = 1e-4;
 /// Iterations without progress after which single precision is given up.
 const SINGLE_PATIENCE: usize = 20;
+/// The same for double precision, after which Newton's method takes over.
+const PATIENCE: usize = 200;
 /// Tolerance and factor of the coarser regularisations that lead to a fine one.
 const COARSE_ERROR: f64 = 1e-2;
 const COARSER: f64 = 4.0;
@@ -260,7 +263,8 @@ impl<T: Element> AllPairs<'_, '_, T> {
         Ok(found.map(|((s, pair), place)| self.found(block, pair, place, s)).collect())
     }
 
-    /// Solves the jobs in single precision, what that leaves in double, the rest in the log domain.
+    /// Solves the jobs in single precision, what that leaves in double, the rest in the log domain,
+    /// and what is left then by Newton's method.
     fn climb(&self, block: &Block, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
@@ -274,7 +278,7 @@ impl<T: Element> AllPairs<'_, '_, T> {
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged);
         }
-        let limits = Limits { tol, max_iter, patience: usize::MAX };
+        let limits = Limits { tol, max_iter, patience: PATIENCE };
         if self.ground.fits_double() && !jobs.is_empty() {
             let mut domain = Scaling::new(self.ground.double(kernels, bins), *pairing);
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
@@ -282,8 +286,14 @@ impl<T: Element> AllPairs<'_, '_, T> {
         }
         if !jobs.is_empty() {
             jobs = self.approach(block, jobs)?;
-            let mut domain = LogDomain::new(self.ground.finest(kernels, bins), *pairing);
+            let exponents = self.ground.finest(kernels, bins);
+            let mut domain = LogDomain::new(exponents, *pairing);
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
+            let shape = domain.shape();
+            let polished = solved.into_iter().zip(&jobs).map(|(solved, job)| {
+                polish(self.exec, exponents, marginals.of(job, shape), solved, limits)
+            });
+            let solved = polished.collect::<Result<_>>()?;
             ladder.keep(solved, jobs, |_| true);
         }
         Ok(ladder.solved.into_iter().flatten().collect())
@@ -296,7 +306,7 @@ impl<T: Element> AllPairs<'_, '_, T> {
             coarseness *= COARSER;
         }
         let max_iter = self.options.max_iter / 2;
-        let limits = Limits { tol: COARSE_ERROR, max_iter, patience: usize::MAX };
+        let limits = Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE };
         jobs.iter_mut().for_each(|job| job.start.clear());
         while coarseness > 1.0 {
             let exponents = self.ground.exponents(&block.bins, coarseness);

@@ -18,6 +18,16 @@ pub(super) struct Marginals {
     pub(super) targets: Vec<f64>,
 }
 
+impl Marginals {
+    /// Both histograms of a pair, over so many bins.
+    pub(super) fn of(&self, job: &Job, (n_source, n_target): (usize, usize)) -> [&[f64]; 2] {
+        [
+            &self.sources[job.source * n_source..][..n_source],
+            &self.targets[job.target * n_target..][..n_target],
+        ]
+    }
+}
+
 /// One pair to be solved.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Job {
@@ -223,19 +233,20 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     }
 
     fn load(&mut self, lane: usize, job: usize) {
-        let Job { source, target, start, n_iter } = &self.jobs[job];
+        let Job { start, n_iter, .. } = &self.jobs[job];
         let stride = self.stride;
         let fill = |rows: &mut [T], values: &[f64]| {
             for (x, &value) in rows[lane..].iter_mut().step_by(stride).zip(values) {
                 *x = T::from_f64(value);
             }
         };
-        let (n_source, n_target) = self.domain.shape();
-        fill(&mut self.source, &self.marginals.sources[source * n_source..][..n_source]);
-        fill(&mut self.target, &self.marginals.targets[target * n_target..][..n_target]);
+        let shape = self.domain.shape();
+        let [a, b] = self.marginals.of(&self.jobs[job], shape);
+        fill(&mut self.source, a);
+        fill(&mut self.target, b);
         for array in [&mut self.potential, &mut self.plain_before] {
             if start.is_empty() {
-                fill(array, &vec![0.0; n_source]);
+                fill(array, &vec![0.0; shape.0]);
             } else {
                 fill(array, start);
             }

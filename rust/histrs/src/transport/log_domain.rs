@@ -31,6 +31,10 @@ impl Exponents {
             by_target: pairs(n_target, n_source).map(|(j, i)| entry(i, j)).collect(),
         }
     }
+
+    pub(super) fn entry(&self, i: usize, j: usize) -> f64 {
+        self.by_source[i * self.n_target + j]
+    }
 }
 
 /// Work space of the log domain.
@@ -109,7 +113,7 @@ impl Domain<f64> for LogDomain<'_> {
 
 impl Exponents {
     /// `sum_ij T_ij M_ij / reg` of `T = exp(f_i + g_j - M_ij / reg)`.
-    fn transport(&self, f: &[f64], g: &[f64]) -> f64 {
+    pub(super) fn transport(&self, f: &[f64], g: &[f64]) -> f64 {
         let rows = f.iter().zip(self.by_source.chunks_exact(self.n_target.max(1)));
         let row = |(f, row): (&f64, &[f64])| -> f64 {
             row.iter().zip(g).map(|(m, g)| (f + g - m).exp() * m).sum()

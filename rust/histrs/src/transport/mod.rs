@@ -12,12 +12,14 @@
 //! | `scaling` | a step in the exponential domain: two matrix products |
 //! | `log_domain` | a step in the log domain, which never leaves the range of the numbers |
 //! | `mixing` | Anderson's acceleration |
+//! | `newton` | the pairs that scaling brings no further |
 //! | `product` | the product of the kernel and many columns |
 
 mod distances;
 mod lanes;
 mod log_domain;
 mod mixing;
+mod newton;
 mod problem;
 mod product;
 mod scaling;

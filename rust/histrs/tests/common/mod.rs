@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use histrs::{CsrView, Element, Executor, HistogramMatrix};
 use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Scales that leave room for sums in double precision.
 pub(crate) const SCALES: &[f64] = &[1e-300, 1e-30, 1.0, 1.0, 1e30, 1e150];
@@ -19,9 +20,15 @@ const N_ROWS: &[usize] = &[0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 30
 const N_COLUMNS: &[usize] = &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10];
 const N_OUTPUTS: &[usize] = &[0, 1, 2, 3, 8, 9, 16, 17, 33];
 
-/// A configuration of `cases` cases that writes no files.
+/// A configuration of `cases` cases that writes no files; the cases are the same in every run
+/// unless `PROPTEST_RNG_SEED` says otherwise.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    let rng_seed = match default.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(0),
+        fixed @ RngSeed::Fixed(_) => fixed,
+    };
+    ProptestConfig { cases, failure_persistence: None, rng_seed, ..default }
 }
 
 /// The executor that most tests share.

@@ -129,8 +129,7 @@ impl Cells {
                 cell += 1;
             }
         }
-        let (edge, inverse_width) = self.edges[cell];
-        (cell, ((x - edge) * inverse_width) as f32)
+        (cell, self.offset(cell, x))
     }
 
     /// The largest error over all `x >= 0` for every output.
@@ -168,10 +167,11 @@ impl Cells {
         errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect()
     }
 
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)] // single precision is the point
     fn offset(&self, cell: usize, x: f64) -> f32 {
-        #[allow(clippy::cast_possible_truncation)] // single precision is the point
-        let offset = ((x - self.edges[cell].0) * self.edges[cell].1) as f32;
-        offset
+        let (edge, inverse_width) = self.edges[cell];
+        ((x - edge) * inverse_width) as f32
     }
 }
 

@@ -1,0 +1,211 @@
+//! Newton's method for the pairs that scaling brings no further.
+//!
+//! Where parts of two histograms hardly exchange mass, a step of the scaling moves their
+//! potentials by next to nothing, and thousands of steps are all alike. The dual
+//! `D(f) = sum_i a_i f_i + sum_j b_j g_j(f)`, `g` being the potentials that make the marginal of
+//! the target exact, is concave, and its Hessian is minus the Laplacian of a graph with the weights
+//! `W_ik = sum_j T_ij T_kj / b_j`. The damped step (Levenberg and Marquardt) solves
+//! `(L(W) + damping diag(a)) step = a - T 1`.
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::transport::lanes::{Limits, Solved, Status};
+use crate::transport::log_domain::Exponents;
+
+/// First damping, where a step is about half of one of the scaling, and the least.
+const DAMPING: f64 = 1.0;
+const LEAST_DAMPING: f64 = 1e-15;
+/// What the damping is multiplied by after a step that is taken, and one that is taken back.
+const EASED: f64 = 0.125;
+const RAISED: f64 = 16.0;
+/// A dual that is less by this part of its terms is the same.
+const ROUNDING: f64 = 1e-13;
+
+/// Continues the pair of histograms `a` and `b` from where the scaling ended.
+pub(super) fn polish(
+    exec: &Executor,
+    exponents: &Exponents,
+    [a, b]: [&[f64]; 2],
+    solved: Solved,
+    limits: Limits,
+) -> Result<Solved> {
+    if solved.status == Status::Converged {
+        return Ok(solved);
+    }
+    let dual = Dual::new(exponents, a, b);
+    let start = |&i: &usize| {
+        if solved.potentials[0][i].is_finite() { solved.potentials[0][i] } else { 0.0 }
+    };
+    let mut point = dual.at(dual.sources.iter().map(start).collect());
+    let mut n_iter = solved.n_iter;
+    let mut damping = DAMPING;
+    while point.error > limits.tol && n_iter < limits.max_iter && damping.is_finite() {
+        n_iter += 1;
+        let next = dual.step(exec, &point, damping)?.map(|f| dual.at(f));
+        match next.filter(|next| next.value >= point.value - ROUNDING * next.scale) {
+            Some(next) => {
+                point = next;
+                damping = (damping * EASED).max(LEAST_DAMPING);
+            }
+            None => damping *= RAISED,
+        }
+    }
+    let status = if point.error <= limits.tol { Status::Converged } else { Status::Limit };
+    let spread = |values: &[f64], places: &[usize], n: usize| {
+        let mut out = vec![f64::NEG_INFINITY; n];
+        places.iter().zip(values).for_each(|(&k, &v)| out[k] = v);
+        out
+    };
+    let potentials =
+        [spread(&point.f, &dual.sources, a.len()), spread(&point.g, &dual.targets, b.len())];
+    let transport = exponents.transport(&potentials[0], &potentials[1]);
+    Ok(Solved { status, error: point.error, n_iter, transport, potentials })
+}
+
+/// The dual of one pair, over the bins with mass.
+struct Dual {
+    sources: Vec<usize>,
+    targets: Vec<usize>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    /// `M / reg`, row after row.
+    exponents: Vec<f64>,
+}
+
+/// A point, and what is known there.
+struct Point {
+    f: Vec<f64>,
+    g: Vec<f64>,
+    /// The plan, row after row, and its row sums.
+    plan: Vec<f64>,
+    mass: Vec<f64>,
+    /// The dual, and the sum of the magnitudes of its terms.
+    value: f64,
+    scale: f64,
+    /// L1 error of the row sums.
+    error: f64,
+}
+
+impl Dual {
+    fn new(exponents: &Exponents, a: &[f64], b: &[f64]) -> Self {
+        let filled =
+            |mass: &[f64]| -> Vec<usize> { (0..mass.len()).filter(|&k| mass[k] > 0.0).collect() };
+        let (sources, targets) = (filled(a), filled(b));
+        let row = |&i: &usize| targets.iter().map(move |&j| exponents.entry(i, j));
+        Self {
+            exponents: sources.iter().flat_map(row).collect(),
+            a: sources.iter().map(|&i| a[i]).collect(),
+            b: targets.iter().map(|&j| b[j]).collect(),
+            sources,
+            targets,
+        }
+    }
+
+    fn at(&self, f: Vec<f64>) -> Point {
+        let n = self.b.len();
+        let rows = || f.iter().zip(self.exponents.chunks_exact(n));
+        let mut largest = vec![f64::NEG_INFINITY; n];
+        for (f, row) in rows() {
+            largest.iter_mut().zip(row).for_each(|(largest, m)| *largest = largest.max(f - m));
+        }
+        let mut sums = vec![0.0; n];
+        let mut plan = Vec::with_capacity(self.exponents.len());
+        for (f, row) in rows() {
+            for ((m, largest), sum) in row.iter().zip(&largest).zip(&mut sums) {
+                let weight = (f - m - largest).exp();
+                *sum += weight;
+                plan.push(weight);
+            }
+        }
+        let mut mass = Vec::with_capacity(f.len());
+        for row in plan.chunks_exact_mut(n) {
+            row.iter_mut().zip(&self.b).zip(&sums).for_each(|((t, b), sum)| *t *= b / sum);
+            mass.push(row.iter().sum::<f64>());
+        }
+        let potential = |((b, sum), largest): ((&f64, &f64), &f64)| (b / sum).ln() - largest;
+        let g: Vec<f64> = self.b.iter().zip(&sums).zip(&largest).map(potential).collect();
+        let terms = || self.a.iter().zip(&f).chain(self.b.iter().zip(&g)).map(|(m, p)| m * p);
+        Point {
+            value: terms().sum(),
+            scale: 1.0 + terms().map(f64::abs).sum::<f64>(),
+            error: self.a.iter().zip(&mass).map(|(a, m)| (a - m).abs()).sum(),
+            f,
+            g,
+            plan,
+            mass,
+        }
+    }
+
+    /// The damped step from `point`, unless the equations are singular to rounding.
+    fn step(&self, exec: &Executor, point: &Point, damping: f64) -> Result<Option<Vec<f64>>> {
+        let n = self.a.len();
+        let mut matrix = self.laplacian(exec, point)?;
+        for (i, (a, mass)) in self.a.iter().zip(&point.mass).enumerate() {
+            matrix[i * n + i] += damping * a.max(*mass);
+        }
+        let mut step: Vec<f64> = self.a.iter().zip(&point.mass).map(|(a, mass)| a - mass).collect();
+        if !solve_in_place(exec, &mut matrix, &mut step)? {
+            return Ok(None);
+        }
+        step.iter_mut().zip(&point.f).for_each(|(step, f)| *step += f);
+        Ok(step.iter().all(|f| f.is_finite()).then_some(step))
+    }
+
+    /// `L(W)`, the lower half; its diagonal is the sum of the weights, where nothing cancels.
+    fn laplacian(&self, exec: &Executor, point: &Point) -> Result<Vec<f64>> {
+        let (n, m) = (self.a.len(), self.b.len());
+        let mut matrix = vec![0.0; n * n];
+        let mut weighted = vec![0.0; m];
+        for i in 0..n {
+            exec.check()?;
+            let row = &point.plan[i * m..][..m];
+            weighted.iter_mut().zip(row).zip(&self.b).for_each(|((w, t), b)| *w = t / b);
+            for k in 0..i {
+                let other = &point.plan[k * m..][..m];
+                let weight: f64 = inner(&weighted, other);
+                matrix[i * n + k] = -weight;
+                matrix[i * n + i] += weight;
+                matrix[k * n + k] += weight;
+            }
+        }
+        Ok(matrix)
+    }
+}
+
+/// Solves the positive definite equations given by their lower half, in place; false when a pivot
+/// is not positive.
+fn solve_in_place(exec: &Executor, matrix: &mut [f64], x: &mut [f64]) -> Result<bool> {
+    let n = x.len();
+    for i in 0..n {
+        exec.check()?;
+        let (above, row) = matrix.split_at_mut(i * n);
+        for k in 0..i {
+            let other = &above[k * n..][..=k];
+            row[k] = (row[k] - inner(&row[..k], other)) / other[k];
+        }
+        let pivot = row[i] - inner(&row[..i], &row[..i]);
+        if pivot.is_nan() || pivot <= 0.0 {
+            return Ok(false);
+        }
+        row[i] = pivot.sqrt();
+        x[i] = (x[i] - inner(&row[..i], x)) / row[i];
+    }
+    for i in (0..n).rev() {
+        x[i] /= matrix[i * n + i];
+        let value = x[i];
+        x[..i].iter_mut().zip(&matrix[i * n..]).for_each(|(x, l)| *x -= l * value);
+    }
+    Ok(true)
+}
+
+/// The inner product over the shorter length, in eight sums that a vector holds.
+fn inner(a: &[f64], b: &[f64]) -> f64 {
+    let n = a.len().min(b.len());
+    let (a, b) = (a[..n].chunks_exact(8), b[..n].chunks_exact(8));
+    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
+    let mut sums = [0.0; 8];
+    for (a, b) in a.zip(b) {
+        sums.iter_mut().zip(a).zip(b).for_each(|((sum, a), b)| *sum += a * b);
+    }
+    sums.iter().sum::<f64>() + rest
+}
