@@ -154,9 +154,12 @@ class BaseIntersectionGP(BaseEstimator):
         system.check()
         # Targets of any scale are solved at scale 1.
         scale = np.max(np.abs(Y), axis=0, initial=0.0)
+        # Targets of 0 have weights of 0, and tolerance for nothing else.
+        start = None if weights is None else weights * (scale > 0.0)
         scale[scale == 0.0] = 1.0
         tol = np.full(Y.shape[1], float(self.tol))
-        start = None if weights is None else weights / scale
+        if start is not None:
+            start /= scale
         with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
             solution = system.solve(Y / scale, tol, start, progress)
         with np.errstate(over="ignore"):

@@ -198,7 +198,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
             labels = _check_labels(y)
-            self._declared_classes = None
+            self._declared_classes: NDArray[Any] | None = None
             self._set_classes(labels)
             self._fit_targets(canonical(X), self._targets(labels))
         return self
@@ -427,8 +427,10 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
                 f"y[{foreign[0]}] = {labels.tolist()[foreign[0]]!r} is neither in classes = "
                 f"{given.tolist()} nor known: add it to classes, or leave classes out."
             )
-        declared = [] if self._declared_classes is None else [self._declared_classes]
-        self._declared_classes = np.unique(_of_one_type(*declared, given))
+        declared = self._declared_classes
+        self._declared_classes = np.unique(
+            given if declared is None else _of_one_type(declared, given)
+        )
 
     def _set_classes(self, labels: NDArray[Any]) -> None:
         """Set the classes to those of all rows and those declared."""
