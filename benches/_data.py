@@ -73,6 +73,30 @@ def gamma_classes(n_train: int, n_columns: int, n_test: int, density: float = 1.
     return Classes(X_train, y[:n_train], X_test, y[n_train:], source)
 
 
+def bags_of_words(n_train: int, n_words: int, n_classes: int, n_test: int) -> Classes:
+    """Return shares of words in texts of 150, half of them by class, as CSR."""
+    length = 150
+    rng = np.random.default_rng(0)
+    n = n_train + n_test
+    y = rng.permutation(np.arange(n) % n_classes)
+    own = rng.standard_gamma(0.5, size=(n_classes, n_words))
+    common = rng.standard_gamma(1.0, size=n_words)
+    rates = 0.5 * own / own.sum(axis=1, keepdims=True) + 0.5 * common / common.sum()
+    cumulative = np.cumsum(rates, axis=1)
+    words = np.empty((n, length), dtype=np.int32)
+    for k in range(n_classes):
+        rows = np.flatnonzero(y == k)
+        drawn = np.searchsorted(cumulative[k], rng.random((len(rows), length)))
+        words[rows] = np.minimum(drawn, n_words - 1)
+    X = sparse.csr_array(
+        (np.full(words.size, 1.0 / length), words.ravel(), np.arange(0, words.size + 1, length)),
+        shape=(n, n_words),
+    )
+    X.sum_duplicates()
+    source = "synthetic, texts of 150 words, half of them from the rates of their class"
+    return Classes(X[:n_train], y[:n_train], X[n_train:], y[n_train:], source)
+
+
 def fashion_classes(n_train: int, n_test: int) -> Classes | None:
     """Return Fashion-MNIST, or None when it is not there."""
     train, test = _fashion_mnist("train"), _fashion_mnist("t10k")

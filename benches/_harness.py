@@ -153,6 +153,8 @@ class Trial:
     figures: Callable[[Measured], Sequence[Figure]] = lambda measured: ()
     table: Callable[[Measured], Table] | None = None
     note: str = ""
+    once: bool = False
+    """Whether the warm-up is the only run, because it takes very long; no median is taken."""
 
 
 @dataclass(frozen=True)
@@ -212,20 +214,24 @@ def measure(
     gc.freeze()
     digests: dict[str, Any] = {}
     calls: dict[str, int] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for side in trial.sides:
         result, first = _time(side, inputs[side.name], 1, clock)
         log(f"    {side.name}: warm-up {first:.3g} s")
         digests[side.name] = side.digest(result)
         del result
+        if trial.once:
+            seconds[side.name].append(first)
+            calls[side.name] = 1
+            continue
         # The first call of all is not a measure of the others.
         if first < 10 * MIN_SAMPLE_SECONDS:
             _, first = _time(side, inputs[side.name], 1, clock)
         wanted = 1 if quick else math.ceil(MIN_SAMPLE_SECONDS / max(first, 1e-9))
         calls[side.name] = min(1000, max(1, wanted))
-    seconds: dict[str, list[float]] = {name: [] for name in names}
     limit = QUICK_SECONDS_FOR_MORE_RUNS if quick else SECONDS_FOR_MORE_RUNS
     start = clock()
-    for turn in range(MAX_RUNS):
+    for turn in range(0 if trial.once else MAX_RUNS):
         if turn >= MIN_RUNS and clock() - start > limit:
             break
         for side in trial.sides:

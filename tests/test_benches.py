@@ -59,6 +59,12 @@ def test_sides_run_in_turns_after_a_warm_up(clock):
     assert (ours["peer"], peer["peer"]) == (False, True)
 
 
+def test_a_long_row_runs_once(clock):
+    result = run(clock, clock.side("ours", [7.0]), once=True)
+    assert clock.log == ["ours"]
+    assert result["sides"][0]["seconds"] == [7.0]
+
+
 def test_short_sides_run_more_often(clock):
     result = run(clock, clock.side("ours", [0.001]))
     assert len(result["sides"][0]["seconds"]) == _harness.MAX_RUNS

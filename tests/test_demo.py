@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from histrs import __version__, _cli, _demo
-from histrs._demo import _costs, _data, _experiment, _models, _scores, _tables
+from histrs._demo import _costs, _data, _experiment, _learning, _models, _scores, _tables
 from histrs.gaussian_process import IntersectionGPClassifier
 from tests.helpers import ROOT
 
@@ -127,6 +127,7 @@ def test_page_and_terminal_agree(run, experiment, page):
     makers = (
         _tables.choice,
         _tables.scores,
+        _tables.learning,
         _tables.calibration,
         _tables.agreement,
         _tables.costs,
@@ -190,6 +191,21 @@ def test_contenders_and_costs(experiment):
     else:
         # More than the weights, less than a copy of the process.
         assert 1198 * 10 * 8 < peak < 1 << 28
+
+
+def test_learning_gains(experiment):
+    ways = list(_learning.WAYS)
+    for features in ("blocks", "windows"):
+        found = {
+            learned.way: learned for learned in experiment.learning if learned.features == features
+        }
+        given, learned, with_exponent = (found[way] for way in ways)
+        assert given.n_evaluations == 0 < learned.n_evaluations
+        assert given.parameters == {"noise": 0.1, "amplitude": 1.0}
+        assert learned.log_marginal_likelihood > given.log_marginal_likelihood
+        assert with_exponent.log_marginal_likelihood > learned.log_marginal_likelihood
+        assert learned.quality.log_loss < given.quality.log_loss
+    assert len(experiment.learning) == 2 * len(ways)
 
 
 def test_uncertain_images_come_first(experiment):

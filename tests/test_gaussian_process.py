@@ -16,7 +16,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, PairwiseKernel
 
 from histrs import _progress
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _score
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _score,
+    _system,
+)
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, ExactGP, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
@@ -505,6 +510,23 @@ def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatc
     monkeypatch.setattr(_score, "_MAX_TABLE_BYTES", 0)
     model = problem.model_class(optimizer=None).fit(problem.X, problem.y)
     assert_close(problem.scores(model, problem.X_star), expected, 1e-12)
+
+
+def test_many_outputs_are_solved_some_at_a_time(rng, monkeypatch, capsys):
+    problem = make_problem("many targets", rng)
+    monkeypatch.setattr(_system, "_WORK_BYTES", 0)
+    monkeypatch.setattr(_system, "_MIN_OUTPUTS", 4)
+    monkeypatch.setattr(_progress, "tqdm", None)
+    model = problem.model_class(
+        optimizer=None, noise=0.2, amplitude=0.5, tol=1e-8, solver="cg", warm_start=True, verbose=1
+    )
+    alpha = problem.exact(noise=0.2, amplitude=0.5).alpha
+    model.fit(problem.X, problem.y)
+    assert_close(model.dual_coef_, alpha, 1e-6)
+    assert model.n_iter_.shape == model.residual_.shape == (11,)
+    assert "0/11 solved" in capsys.readouterr().err
+    assert model.fit(problem.X, problem.y).n_iter_.max() <= 1
+    assert_close(model.dual_coef_, alpha, 1e-6)
 
 
 # ---- what must not matter ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from histrs import __version__, _histrs
 from histrs._demo import _costs, _data
 from histrs._demo._costs import Cost, Task, TrainTest, measure_costs
 from histrs._demo._data import Array, Digits
+from histrs._demo._learning import Learning, learn
 from histrs._demo._models import (
     GP,
     GP_CG,
@@ -99,6 +100,7 @@ class Experiment:
     n_validation: int
     n_test: int
     contenders: list[Contender]
+    learning: list[Learning]
     agreement: Agreement
     costs: list[Cost]
     n_runs: int
@@ -133,6 +135,9 @@ def run_experiment(seed: int, report: Callable[[str], None]) -> Experiment:
         order = np.argsort(-entropy, kind="stable")
         hardest = order[:N_UNCERTAIN]
 
+        report("Learning hyper-parameters from the training images")
+        learning = learn(digits)
+
         report("Comparing conjugate gradients with the factorised matrix")
         plain = CholeskyGP(**gp.best.parameters).fit(X, y)
         agreement = _agreement(plain, gp.best.parameters, X, y, X_test, hardest)
@@ -155,6 +160,7 @@ def run_experiment(seed: int, report: Callable[[str], None]) -> Experiment:
         n_validation=len(digits.validation),
         n_test=len(digits.test),
         contenders=contenders,
+        learning=learning,
         agreement=agreement,
         costs=costs,
         n_runs=_costs.REPEATS,

@@ -19,6 +19,7 @@ def page(experiment: Experiment) -> str:
     sections = [
         _data(experiment),
         _scores(experiment),
+        _learning(experiment),
         _calibration(experiment),
         _uncertain(experiment),
         _computation(experiment),
@@ -87,6 +88,10 @@ def _scores(experiment: Experiment) -> str:
     return _section("Scores", _table(_tables.scores(experiment)))
 
 
+def _learning(experiment: Experiment) -> str:
+    return _section("Learned hyper-parameters", _table(_tables.learning(experiment)))
+
+
 def _calibration(experiment: Experiment) -> str:
     figures = "".join(
         f"<figure><figcaption>{model}</figcaption>"
@@ -145,7 +150,9 @@ def _computation(experiment: Experiment) -> str:
 def _choice(experiment: Experiment) -> str:
     gp = experiment.chosen(GP)
     return _section(
-        "Hyper-parameters", _table(_tables.choice(experiment)), _grid(gp.candidates, gp.features)
+        "Chosen hyper-parameters",
+        _table(_tables.choice(experiment)),
+        _grid(gp.candidates, gp.features),
     )
 
 

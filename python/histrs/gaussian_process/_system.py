@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array, Solution, block_cg
+from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import factorise_in_place, solve_factorised
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
@@ -50,6 +50,11 @@ _LARGEST = 1e300
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
+
+# Bytes of work space of the solver, eight numbers for each row and right-hand side, and how many
+# right-hand sides share a Krylov space whatever they take.
+_WORK_BYTES = 1 << 30
+_MIN_OUTPUTS = 32
 
 # Test rows whose variances are solved for at a time.
 _VARIANCE_BLOCK = 64
@@ -202,6 +207,38 @@ class KernelSystem:
         tol: Array,
         X0: Array | None = None,
         callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        """Solve for as many right-hand sides at a time as there is work space for."""
+        n_rows, n_outputs = Y.shape
+        size = max(_MIN_OUTPUTS, _WORK_BYTES // (64 * max(n_rows, 1)))
+        if n_outputs <= size:
+            return self._solve_together(Y, tol, X0, callback)
+        found = Solution(np.empty_like(Y), largest_entries(Y), np.zeros(n_outputs, dtype=np.intp))
+        for start in range(0, n_outputs, size):
+            part = slice(start, start + size)
+
+            def report(residual: Array, part: slice = part) -> None:
+                found.residual[part] = residual
+                if callback is not None:
+                    callback(found.residual)
+
+            solution = self._solve_together(
+                np.ascontiguousarray(Y[:, part]),
+                tol[part],
+                None if X0 is None else np.ascontiguousarray(X0[:, part]),
+                report,
+            )
+            found.X[:, part] = solution.X
+            found.residual[part] = solution.residual
+            found.n_iter[part] = solution.n_iter
+        return found
+
+    def _solve_together(
+        self,
+        Y: Array,
+        tol: Array,
+        X0: Array | None,
+        callback: Callable[[Array], None] | None,
     ) -> Solution:
         solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
