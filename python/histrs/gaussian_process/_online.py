@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers import cholesky
@@ -114,7 +115,9 @@ def _with(
 ) -> KernelSystem:
     """Return the changed system with its properties as far as they are known."""
     if "preconditioner" in vars(before) and changed.n_changed <= _STALE * changed.X.shape[0]:
-        known["preconditioner"] = carry_over(before.preconditioner)
+        # Threads of BLAS would spin while those of the core want the cores.
+        with threadpool_limits(limits=1, user_api="blas"):
+            known["preconditioner"] = carry_over(before.preconditioner)
     else:
         changed = replace(changed, n_changed=0)
     vars(changed).update(known)
