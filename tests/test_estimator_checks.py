@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs import neighbors
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.spd import SPDProjection, _supervised
@@ -29,6 +29,10 @@ ESTIMATORS = [
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
     IntersectionSVC(max_iter=20),
+    SparseAdditiveMap(),
+    SparseAdditiveMap("chi2", spacing="quantile"),
+    SparseAdditiveMap("hellinger", 1),
+    SparseAdditiveMap("jensen-shannon", spacing="log"),
 ]
 # The checks fit points: of the metrics they take this one.
 POINT_ESTIMATORS = [
