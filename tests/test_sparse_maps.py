@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import (
     additive_chi2_kernel,
+    exp_chi2_kernel,
     hellinger_kernel,
     intersection_kernel,
     jensen_shannon_kernel,
@@ -262,3 +265,168 @@ def test_the_error_falls_with_the_number_of_knots(rng, kernel):
         # The intersection kernel's error is linear in the gaps, those of smooth ones quadratic.
         factor = 1.9 if kernel == "intersection" else 3.0
         assert errors[0] > factor * errors[1] > factor**2 * errors[2]
+
+
+# ---- maps of any kernel on representatives ------------------------------------------------------
+
+MAPS = [KernelProjectionMap, SparseKernelMap]
+every_map = pytest.mark.parametrize("Map", MAPS)
+SELECTIONS = ["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
+every_selection = pytest.mark.parametrize("selection", SELECTIONS)
+
+
+def residuals(model, X, kernel):
+    """Squared distances of rows from their projections in the kernel's space."""
+    K = kernel(X, model.representatives_)
+    Phi = dense(model.transform(X))
+    fitted = np.einsum("ij,ij->i", Phi, model.inner_product_.matmul(Phi.T).T)
+    return np.diag(kernel(X, X)) - 2 * np.einsum("ij,ij->i", K, Phi) + fitted
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, "exp-chi2"])
+@pytest.mark.parametrize("representatives", ["kmeans", "sample"])
+def test_projections_are_equation_5(rng, kernel, representatives):
+    X = awkward_histograms(rng, 30)
+    model = KernelProjectionMap(
+        kernel, 8, representatives=representatives, kernel_params=None, random_state=0
+    ).fit(X)
+    function = {**KERNELS, "exp-chi2": exp_chi2_kernel}[kernel]
+    Z = model.representatives_
+    K = function(Z)
+    K_ZX = function(Z, X)
+    expected = np.linalg.pinv(K, hermitian=True) @ K_ZX
+    np.testing.assert_allclose(model.transform(X).T, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(model.inner_product_.matmul(np.eye(len(Z))), K, rtol=1e-12)
+    approximated = approximation(model, X)
+    np.testing.assert_allclose(approximated, K_ZX.T @ expected, atol=1e-8)
+    whitened = clone(model).set_params(whiten=True).fit(X)
+    features = whitened.transform(X)
+    np.testing.assert_allclose(features @ features.T, approximated, atol=1e-8)
+    assert features.shape[1] == np.linalg.matrix_rank(K, hermitian=True)
+    np.testing.assert_allclose(approximation(whitened, X), approximated, atol=1e-8)
+
+
+def test_whitened_features_are_those_of_nystroem(rng):
+    X = rng.dirichlet(np.ones(5), size=40)
+    theirs = Nystroem("rbf", gamma=2.0, n_components=12, random_state=0).fit(X)
+    ours = KernelProjectionMap(
+        rbf_kernel, representatives=theirs.components_, kernel_params={"gamma": 2.0}, whiten=True
+    ).fit(X)
+    left, right = ours.transform(X), theirs.transform(X)
+    np.testing.assert_allclose(left @ left.T, right @ right.T, atol=1e-10)
+
+
+@every_selection
+@given(
+    X=histograms(n_rows=(2, 12), n_columns=(1, 5), format="any"),
+    kernel=st.sampled_from(list(KERNELS)),
+    n_nonzero=st.integers(1, 4),
+    n_jobs=st.sampled_from([1, 2]),
+)
+def test_sparse_coordinates_are_projections_on_what_they_select(
+    selection, X, kernel, n_nonzero, n_jobs
+):
+    model = SparseKernelMap(
+        kernel, 6, n_nonzero, selection=selection, representatives="sample", n_jobs=n_jobs
+    ).fit(X)
+    features = model.transform(X)
+    assert features.has_canonical_format
+    assert np.diff(features.indptr).max(initial=0) <= n_nonzero
+    K, K_XZ = KERNELS[kernel](model.representatives_), KERNELS[kernel](X, model.representatives_)
+    scale = np.sqrt(K.max(initial=0.0) * max(K_XZ.max(initial=0.0), 1e-300))
+    for i, row in enumerate(dense(features)):
+        chosen = features.indices[features.indptr[i] : features.indptr[i + 1]]
+        # The residual is orthogonal to what is projected on.
+        np.testing.assert_allclose(K[chosen] @ row, K_XZ[i, chosen], rtol=1e-6, atol=1e-6 * scale)
+        if selection == "nearest" and len(chosen) == n_nonzero:
+            distances = np.diag(K) - 2 * K_XZ[i]
+            others = np.setdiff1d(np.arange(len(K)), chosen)
+            slack = 1e-12 * np.abs(distances).max()
+            assert distances[chosen].max() <= distances[others].min(initial=np.inf) + slack
+
+
+@every_selection
+def test_more_representatives_leave_less(rng, selection):
+    X = rng.dirichlet(np.ones(6), size=50)
+    left = []
+    for n_nonzero in (1, 2, 4, 8):
+        model = SparseKernelMap(
+            "chi2", 20, n_nonzero, selection=selection, representatives="sample", random_state=0
+        ).fit(X)
+        left.append(residuals(model, X, additive_chi2_kernel))
+    assert np.min(left) > -1e-12
+    assert (np.diff(left, axis=0) <= 1e-12).all()
+    full = KernelProjectionMap("chi2", 20, representatives="sample", random_state=0).fit(X)
+    best = residuals(full, X, additive_chi2_kernel)
+    assert (left[-1] >= best - 1e-10).all()
+
+
+def test_pursuit_is_nearly_the_best_subset(rng):
+    X = rng.dirichlet(np.ones(4), size=30)
+    left = {}
+    for selection in SELECTIONS:
+        model = SparseKernelMap(
+            "chi2", 8, 2, selection=selection, representatives="sample", random_state=0
+        ).fit(X)
+        left[selection] = residuals(model, X, additive_chi2_kernel)
+    Z = model.representatives_
+    K, K_XZ = additive_chi2_kernel(Z), additive_chi2_kernel(X, Z)
+    best = [oracle.best_subset_residual(x.sum(), k, K, 2) for x, k in zip(X, K_XZ, strict=True)]
+    for selection, residual in left.items():
+        assert (residual >= np.array(best) - 1e-12).all()
+        if selection != "nearest":
+            assert residual.sum() < 1.5 * np.sum(best)
+
+
+@every_selection
+def test_a_representative_is_its_own_coordinate(rng, selection):
+    X = rng.dirichlet(np.ones(5), size=10)
+    model = SparseKernelMap("jensen-shannon", 10, 1, selection=selection, representatives=X)
+    # All have norm 1, so that none explains more of one than it does itself.
+    np.testing.assert_allclose(dense(model.fit(X).transform(X)), np.eye(10), atol=1e-12)
+
+
+@every_map
+def test_a_callable_kernel_takes_any_data(rng, Map):
+    X = rng.normal(size=(30, 3))
+    model = Map(linear_kernel, 6, random_state=0).fit(X)
+    error = approximation(model, X) - X @ X.T
+    # Six points span three dimensions, and so do up to five of them.
+    np.testing.assert_allclose(error, 0, atol=1e-8)
+    single = model.transform(X.astype(np.float32))
+    assert single.dtype == np.float32
+    assert len(model.get_feature_names_out()) == 6
+
+
+@every_map
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter_to_representatives(rng, Map, container):
+    X = awkward_histograms(rng, 12)
+    model = Map("chi2", 4, representatives="sample", random_state=0).fit(X)
+    again = Map("chi2", 4, representatives="sample", random_state=0).fit(container(X))
+    np.testing.assert_allclose(
+        approximation(again, container(X)), approximation(model, X), rtol=1e-9, atol=1e-10
+    )
+
+
+@every_map
+def test_errors_of_kernels_and_representatives(rng, Map):
+    X = rng.random((8, 3))
+    with pytest.raises(ValueError, match=r"representatives have shape \(2, 4\)"):
+        Map(representatives=np.ones((2, 4))).fit(X)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        Map(lambda X, Z: np.ones(3), 4).fit(X)
+    with pytest.raises(ValueError, match="row 0 and representative 0 is nan"):
+        Map(lambda X, Z: np.full((len(X), len(Z)), np.nan), 4).fit(X)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        Map(lambda X, Z: -linear_kernel(X, Z), 4).fit(X)
+    for representatives in ("kmeans", "sample"):
+        bad = X.copy()
+        bad[3, 1] = -0.5
+        model = Map(n_representatives=4, representatives=representatives).fit(X)
+        with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+            model.transform(bad)
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+        Map(n_representatives=4).fit(bad)
+    with pytest.raises(TypeError, match="gamma"):
+        Map("chi2", 4, kernel_params={"gamma": 1.0}).fit(X)

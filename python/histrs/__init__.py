@@ -11,6 +11,7 @@
 | `histrs.svm` | the support vector machine with the intersection kernel, in input space |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
+| `histrs.descriptors` | one vector or histogram for the local features of a picture |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
