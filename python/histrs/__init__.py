@@ -10,7 +10,8 @@
 | `histrs.streaming` | principal components and ridge regression from moments that merge |
 | `histrs.svm` | the support vector machine with the intersection kernel, in input space |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
-| `histrs.kernel_approximation` | chi-square kernels as inner products of explicit features |
+| `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
+| `histrs.descriptors` | one vector or histogram for the local features of a picture |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """

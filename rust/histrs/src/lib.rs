@@ -5,6 +5,7 @@
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
+//! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space |
 //! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
@@ -38,6 +39,7 @@ mod matrix;
 mod pairwise;
 pub mod random_features;
 mod simd;
+pub mod sparse_maps;
 pub mod spd;
 pub mod svm;
 pub mod transport;
