@@ -136,6 +136,16 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
     np.testing.assert_allclose(last.model.decision_function(X), expected)
 
 
+def test_earlier_rounds_stay_as_they_were(rng):
+    _, X, y = fitted(rng, 3)
+    rounds = active_learning.learn(FIXED, X, y.take, labelled=[0, 1, 2], n_rounds=5)
+    kept = [(r, r.model.decision_function(X)) for r in rounds]
+    for r, scores in kept:
+        np.testing.assert_array_equal(r.model.decision_function(X), scores)
+        alone = IntersectionGPClassifier(optimizer=None).fit(X[r.labelled], y[r.labelled])
+        np.testing.assert_allclose(alone.decision_function(X), scores)
+
+
 def test_refuses_rows_that_are_not_there(rng):
     _, X, y = fitted(rng)
     for labelled in ([0, 0], [0, 30], [-1, 2]):

@@ -1,6 +1,9 @@
 """Cholesky factorisation that Ctrl-C can stop."""
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array
@@ -11,6 +14,7 @@ _MIN_BLOCK = 64
 _MAX_BLOCK = 256
 # Right-hand sides solved at a time.
 _COLUMNS = 64
+_QR_BLOCK = 32
 
 
 def factorise_in_place(A: Array) -> Array:
@@ -56,3 +60,88 @@ def solve_factorised(L: Array, B: Array) -> Array:
         columns = slice(start, start + _COLUMNS)
         X[:, columns] = linalg.cho_solve((L, True), B[:, columns], check_finite=False)
     return X
+
+
+def insert_rows(L: Array, B: Array, C: Array) -> Array:
+    """Return the factor of `[[A, B^T], [B, C]]`, given that of `A`.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n)
+        Lower factor of `A`.
+    B : ndarray of shape (m, n)
+        What the new rows share with the old.
+    C : ndarray of shape (m, m)
+        What they share with one another.
+
+    Returns
+    -------
+    ndarray of shape (n + m, n + m)
+        The factor, in Fortran order.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If the matrix is not positive definite.
+    """
+    n, m = len(L), len(C)
+    grown = np.zeros((n + m, n + m), order="F")
+    for columns in _blocks(n):
+        grown[columns.start : n, columns] = L[columns.start :, columns]
+    for start in range(0, m, _COLUMNS):
+        rows = slice(start, start + _COLUMNS)
+        half = linalg.solve_triangular(L, B[rows].T, lower=True, check_finite=False)
+        grown[n:, :n][rows] = half.T
+    rest = np.asfortranarray(C - grown[n:, :n] @ grown[n:, :n].T)
+    grown[n:, n:] = factorise_in_place(rest)
+    return grown
+
+
+def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -> Array:
+    """Return the factor of the rows and columns of `L L^T` that are kept.
+
+    They are those of `P P^T + Q Q^T`, with `P` the kept part of `L`, lower triangular again, and
+    `Q` the columns of the removed rows; the factor is the transpose of the triangle that orthogonal
+    transformations make of `P^T` on top of `Q^T`.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n)
+        Lower factor.
+    kept, removed : ndarray of int
+        Which rows, in ascending order.
+
+    Returns
+    -------
+    ndarray
+        The factor, in Fortran order.
+    """
+    n = len(kept)
+    # Rows before the first that is removed stay as they are.
+    start = int(np.searchsorted(kept, removed[0])) if len(removed) > 0 else n
+    below = kept[start:]
+    shrunk = np.zeros((n, n), order="F")
+    triangle = np.zeros((len(below), len(below)), order="F")
+    for columns in _blocks(n):
+        part = np.take(L.T[kept[columns]], kept[columns.start :], axis=1)
+        shrunk[columns.start :, columns] = part.T
+    for columns in _blocks(len(below)):
+        triangle[columns, columns.start :] = shrunk[start:, start:][columns.start :, columns].T
+    size = max(int(_OPERATIONS / (2 * max(len(below), 1) ** 2)), 1)
+    for first in range(0, len(removed) if len(below) > 0 else 0, size):
+        columns = removed[first : first + size]
+        Q = np.where(below[:, None] > columns, L[np.ix_(below, columns)], 0.0)
+        triangle, *_ = linalg.lapack.dtpqrt(
+            0, min(_QR_BLOCK, len(below)), triangle, np.asfortranarray(Q.T), overwrite_a=True
+        )
+    # The diagonal of a factor is positive.
+    signs = np.where(np.diag(triangle) < 0.0, -1.0, 1.0)
+    for columns in _blocks(len(below)):
+        part = triangle[columns, columns.start :] * signs[columns, None]
+        shrunk[start:, start:][columns.start :, columns] = part.T
+    return shrunk
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    """Yield blocks of columns of a triangle, which stay in the cache while they are transposed."""
+    return (slice(start, min(start + _MAX_BLOCK, n)) for start in range(0, n, _MAX_BLOCK))

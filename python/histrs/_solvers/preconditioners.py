@@ -1,6 +1,7 @@
 """Preconditioners for `K + s I`, each with its inverse as one function."""
 
-from typing import Any, Protocol
+import copy
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from scipy import linalg, sparse
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
+
+Indices: TypeAlias = NDArray[np.int64]
 
 # Columns of the kernel matrix that pivoted Cholesky takes at a time.
 _PIVOT_BLOCK = 256
@@ -30,6 +33,14 @@ class Preconditioner(Protocol):
         """Return nearly `M^-1 V`, in single precision where that is faster."""
         ...
 
+    def insert(self, rows: Matrix) -> Self:
+        """Return the preconditioner with further rows, as the kernel takes minima of them."""
+        ...
+
+    def remove(self, kept: Indices, removed: Indices) -> Self:
+        """Return the preconditioner of the kept rows; both in ascending order."""
+        ...
+
 
 class Identity:
     """No preconditioning: `M = I`."""
@@ -39,6 +50,14 @@ class Identity:
         return V
 
     solve_cheaply = solve
+
+    def insert(self, rows: Matrix) -> Self:
+        """Return this."""
+        return self
+
+    def remove(self, kept: Indices, removed: Indices) -> Self:
+        """Return this."""
+        return self
 
 
 class Knots:
@@ -80,6 +99,28 @@ class Knots:
 
     solve_cheaply = solve
 
+    def insert(self, rows: Matrix) -> Self:
+        """Project further rows on the same knots."""
+        columns = _histrs.SortedColumns(to_core(rows), self._n_threads)
+        new = self._projection.of_rows(columns, self._n_threads)
+        return self._changed(self._projection.concatenate(new, self._n_threads), new, 1.0)
+
+    def remove(self, kept: Indices, removed: Indices) -> Self:
+        """Leave rows out; the knots stay."""
+        left, gone = (self._projection.select(i, self._n_threads) for i in (kept, removed))
+        return self._changed(left, gone, -1.0)
+
+    def _changed(
+        self, projection: _histrs.KnotProjection, rows: _histrs.KnotProjection, sign: float
+    ) -> Self:
+        """Return the preconditioner with another projection, some rows being the difference."""
+        L = self._factor[0]
+        inner = L @ L.T + sign * self._scale[:, None] * rows.gram(self._n_threads) * self._scale
+        changed = copy.copy(self)
+        changed._projection = projection
+        changed._factor = (_cholesky(inner), True)
+        return changed
+
 
 class PivotedCholesky:
     """A low-rank approximation of the kernel from some of its columns.
@@ -95,15 +136,22 @@ class PivotedCholesky:
     """
 
     def __init__(self, X: Matrix, diagonal: Array, s: float, rank: int, n_threads: int) -> None:
+        self._s = s
         self._n_threads = n_threads
         # Single precision is twice as fast, unless it drowns what is added to the diagonal.
         single = survives_single_precision(diagonal.sum(), s)
-        F_T = _pivoted_cholesky(X, diagonal, rank, np.float32 if single else np.float64, n_threads)
+        dtype = np.float32 if single else np.float64
+        F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
+        self._pivots = X[pivots].astype(np.float64)
+        # Lower triangular: the rows of `F` that belong to the pivots.
+        self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
         inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
         inner[np.diag_indices_from(inner)] += s
         # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
-        L = _cholesky(inner).astype(F_T.dtype)
-        E_T = linalg.solve_triangular(L, F_T, lower=True, check_finite=False)
+        self._factor = _cholesky(inner)
+        E_T = linalg.solve_triangular(
+            self._factor.astype(F_T.dtype), F_T, lower=True, check_finite=False
+        )
         self._inverse = _histrs.LowRankInverse(E_T, s, n_threads)
 
     def solve(self, V: Array) -> Array:
@@ -113,6 +161,31 @@ class PivotedCholesky:
     def solve_cheaply(self, V: Array) -> Array:
         """Return nearly `M^-1 V`: sums in single precision."""
         return self._inverse.apply_single(V, self._n_threads)
+
+    def insert(self, rows: Matrix) -> Self:
+        """Take further rows for what the pivots say of them."""
+        rows = rows.astype(np.float64, copy=False)
+        K = _histrs.intersection_gram(to_core(self._pivots), to_core(rows), self._n_threads)
+        F_T = linalg.solve_triangular(self._pivot_factor, K, lower=True, check_finite=False)
+        E_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
+        old = self._inverse.e_transposed()
+        return self._changed(np.hstack([old, E_T.astype(old.dtype)]), F_T, 1.0)
+
+    def remove(self, kept: Indices, removed: Indices) -> Self:
+        """Leave rows out, pivots among them; what these said of others stays."""
+        E_T = self._inverse.e_transposed()
+        return self._changed(E_T[:, kept], self._factor @ E_T[:, removed], -1.0)
+
+    def _changed(self, E_T: NDArray[Any], F_T: Array, sign: float) -> Self:
+        """Return the preconditioner of rows with `E = F L^-T`, by which rows `F` came or went."""
+        factor = _cholesky(self._factor @ self._factor.T + sign * (F_T @ F_T.T))
+        turn = linalg.solve_triangular(factor, self._factor, lower=True, check_finite=False)
+        changed = copy.copy(self)
+        changed._factor = factor
+        changed._inverse = _histrs.LowRankInverse(
+            turn.astype(E_T.dtype) @ E_T, self._s, self._n_threads
+        )
+        return changed
 
 
 def _cholesky(A: Array) -> Array:
@@ -131,19 +204,23 @@ def _cholesky(A: Array) -> Array:
 
 def _pivoted_cholesky(
     X: Matrix, diagonal: Array, rank: int, dtype: type[np.floating[Any]], n_threads: int
-) -> NDArray[Any]:
-    """Return `F^T` of shape (at most rank, n), `K - F F^T` positive semi-definite and small."""
+) -> tuple[NDArray[Any], Indices]:
+    """Return `F^T` of shape (at most rank, n), `K - F F^T` positive semi-definite and small.
+
+    With it the pivots, whose part of `F` is lower triangular.
+    """
     n = len(diagonal)
     # The pivots are part of the algorithm, not of the model: one seed for all.
     rng = np.random.default_rng(0)
     # Data of any scale must fit the range of single precision.
     scale = float(X.max()) if X.shape[0] > 0 else 0.0
     if scale == 0.0:
-        return np.zeros((0, n), dtype)
+        return np.zeros((0, n), dtype), np.empty(0, np.int64)
     scaled = _divided(X, scale, dtype)
     F_T = np.zeros((min(rank, n), n), dtype)
     residual = diagonal / scale
     floor = 1e-6 * residual.max()
+    chosen = np.empty(len(F_T), np.int64)
     done = 0
     while done < len(F_T):
         candidates = np.flatnonzero(residual > floor)
@@ -160,11 +237,12 @@ def _pivoted_cholesky(
             continue
         new = linalg.solve_triangular(L, block[kept], lower=True, check_finite=False)
         F_T[done : done + len(kept)] = new
+        chosen[done : done + len(kept)] = pivots[kept]
         residual = np.maximum(residual - np.einsum("ij,ij->j", new, new), 0.0)
         done += len(kept)
     F_T = F_T[:done]
     F_T *= np.sqrt(scale)
-    return F_T
+    return F_T, chosen[:done]
 
 
 def _divided(X: Matrix, scale: float, dtype: type[np.floating[Any]]) -> Matrix:

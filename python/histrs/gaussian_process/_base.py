@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +57,7 @@ class BaseIntersectionGP(BaseEstimator):
         "preconditioner": [StrOptions({"auto", "knots", "pivoted-cholesky"}), None],
         "n_bins": [Interval(Integral, 2, 65535, closed="both"), None],
         "interpolation": [StrOptions({"linear", "nearest"})],
-        "solver": [StrOptions({"auto", "cg", "cholesky"})],
+        "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
         "feature_weights": [StrOptions({"ard"}), "array-like", None],
@@ -146,13 +146,20 @@ class BaseIntersectionGP(BaseEstimator):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._system().check()
         self._learn_hyperparameters()
+        self._solve_targets(Y, weights)
+
+    def _solve_targets(self, Y: Array, weights: Array | None) -> None:
+        """Solve under these hyper-parameters, from `weights`, which count the amplitude in."""
         system = self._system()
         system.check()
         # Targets of any scale are solved at scale 1.
         scale = np.max(np.abs(Y), axis=0, initial=0.0)
+        # Targets of 0 have weights of 0, and tolerance for nothing else.
+        start = None if weights is None else weights * (scale > 0.0)
         scale[scale == 0.0] = 1.0
         tol = np.full(Y.shape[1], float(self.tol))
-        start = None if weights is None else weights / scale
+        if start is not None:
+            start /= scale
         with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
             solution = system.solve(Y / scale, tol, start, progress)
         with np.errstate(over="ignore"):
@@ -169,12 +176,27 @@ class BaseIntersectionGP(BaseEstimator):
                 f"{self.tol * scale[worst]:.2e}: predictions may be far off. Raise max_iter, tol "
                 "or noise, or scale the features down.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if self.n_bins is not None:
             self.quantization_error_bound_ = self._lookup_table().error_bound()
         elif hasattr(self, "quantization_error_bound_"):
             del self.quantization_error_bound_
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _current_system(self) -> KernelSystem:
+        """Return the system under what is now set of the solver."""
+        system, fresh = self._system(), self._make_system()
+        settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
+        same = all(getattr(system, name) == getattr(fresh, name) for name in settings)
+        return system if same else fresh
+
+    def _change_system(self, system: KernelSystem, Y: Array, weights: Array) -> None:
+        """Take over a system of other rows, with its targets and weights to start from."""
+        self.X_fit_, self.Y_fit_ = system.X, Y
+        self._cache = {("system",): system, ("base_columns",): system.base_columns}
+        self._solve_targets(Y, weights)
 
     # ---- hyper-parameters --------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Gaussian process classification by label regression."""
 
+from numbers import Number
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -7,12 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._labels import best_class
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
 
 
 class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
@@ -51,9 +53,12 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     interpolation : {"linear", "nearest"}, default="linear"
         What a cell holds: a line between two training values, or the paper's
         constant at the nearest of `n_bins` evenly spaced values.
-    solver : {"auto", "cg", "cholesky"}, default="auto"
+    solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
         "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
-        cheaper for few rows; "auto" estimates which is.
+        cheaper for few rows; "auto" estimates which is. The other two are what the paper compares
+        with (section 9.5), and slower: coordinate descent on tables (Wu, 2010) and greedy block
+        coordinate descent (Bo and Sminchisescu, 2012). Their iterations are passes over the rows,
+        and they take no preconditioner.
     feature_transform : {"identity", "power", "exponential"}, default="identity"
         Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
         ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
@@ -192,16 +197,119 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            check_classification_targets(y)
-            self.classes_, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-            n_classes = len(self.classes_)
-            if n_classes < 2:
-                raise ValueError(
-                    "IntersectionGPClassifier needs samples of at least 2 classes, but y contains "
-                    f"only one class: {self.classes_.tolist()[0]!r}. Add samples of another one."
-                )
-            positive = codes[:, None] == ([1] if n_classes == 2 else np.arange(n_classes))
-            self._fit_targets(canonical(X), np.where(positive, 1.0, -1.0))
+            labels = _check_labels(y)
+            self._declared_classes: NDArray[Any] | None = None
+            self._set_classes(labels)
+            self._fit_targets(canonical(X), self._targets(labels))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Add rows, of known and of new classes; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
+        tolerance of the solver. They merge the sorted columns, carry the Cholesky factor or the
+        preconditioner over, and start from the weights that there are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            Labels that the model keeps whether it has rows of them or not, beside those that it
+            keeps already; `y` must then have no others. None lets the classes be those of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if `X` has other columns than the data before; if labels are neither in
+            `classes` nor known, or of another type.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = IntersectionGPClassifier().fit(X[:500], y[:500])
+        >>> before = model.score(X[1000:], y[1000:])
+        >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
+        True
+        """
+        with unchanged_on_error(self):
+            first = not self.__sklearn_is_fitted__()
+            X, y = validate_fit(self, X, y, reset=first)
+            X, labels = canonical(X), _check_labels(y)
+            if first:
+                self._declared_classes = None
+                self._declare(classes, labels, known=[])
+                self._set_classes(labels)
+                self._fit_targets(X, self._targets(labels))
+                return self
+            before = self.classes_, self._class_weights()
+            self._declare(classes, labels, known=[self.classes_])
+            labels = _of_one_type(best_class(self.Y_fit_, self.classes_), labels)
+            self._set_classes(labels)
+            Y = self._targets(labels)
+            weights = self._weights_to_start_from(*before)
+            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
+            self._change_system(insert_rows(self._current_system(), X, Y.shape[1]), Y, weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and predictions are what a fit on the other rows with these
+        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
+        unless `partial_fit` was given it in `classes`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> model = IntersectionGPClassifier(optimizer=None)
+        >>> model = model.fit([[1, 0], [0, 1], [9, 9]], ["left", "right", "a mistake"])
+        >>> model.forget([2]).classes_.tolist()
+        ['left', 'right']
+        """
+        check_is_fitted(self)
+        with unchanged_on_error(self):
+            removed = rows_to_forget(indices, len(self.Y_fit_))
+            if len(removed) == 0:
+                return self
+            kept = left_over(len(self.Y_fit_), removed)
+            before = self.classes_, self._class_weights()[kept]
+            labels = best_class(self.Y_fit_, self.classes_)[kept]
+            self._set_classes(labels)
+            Y = self._targets(labels)
+            weights = self._weights_to_start_from(*before)
+            system = remove_rows(self._current_system(), removed, Y.shape[1])
+            self._change_system(system, Y, weights)
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> Array:
@@ -303,3 +411,85 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         mean = self._mean(X)
         variance = self._latent_variance(X)
         return (mean[:, 0] if len(self.classes_) == 2 else mean), variance
+
+    # ---- classes and their targets -----------------------------------------------------------
+
+    def _declare(
+        self, classes: ArrayLike | None, labels: NDArray[Any], known: list[NDArray[Any]]
+    ) -> None:
+        """Take note of classes that stay without rows, and refuse labels of others."""
+        if classes is None:
+            return
+        given = np.unique(column_or_1d(classes))
+        foreign = np.flatnonzero(~np.isin(_of_one_type(labels), _of_one_type(*known, given)))
+        if len(foreign) > 0:
+            raise ValueError(
+                f"y[{foreign[0]}] = {labels.tolist()[foreign[0]]!r} is neither in classes = "
+                f"{given.tolist()} nor known: add it to classes, or leave classes out."
+            )
+        declared = self._declared_classes
+        self._declared_classes = np.unique(
+            given if declared is None else _of_one_type(declared, given)
+        )
+
+    def _set_classes(self, labels: NDArray[Any]) -> None:
+        """Set the classes to those of all rows and those declared."""
+        declared = self._declared_classes
+        self.classes_ = np.unique(labels if declared is None else _of_one_type(declared, labels))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "IntersectionGPClassifier needs samples of at least 2 classes, but y contains "
+                f"only one class: {self.classes_.tolist()[0]!r}. Add samples of another one."
+            )
+
+    def _targets(self, labels: NDArray[Any]) -> Array:
+        """Return +1 for the class of an output and -1 for others; one output for two classes."""
+        codes = np.searchsorted(self.classes_, labels)
+        n_classes = len(self.classes_)
+        positive = codes[:, None] == ([1] if n_classes == 2 else np.arange(n_classes))
+        return np.where(positive, 1.0, -1.0)
+
+    def _class_weights(self) -> Array:
+        """Return the weights, times amplitude, with a column for every class."""
+        weights: Array = self.dual_coef_ * self.amplitude_
+        return np.hstack([-weights, weights]) if weights.shape[1] == 1 else weights
+
+    def _weights_to_start_from(self, classes: NDArray[Any], weights: Array) -> Array:
+        """Return the weights of the outputs that there are now, from those of earlier classes.
+
+        The targets of n classes add up to 2 - n in every row, and their weights are as linear: so
+        much is known of a class that no row has been of.
+        """
+        n = len(classes)
+        of_new = weights.sum(axis=1) / (n - 2) if n > 2 else np.zeros(len(weights))
+        known = dict(zip(classes.tolist(), weights.T, strict=True))
+        outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
+
+
+def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
+    check_classification_targets(y)
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    return labels
+
+
+def _of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:
+    """Return all labels together, unless NumPy would turn numbers into strings."""
+    kinds = {_kind(part) for part in labels}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Labels are {' and '.join(sorted(kinds))}: give them all as one, as in earlier calls."
+        )
+    return np.concatenate(labels)
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    if labels.dtype.kind != "O":
+        return "strings"
+    types = {
+        "strings" if isinstance(x, str) else "numbers" if isinstance(x, Number) else "objects"
+        for x in labels
+    }
+    return types.pop() if len(types) == 1 else "objects"

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
 
 
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
@@ -47,9 +49,12 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     interpolation : {"linear", "nearest"}, default="linear"
         What a cell holds: a line between two training values, or the paper's
         constant at the nearest of `n_bins` evenly spaced values.
-    solver : {"auto", "cg", "cholesky"}, default="auto"
+    solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
         "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
-        cheaper for few rows; "auto" estimates which is.
+        cheaper for few rows; "auto" estimates which is. The other two are what the paper compares
+        with (section 9.5), and slower: coordinate descent on tables (Wu, 2010) and greedy block
+        coordinate descent (Bo and Sminchisescu, 2012). Their iterations are passes over the rows,
+        and they take no preconditioner.
     feature_transform : {"identity", "power", "exponential"}, default="identity"
         Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
         ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
@@ -176,14 +181,124 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             X, y = validate_fit(self, X, y, multi_output=True, y_numeric=True)
             Y = np.asarray(y, dtype=np.float64, order="C")
             self._single_target = Y.ndim == 1
-            Y = Y.reshape(len(Y), -1)
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.y_mean_ = Y.mean(axis=0)
-                centred = Y - self.y_mean_
-            if not np.all(np.isfinite(centred)):
-                raise ValueError("The sum or the spread of y overflows. Scale y down.")
-            self._fit_targets(canonical(X), centred)
+            self._fit_targets(canonical(X), self._centred(Y.reshape(len(Y), -1)))
         return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Add rows; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
+        tolerance of the solver. They merge the sorted columns, carry the Cholesky factor or the
+        preconditioner over, and start from the weights that there are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if there are other columns or another number of targets than before.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((600, 3))
+        >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+        >>> model = IntersectionGPRegressor().fit(X[:100], y[:100])
+        >>> before = model.score(X[500:], y[500:])
+        >>> model.partial_fit(X[100:500], y[100:500]).score(X[500:], y[500:]) > before
+        True
+        """
+        with unchanged_on_error(self):
+            first = not self.__sklearn_is_fitted__()
+            X, y = validate_fit(self, X, y, reset=first, multi_output=True, y_numeric=True)
+            X, Y = canonical(X), np.asarray(y, dtype=np.float64, order="C")
+            if first:
+                self._single_target = Y.ndim == 1
+                self._fit_targets(X, self._centred(Y.reshape(len(Y), -1)))
+                return self
+            Y = self._with_targets_before(Y)
+            weights = self.dual_coef_ * self.amplitude_
+            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
+            system = insert_rows(self._current_system(), X, Y.shape[1])
+            self._change_system(system, self._centred(Y), weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and predictions are what a fit on the other rows with these
+        would give, to the tolerance of the solver.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, or none would be left.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> model = IntersectionGPRegressor(optimizer=None)
+        >>> model = model.fit([[1.0], [2.0], [3.0]], [1.0, 99.0, 3.0])
+        >>> model.forget([1]).predict([[2.0]]).round(1)
+        array([2.])
+        """
+        check_is_fitted(self)
+        with unchanged_on_error(self):
+            removed = rows_to_forget(indices, len(self.Y_fit_))
+            if len(removed) == 0:
+                return self
+            kept = left_over(len(self.Y_fit_), removed)
+            Y = self._Y_given[kept]
+            weights = self.dual_coef_[kept] * self.amplitude_
+            system = remove_rows(self._current_system(), removed, Y.shape[1])
+            self._change_system(system, self._centred(Y), weights)
+        return self
+
+    def _centred(self, Y: Array) -> Array:
+        """Keep the targets and their means; return what is left without these."""
+        # Adding the means to what is left would give nearly the targets.
+        self._Y_given = Y.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.y_mean_ = Y.mean(axis=0)
+            centred: Array = Y - self.y_mean_
+        if not np.all(np.isfinite(centred)):
+            raise ValueError("The sum or the spread of y overflows. Scale y down.")
+        return centred
+
+    def _with_targets_before(self, Y: Array) -> Array:
+        """Return all targets, those of earlier calls first."""
+        before = self._Y_given
+        shape = () if self._single_target else before.shape[1:]
+        if Y.shape[1:] != shape:
+            raise ValueError(
+                f"y has shape {Y.shape}, and targets of earlier calls {(len(before), *shape)}: "
+                "give as many targets a row as before."
+            )
+        return np.vstack([before, Y.reshape(len(Y), -1)])
 
     @overload
     def predict(self, X: ArrayLike | Matrix, return_std: Literal[False] = False) -> Array: ...

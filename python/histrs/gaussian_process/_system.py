@@ -13,6 +13,8 @@ from threadpoolctl import threadpool_limits
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import factorise_in_place, solve_factorised
+from histrs._solvers.coordinate_descent import coordinate_descent
+from histrs._solvers.greedy_block import greedy_block
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import (
     Identity,
@@ -25,7 +27,7 @@ from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
-SolverName: TypeAlias = Literal["auto", "cg", "cholesky"]
+SolverName: TypeAlias = Literal["auto", "cg", "cholesky", "coordinate-descent", "greedy-block"]
 
 # Preconditioning with knots factorises a matrix of all knots of all columns. With as many as the
 # root of the number of rows asks for, the iterations do not grow with it.
@@ -78,6 +80,8 @@ class KernelSystem:
     """The columns of `X` where they are sorted already, ..."""
     transformed_columns: _histrs.SortedColumns | None = None
     """... and those of the kernel."""
+    n_changed: int = 0
+    """Rows that have come and gone since the preconditioner was made."""
 
     @property
     def s(self) -> float:
@@ -236,26 +240,41 @@ class KernelSystem:
         X0: Array | None,
         callback: Callable[[Array], None] | None,
     ) -> Solution:
-        solve = block_cg
-        if Y.shape[1] >= _MIN_NESTED_OUTPUTS and self._products_survive_single_precision:
-            solve = partial(
-                nested_cg,
-                cheap_operator=self._multiply_cheaply,
-                cheap_preconditioner=self.preconditioner.solve_cheaply,
-            )
-        preconditioner = self.preconditioner.solve
+        solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
         # the core's want the cores.
         with threadpool_limits(limits=1, user_api="blas"):
             return solve(
-                self.multiply,
-                B=Y,
-                tol=tol,
-                max_iter=self.max_iter,
-                preconditioner=preconditioner,
-                X0=X0,
-                callback=callback,
+                self.multiply, B=Y, tol=tol, max_iter=self.max_iter, X0=X0, callback=callback
             )
+
+    def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:
+        """Return the solver with all that it needs to know of the matrix."""
+        if self.solver == "coordinate-descent":
+            rows = _histrs.CoordinateDescent(self.columns, self.n_threads)
+            return partial(
+                coordinate_descent,
+                descend=lambda X, B, order: rows.descend(X, B, self.s, order, self.n_threads),
+            )
+        if self.solver == "greedy-block":
+            return partial(
+                greedy_block, columns=self._matrix_columns, diagonal=self.diagonal + self.s
+            )
+        preconditioner = self.preconditioner.solve
+        if n_outputs < _MIN_NESTED_OUTPUTS or not self._products_survive_single_precision:
+            return partial(block_cg, preconditioner=preconditioner)
+        return partial(
+            nested_cg,
+            cheap_operator=self._multiply_cheaply,
+            preconditioner=preconditioner,
+            cheap_preconditioner=self.preconditioner.solve_cheaply,
+        )
+
+    def _matrix_columns(self, rows: NDArray[np.intp]) -> Array:
+        """Return some columns of `K + s I`."""
+        columns = self.cross_kernel(self.rows[rows])
+        columns[rows, np.arange(len(rows))] += self.s
+        return columns
 
     @property
     def _products_survive_single_precision(self) -> bool:

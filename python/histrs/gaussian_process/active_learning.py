@@ -248,6 +248,20 @@ def learn(
         chosen = query(fitted, rows[pool], strategy, n_instances, random_state=generator)
         asked = pool[chosen]
         known = np.concatenate([known, asked])
-        labels = np.concatenate([labels, np.asarray(oracle(asked))])
-        fitted = clone(model).fit(rows[known], labels)
+        answers = np.asarray(oracle(asked))
+        labels = np.concatenate([labels, answers])
+        if model.optimizer is None:
+            fitted = _with_more_rows(fitted, rows[asked], answers)
+        else:
+            # More labels call for other hyper-parameters.
+            fitted = clone(model).fit(rows[known], labels)
         yield Round(known, fitted)
+
+
+def _with_more_rows(
+    model: IntersectionGPClassifier, X: Matrix, y: NDArray[Any]
+) -> IntersectionGPClassifier:
+    """Return a model with further rows, beside the one without."""
+    grown: IntersectionGPClassifier = clone(model)
+    vars(grown).update(vars(model))
+    return grown.partial_fit(X, y)

@@ -2,7 +2,7 @@
 
 use histrs::intersection as core;
 use ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
@@ -12,6 +12,9 @@ use crate::door::enter;
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Csr64<'py> = (Vector<'py>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>);
+
+/// Row numbers.
+type Rows<'py> = PyReadonlyArray1<'py, i64>;
 
 /// An increasing function of every feature.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -45,6 +48,15 @@ impl SortedColumns {
         with_histograms!(&x, |x| {
             enter(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
         })
+    }
+
+    fn insert(&self, py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+        with_histograms!(&x, |x| enter(py, n_threads, |exec| self.0.insert(exec, &x)).map(Self))
+    }
+
+    fn remove(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
+        let rows = rows.as_slice()?;
+        enter(py, n_threads, |exec| self.0.remove(exec, rows)).map(Self)
     }
 
     #[pyo3(signature = (transform, weights, n_threads))]
@@ -259,6 +271,19 @@ impl KnotProjection {
         enter(py, n_threads, |e| core::KnotProjection::new(e, &columns.0, n_knots)).map(Self)
     }
 
+    fn of_rows(&self, py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
+        enter(py, n_threads, |e| self.0.of_rows(e, &columns.0)).map(Self)
+    }
+
+    fn concatenate(&self, py: Python<'_>, other: &Self, n_threads: usize) -> PyResult<Self> {
+        enter(py, n_threads, |e| self.0.concatenate(e, &other.0)).map(Self)
+    }
+
+    fn select(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
+        let rows = rows.as_slice()?;
+        enter(py, n_threads, |e| self.0.select(e, rows)).map(Self)
+    }
+
     #[getter]
     fn n_features(&self) -> usize {
         self.0.n_features()
@@ -326,6 +351,13 @@ impl LowRankInverse {
         }))
     }
 
+    fn e_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.0 {
+            Precision::Single(inverse) => into_any(py, inverse.e_transposed()),
+            Precision::Double(inverse) => into_any(py, inverse.e_transposed()),
+        }
+    }
+
     fn apply<'py>(
         &self,
         py: Python<'py>,
@@ -352,6 +384,31 @@ impl LowRankInverse {
             Precision::Double(inverse) => inverse.apply_single(exec, v),
         })?;
         Ok(out.into_pyarray(py))
+    }
+}
+
+/// Training rows for coordinate descent.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct CoordinateDescent(core::CoordinateDescent);
+
+#[pymethods]
+impl CoordinateDescent {
+    #[new]
+    fn new(py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
+        enter(py, n_threads, |e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
+    }
+
+    fn descend<'py>(
+        &self,
+        py: Python<'py>,
+        alpha: PyReadonlyArray2<'py, f64>,
+        y: PyReadonlyArray2<'py, f64>,
+        s: f64,
+        order: Rows<'py>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let (alpha, y, order) = (alpha.as_array(), y.as_array(), order.as_slice()?);
+        Ok(enter(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?.into_pyarray(py))
     }
 }
 

@@ -24,8 +24,8 @@ mod _histrs {
     use crate::door::{instruction_set, start_threads};
     #[pymodule_export]
     use crate::intersection::{
-        KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, Transform,
-        check_histograms, intersection_gram, row_sums, transform_rows,
+        CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,
+        SortedColumns, Transform, check_histograms, intersection_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;

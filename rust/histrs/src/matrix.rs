@@ -286,6 +286,20 @@ pub(crate) fn check_columns<T: Element>(
     })
 }
 
+/// Row numbers as indices, each of which must be that of a row.
+pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Result<Vec<usize>> {
+    let index = |row: i64| usize::try_from(row).ok().filter(|&r| r < n_rows);
+    rows.iter()
+        .map(|&row| {
+            index(row).ok_or(Error::Parameter {
+                name,
+                value: row as f64,
+                expected: "a row number of X",
+            })
+        })
+        .collect()
+}
+
 fn is_valid<T: Element>(v: T) -> bool {
     all_valid(&[v])
 }

@@ -9,7 +9,7 @@
 use ndarray::{Array2, ArrayView2, s};
 use pulp::Simd;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::levels::level_ends;
@@ -17,6 +17,7 @@ use crate::intersection::panel::{
     Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel,
 };
 use crate::intersection::scan::{add_to, load};
+use crate::matrix::row_numbers;
 use crate::simd::{AlignedVec, Element};
 
 /// Knots that a one-byte cell number allows.
@@ -75,6 +76,62 @@ impl KnotProjection {
             offsets.push(offsets[offsets.len() - 1] + column.knots.len());
         }
         Ok(Self { n_rows, columns, offsets })
+    }
+
+    /// The projection of other rows on the same knots; a value above the last one counts as that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when there is another number of columns.
+    pub fn of_rows(&self, exec: &Executor, columns: &SortedColumns) -> Result<Self> {
+        check_columns_of(self, columns.n_columns())?;
+        let columns_of_rows = exec.map_blocks(columns.n_columns(), |d| {
+            let knots = self.columns[d].knots.clone();
+            Ok(KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots))
+        })?;
+        Ok(self.with_columns(columns.n_rows(), columns_of_rows))
+    }
+
+    /// These rows and, behind them, those of another projection on the same knots.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when the other has another number of columns.
+    pub fn concatenate(&self, exec: &Executor, other: &Self) -> Result<Self> {
+        check_columns_of(self, other.columns.len())?;
+        let n_rows = self.n_rows + other.n_rows;
+        let columns = exec.map_blocks(self.columns.len(), |d| {
+            let entries = self.columns[d].entries(0).chain(other.columns[d].entries(self.n_rows));
+            Ok(KnotColumn::collect(self.columns[d].knots.clone(), n_rows, entries))
+        })?;
+        Ok(self.with_columns(n_rows, columns))
+    }
+
+    /// Some of the rows, in ascending order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] for a row number that is not there.
+    pub fn select(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
+        let mut number = vec![None; self.n_rows];
+        for row in row_numbers("rows", rows, self.n_rows)? {
+            number[row] = Some(0);
+        }
+        let mut n_rows = 0;
+        for number in number.iter_mut().flatten() {
+            *number = n_rows;
+            n_rows += 1;
+        }
+        let columns = exec.map_blocks(self.columns.len(), |d| {
+            let column = &self.columns[d];
+            let entries = column.entries(0).filter_map(|(row, cell)| Some((number[row]?, cell)));
+            Ok(KnotColumn::collect(column.knots.clone(), n_rows, entries))
+        })?;
+        Ok(self.with_columns(n_rows, columns))
+    }
+
+    fn with_columns(&self, n_rows: usize, columns: Vec<KnotColumn>) -> Self {
+        Self { n_rows, columns, offsets: self.offsets.clone() }
     }
 
     /// Number of rows N.
@@ -201,20 +258,39 @@ fn check_rows(what: &'static str, found: usize, expected: usize) -> Result<()> {
     })
 }
 
+fn check_columns_of(projection: &KnotProjection, found: usize) -> Result<()> {
+    check_length(
+        "the number of columns",
+        found,
+        projection.columns.len(),
+        "give rows with the columns of the projection",
+    )
+}
+
 impl KnotColumn {
-    #[allow(clippy::cast_possible_truncation)] // cells fit a byte; weights are what they round to
     fn new(column: &Column, n_rows: usize, n_knots: usize) -> Self {
         let (values, counts) = column.distinct();
         let ends = level_ends(&values, &counts, n_knots);
-        let knots: Vec<f64> = ends.iter().map(|&end| values[end - 1]).collect();
-        let place = |x: f64| {
-            let cell = knots.partition_point(|&z| z < x).min(knots.len().saturating_sub(1));
-            let low = if cell == 0 { 0.0 } else { knots[cell - 1] };
-            (cell as u8, ((x - low) / (knots[cell] - low)) as f32)
-        };
-        let n_stored: usize = counts.iter().sum();
+        Self::place(column, n_rows, ends.iter().map(|&end| values[end - 1]).collect())
+    }
+
+    /// The entries of a column between given knots.
+    #[allow(clippy::cast_possible_truncation)] // cells fit a byte; weights are what they round to
+    fn place(column: &Column, n_rows: usize, knots: Vec<f64>) -> Self {
         let mut placed =
             Self { knots: Vec::new(), rows: None, cells: Vec::new(), weights: Vec::new() };
+        if knots.is_empty() {
+            // Nothing to hold on to: the rows lie at zero.
+            placed.rows = Some(Vec::new());
+            return placed;
+        }
+        let place = |x: f64| {
+            let cell = knots.partition_point(|&z| z < x).min(knots.len() - 1);
+            let low = if cell == 0 { 0.0 } else { knots[cell - 1] };
+            (cell as u8, ((x - low) / (knots[cell] - low)).min(1.0) as f32)
+        };
+        let mut n_stored = 0;
+        column.for_each(|_, _| n_stored += 1);
         if 2 * n_stored >= n_rows {
             placed.cells = vec![0; n_rows];
             placed.weights = vec![0.0; n_rows];
@@ -233,6 +309,35 @@ impl KnotColumn {
         }
         placed.knots = knots;
         placed
+    }
+
+    /// Row, cell and weight of the stored entries by ascending row, rows counted from `first`.
+    fn entries(&self, first: usize) -> impl Iterator<Item = (usize, (u8, f32))> {
+        self.cells.iter().zip(&self.weights).enumerate().map(move |(i, (&cell, &weight))| {
+            let row = self.rows.as_ref().map_or(i, |rows| rows[i] as usize);
+            (first + row, (cell, weight))
+        })
+    }
+
+    /// A column of such entries, with one for every row when half of them have one.
+    #[allow(clippy::cast_possible_truncation)] // rows fit the row index of the columns
+    fn collect(
+        knots: Vec<f64>,
+        n_rows: usize,
+        entries: impl Iterator<Item = (usize, (u8, f32))>,
+    ) -> Self {
+        let (rows, mut placed): (Vec<u32>, Vec<(u8, f32)>) =
+            entries.map(|(row, placed)| (row as u32, placed)).unzip();
+        let dense = 2 * rows.len() >= n_rows && !knots.is_empty();
+        if dense {
+            let mut all = vec![(0, 0.0); n_rows];
+            for (&row, &placed) in rows.iter().zip(&placed) {
+                all[row as usize] = placed;
+            }
+            placed = all;
+        }
+        let (cells, weights) = placed.into_iter().unzip();
+        Self { knots, rows: (!dense).then_some(rows), cells, weights }
     }
 
     /// Cell and weight of every row; a row that is not stored lies at zero.

@@ -58,6 +58,14 @@ impl<T: Element> LowRankInverse<T> {
         self.rank
     }
 
+    /// The transpose of `E`, as [`new`](Self::new) takes it.
+    #[must_use]
+    pub fn e_transposed(&self) -> Array2<T> {
+        Array2::from_shape_fn((self.rank, self.n_rows), |(k, row)| {
+            self.groups[((k / GROUP) * self.n_rows + row) * GROUP + k % GROUP]
+        })
+    }
+
     /// `(V - E E^T V) / s`, sums in double precision.
     ///
     /// # Errors
@@ -245,6 +253,7 @@ mod tests {
             let expected = (&v - &e.t().dot(&e.dot(&v))) / 0.25;
             let size = 1.0 + n_rows as f64 * rank as f64;
             let found = LowRankInverse::new(&exec, e.view(), 0.25).unwrap();
+            prop_assert_eq!(found.e_transposed(), e.view());
             let found = found.apply(&exec, v.view()).unwrap();
             prop_assert!((&found - &expected).iter().all(|d| d.abs() <= 1e-13 * size));
             let single = LowRankInverse::new(&exec, e.mapv(|x| x as f32).view(), 0.25).unwrap();

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `sort` | one column in ascending order | section 4.1 |
 //! | `columns` | [`SortedColumns`]: every column sorted once, in the encoding that suits it | section 4.1 |
+//! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
 //! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
@@ -17,9 +18,11 @@
 //! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
+//! | `coordinate` | [`CoordinateDescent`]: one weight after the other, on tables | section 9.5 |
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
 mod columns;
+mod coordinate;
 mod forms;
 mod gram;
 mod knots;
@@ -32,8 +35,10 @@ mod scan;
 mod shape;
 mod sort;
 mod transform;
+mod update;
 
 pub use columns::SortedColumns;
+pub use coordinate::CoordinateDescent;
 pub use gram::gram;
 
 pub use knots::KnotProjection;

@@ -2,9 +2,9 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check_length};
 use crate::exec::Executor;
-use crate::matrix::HistogramMatrix;
+use crate::matrix::{HistogramMatrix, row_numbers};
 use crate::simd::Element;
 
 /// Rows between two looks at the stop flag.
@@ -49,7 +49,7 @@ pub fn epoch<T: Element>(
     check_length("the number of columns of the coefficients", coef.ncols(), x.n_columns(), cure)?;
     check_length("the number of rows of the signs", signs.nrows(), coef.nrows(), cure)?;
     check_length("the number of rows of the weights", weights.nrows(), coef.nrows(), cure)?;
-    let order = order.iter().map(|&row| row_number(row, x.n_rows())).collect::<Result<Vec<_>>>()?;
+    let order = row_numbers("order", order, x.n_rows())?;
     let learned = exec.map_blocks(coef.nrows(), |class| {
         let mut learner = Learner::new(coef.row(class), steps);
         for (step, &row) in order.iter().enumerate() {
@@ -68,14 +68,6 @@ pub fn epoch<T: Element>(
 }
 
 #[allow(clippy::cast_precision_loss)] // for the message alone
-fn row_number(row: i64, n_rows: usize) -> Result<usize> {
-    usize::try_from(row).ok().filter(|&r| r < n_rows).ok_or(Error::Parameter {
-        name: "order",
-        value: row as f64,
-        expected: "a row number of X",
-    })
-}
-
 /// The weights of a class, some of which have still to shrink.
 struct Learner {
     w: Vec<f64>,

@@ -1,0 +1,179 @@
+"""Rows that come and go: a system takes over what is known of the one before.
+
+Sorted columns are merged or thinned out. A Cholesky factor is extended, or turned into that of the
+rows that stay. A preconditioner keeps its knots or pivots, until so many rows have changed that
+others would suit better.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
+
+from histrs import _histrs
+from histrs._solvers import cholesky
+from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices, Preconditioner
+from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._system import KernelSystem
+
+# Rows that may come and go, as part of all, before the preconditioner is made anew.
+_STALE = 0.5
+# Removing a larger part of the rows from a factor takes longer than factorising again.
+_MAX_REMOVED = 0.2
+
+
+def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem:
+    """Return the system with further rows behind its own.
+
+    Parameters
+    ----------
+    system : KernelSystem
+        The system before, which stays as it is.
+    X : matrix of shape (n_rows, n_features)
+        The rows, in canonical form.
+    n_outputs : int
+        How many targets will be solved for.
+
+    Raises
+    ------
+    ValueError
+        If an entry of `X` is not one of a histogram.
+    """
+    n_threads = system.n_threads
+    # Reads every entry and names the first bad one.
+    base = _base_columns(system).insert(to_core(X), n_threads)
+    rows = system.kernel.rows(X, n_threads)
+    plain = system.kernel.is_plain
+    grown = replace(
+        system,
+        X=_stacked(system.X, X),
+        base_columns=base,
+        transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
+        n_changed=system.n_changed + X.shape[0],
+    )
+    known: dict[str, Any] = {
+        "diagonal": np.append(system.diagonal, _histrs.row_sums(to_core(rows), n_threads))
+    }
+    if not plain and "rows" in vars(system):
+        known["rows"] = _stacked(system.rows, rows)
+    if "factor" in vars(system) and grown.uses_cholesky(n_outputs):
+        # Where that fails, factorising again finds out why.
+        with contextlib.suppress(linalg.LinAlgError):
+            known["factor"] = _grown_factor(system, rows)
+    return _with(grown, known, system, lambda old: old.insert(rows))
+
+
+def _grown_factor(system: KernelSystem, rows: Matrix) -> Array:
+    B = system.cross_kernel(rows).T
+    rows = to_core(rows.astype(np.float64, copy=False))
+    C = _histrs.intersection_gram(rows, None, system.n_threads)
+    C[np.diag_indices_from(C)] += system.s
+    return cholesky.insert_rows(system.factor, B, C)
+
+
+def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> KernelSystem:
+    """Return the system without some of its rows.
+
+    Parameters
+    ----------
+    system : KernelSystem
+        The system before, which stays as it is.
+    removed : ndarray of int
+        Which rows, in ascending order.
+    n_outputs : int
+        How many targets will be solved for.
+    """
+    kept = left_over(len(system.diagonal), removed)
+    plain = system.kernel.is_plain
+    shrunk = replace(
+        system,
+        X=system.X[kept],
+        base_columns=_base_columns(system).remove(removed, system.n_threads),
+        transformed_columns=None if plain else system.columns.remove(removed, system.n_threads),
+        n_changed=system.n_changed + len(removed),
+    )
+    known: dict[str, Any] = {"diagonal": system.diagonal[kept]}
+    if not plain and "rows" in vars(system):
+        known["rows"] = system.rows[kept]
+    few = len(removed) <= _MAX_REMOVED * len(kept)
+    if few and "factor" in vars(system) and shrunk.uses_cholesky(n_outputs):
+        known["factor"] = cholesky.remove_rows(system.factor, kept, removed)
+    return _with(shrunk, known, system, lambda old: old.remove(kept, removed))
+
+
+def _with(
+    changed: KernelSystem,
+    known: dict[str, Any],
+    before: KernelSystem,
+    carry_over: Callable[[Preconditioner], Preconditioner],
+) -> KernelSystem:
+    """Return the changed system with its properties as far as they are known."""
+    if "preconditioner" in vars(before) and changed.n_changed <= _STALE * changed.X.shape[0]:
+        # Threads of BLAS would spin while those of the core want the cores.
+        with threadpool_limits(limits=1, user_api="blas"):
+            known["preconditioner"] = carry_over(before.preconditioner)
+    else:
+        changed = replace(changed, n_changed=0)
+    vars(changed).update(known)
+    return changed
+
+
+def _base_columns(system: KernelSystem) -> _histrs.SortedColumns:
+    if system.base_columns is not None:
+        return system.base_columns
+    return _histrs.SortedColumns(to_core(system.X), system.n_threads)
+
+
+def _stacked(X: Matrix, below: Matrix) -> Matrix:
+    """Return the rows of both, in the container of the first."""
+    if sparse.issparse(X):
+        stacked: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))
+        return stacked
+    return np.vstack([X, below.toarray() if sparse.issparse(below) else below])
+
+
+def left_over(n: int, removed: Indices) -> Indices:
+    """Return the numbers below `n` that are not among others, in ascending order."""
+    kept = np.ones(n, dtype=bool)
+    kept[removed] = False
+    return np.flatnonzero(kept).astype(np.int64)
+
+
+def rows_to_forget(indices: ArrayLike, n: int) -> Indices:
+    """Return row numbers in ascending order, checked.
+
+    Raises
+    ------
+    ValueError
+        If they are not integers, not those of rows, repeat, or leave nothing.
+    """
+    given: NDArray[Any] = np.asarray(indices)
+    if given.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if given.dtype.kind not in "iu" or given.ndim > 1:
+        raise ValueError(
+            f"indices must be one integer or a sequence of them, got {given.ndim} dimensions of "
+            f"{given.dtype}; np.flatnonzero turns a mask into indices."
+        )
+    given = np.atleast_1d(given)
+    outside = np.flatnonzero((given < 0) | (given >= n))
+    if len(outside) > 0:
+        raise ValueError(
+            f"indices[{outside[0]}] = {given[outside[0]]} is not a training row: there are {n}, "
+            f"numbered from 0 to {n - 1}."
+        )
+    rows, counts = np.unique(given, return_counts=True)
+    if np.any(counts > 1):
+        raise ValueError(f"indices name row {rows[counts > 1][0]} twice; name each once.")
+    if len(rows) == n:
+        raise ValueError(
+            f"All {n} training rows would be forgotten: keep one at least, or start with a new "
+            "estimator."
+        )
+    return rows.astype(np.int64)

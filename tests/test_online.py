@@ -1,0 +1,460 @@
+"""Rows that come and go, against the exact solution for the rows that there are."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scipy import linalg, sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs import _histrs
+from histrs._solvers import cholesky
+from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky
+from histrs._validation import to_core
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, assert_close, awkward_histograms, dense
+from tests.oracles import intersection as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+CG = {"solver": "cg", "tol": 1e-10}
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "auto": {},
+    "knots": {**CG, "preconditioner": "knots"},
+    "pivoted Cholesky": {**CG, "preconditioner": "pivoted-cholesky"},
+    "plain": {**CG, "preconditioner": None},
+}
+KERNELS = {
+    "plain": {},
+    "power, weights": {
+        "feature_transform": "power",
+        "exponent": 0.5,
+        "feature_weights": [2, 0.5, 1],
+    },
+}
+MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
+each_model = pytest.mark.parametrize("model_class", MODELS)
+each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+NOISE, AMPLITUDE = 0.3, 0.7
+ADD_FLAWS = {
+    "nan": r"X\[1, 2\] = NaN",
+    "negative": r"X\[1, 2\] = -1",
+    "columns": "expecting 3 features",
+    "labels": "numbers and strings|targets of earlier calls",
+    "lengths": "inconsistent numbers of samples",
+    "empty": "0 sample",
+}
+
+
+def make(model_class, **parameters):
+    return model_class(optimizer=None, noise=NOISE, amplitude=AMPLITUDE, **parameters)
+
+
+def features(X, kernel):
+    """What the kernel takes minima of."""
+    return np.asarray(kernel.get("feature_weights", 1.0)) * X ** kernel.get("exponent", 1.0)
+
+
+def exact_weights(X, Y):
+    K = AMPLITUDE * oracle.intersection_kernel(X) + NOISE * np.eye(len(X))
+    return np.linalg.solve(K, Y)
+
+
+def state(model):
+    """Everything that the model holds, each thing by its identity."""
+    return {name: id(value) for name, value in vars(model).items()}
+
+
+def data(model_class, rng, n_rows):
+    X = awkward_histograms(rng, n_rows)
+    if model_class is IntersectionGPRegressor:
+        return X, X[:, 0] + rng.normal(size=n_rows)
+    return X, np.resize(["ash", "birch", "oak"], n_rows)
+
+
+# ---- any sequence of adds and removes ----------------------------------------------------------
+
+
+class Online(RuleBasedStateMachine):
+    """A model that rows come to and go from, beside the list of its rows."""
+
+    @initialize(
+        model_class=st.sampled_from(MODELS),
+        solver=st.sampled_from(list(SOLVERS)),
+        kernel=st.sampled_from(list(KERNELS)),
+        sparse_first=st.booleans(),
+        n_targets=st.integers(0, 2),
+        rows=histograms((2, 9), 3, format="dense", dtype=np.float64),
+        seed=st.integers(0, 99),
+    )
+    def begin(self, model_class, solver, kernel, sparse_first, n_targets, rows, seed):
+        self.rng = np.random.default_rng(seed)
+        self.is_classifier = model_class is IntersectionGPClassifier
+        self.n_targets = n_targets
+        self.kernel = KERNELS[kernel]
+        self.model = make(model_class, **SOLVERS[solver], **self.kernel)
+        self.X = np.empty((0, 3))
+        self.y = self.targets(0)
+        y = self.targets(len(rows))
+        if self.is_classifier:
+            y[:2] = ["ash", "oak"]
+        self.insert(sparse.csr_array(rows) if sparse_first else rows, y)
+
+    def targets(self, n):
+        if self.is_classifier:
+            return self.rng.choice(["ash", "birch", "oak", "yew"], size=n).astype("U9")
+        return self.rng.normal(3.0, size=(n, self.n_targets) if self.n_targets else n)
+
+    def insert(self, X, y):
+        assert self.model.partial_fit(X, y) is self.model
+        self.X = np.concatenate([self.X, dense(X)])
+        self.y = np.concatenate([self.y, y])
+
+    def remove(self, rows):
+        order = self.rng.permutation(rows)
+        assert self.model.forget(order) is self.model
+        self.X, self.y = np.delete(self.X, rows, axis=0), np.delete(self.y, rows, axis=0)
+
+    @rule(rows=histograms((1, 6), 3, format="any", scale=st.sampled_from([0.01, 1.0, 20.0])))
+    def add(self, rows):
+        self.insert(rows, self.targets(rows.shape[0]))
+
+    @rule(copies=st.integers(1, 3))
+    def add_rows_again(self, copies):
+        X = np.repeat(self.X[-1:], copies, axis=0)
+        self.insert(X.astype(np.float32).astype(np.float64), self.targets(copies))
+
+    @rule(part=st.sampled_from([0.0, 0.1, 0.5, 0.9]))
+    def forget(self, part):
+        rows = np.flatnonzero(self.rng.random(len(self.X)) < part)
+        left = np.delete(self.y, rows, axis=0)
+        if len(left) >= 1 and (not self.is_classifier or len(np.unique(left)) >= 2):
+            self.remove(rows)
+
+    @precondition(lambda self: self.is_classifier and len(np.unique(self.y)) > 2)
+    @rule()
+    def forget_a_class(self):
+        label = self.rng.choice(np.unique(self.y))
+        self.remove(np.flatnonzero(self.y == label))
+        assert label not in self.model.classes_
+
+    @rule()
+    def pickle(self):
+        self.model = pickle.loads(pickle.dumps(self.model))
+
+    @rule(flaw=st.sampled_from(["nan", "negative", "columns", "labels", "lengths", "empty"]))
+    def fail_to_add(self, flaw):
+        X, y = np.ones((2, 3)), self.targets(2)
+        match flaw:
+            case "nan":
+                X[1, 2] = np.nan
+            case "negative":
+                X[1, 2] = -1.0
+            case "columns":
+                X = np.ones((2, 4))
+            case "labels":
+                y = np.array([1, 2]) if self.is_classifier else np.ones((2, 7))
+            case "lengths":
+                y = y[:1]
+            case "empty":
+                X, y = X[:0], y[:0]
+        before = state(self.model)
+        with pytest.raises(ValueError, match=ADD_FLAWS[flaw]):
+            self.model.partial_fit(X, y)
+        assert state(self.model) == before
+
+    @rule(flaw=st.sampled_from(["behind", "negative", "twice", "all", "float"]))
+    def fail_to_forget(self, flaw):
+        n = len(self.X)
+        indices, message = {
+            "behind": ([0, n], rf"indices\[1\] = {n} is not a training row"),
+            "negative": ([-1], r"indices\[0\] = -1 is not a training row"),
+            "twice": ([0, 0], "row 0 twice"),
+            "all": (list(range(n)), "would be forgotten"),
+            "float": ([0.0], "must be one integer or a sequence"),
+        }[flaw]
+        before = state(self.model)
+        with pytest.raises(ValueError, match=message):
+            self.model.forget(indices)
+        assert state(self.model) == before
+
+    @invariant()
+    def equals_a_fit_on_the_same_rows(self):
+        model = self.model
+        np.testing.assert_array_equal(dense(model.X_fit_), self.X)
+        if self.is_classifier:
+            classes, Y = oracle.one_vs_all_targets(self.y)
+            np.testing.assert_array_equal(model.classes_, classes)
+            Y = Y[:, 1:] if len(classes) == 2 else Y
+        else:
+            Y = self.y.reshape(len(self.y), -1)
+            assert_close(model.y_mean_, Y.mean(axis=0), 1e-12)
+            Y = Y - Y.mean(axis=0)
+        expected = exact_weights(features(self.X, self.kernel), Y)
+        scale = np.max(np.abs(Y), initial=0.0) / NOISE
+        np.testing.assert_allclose(model.dual_coef_, expected, rtol=0, atol=1e-6 * scale)
+
+
+Online.TestCase.settings = settings(max_examples=40, stateful_step_count=10, deadline=None)
+TestOnline = Online.TestCase
+
+
+# ---- what is carried over ----------------------------------------------------------------------
+
+
+def remember(monkeypatch, *targets):
+    calls = []
+    for owner, name in targets:
+        original = getattr(owner, name)
+
+        def counted(*args, original=original, name=name, **kwargs):
+            calls.append(name)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+@each_model
+@pytest.mark.parametrize("name", ["knots", "pivoted Cholesky"])
+def test_preconditioners_are_carried_over(model_class, name, rng, monkeypatch):
+    X, y = data(model_class, rng, 200)
+    model = make(model_class, **SOLVERS[name]).fit(X[:150], y[:150])
+    made = remember(monkeypatch, (Knots, "__init__"), (PivotedCholesky, "__init__"))
+    for start in (150, 160, 170):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+        model.forget([0, 7, 30])
+    assert made == []
+    batch = make(model_class, **SOLVERS[name]).fit(model.X_fit_, y_of(model))
+    assert made == ["__init__"]
+    # As good as a new one, nearly.
+    assert np.max(model.n_iter_) <= np.max(batch.n_iter_) + 10
+    # Half as many rows again, and other knots or pivots would suit better.
+    model.partial_fit(X[:180], y[:180])
+    assert len(made) == 2
+
+
+def y_of(model):
+    if isinstance(model, IntersectionGPRegressor):
+        return model.Y_fit_[:, 0] + model.y_mean_
+    return model.classes_[np.argmax(model.Y_fit_, axis=1)]
+
+
+@each_model
+def test_factors_are_carried_over(model_class, rng, monkeypatch):
+    X, y = data(model_class, rng, 120)
+    model = make(model_class, solver="cholesky").fit(X[:100], y[:100])
+    system = type(model._system())
+    made = remember(monkeypatch, (system, "kernel_matrix"))
+    model.partial_fit(X[100:], y[100:]).forget([3, 50, 119]).predict(X, return_std=True)
+    assert made == []
+    model.forget(np.arange(90)).predict(X, return_std=True)
+    assert made == ["kernel_matrix"]
+
+
+@given(n=st.integers(0, 40), m=st.integers(0, 70), part=st.floats(0, 1), seed=st.integers(0, 99))
+def test_factors_of_grown_and_shrunk_matrices(n, m, part, seed):
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(n + m, 5))
+    A = F @ F.T + 0.1 * np.eye(n + m)
+    L = np.asfortranarray(linalg.cholesky(A[:n, :n], lower=True))
+    L[np.triu_indices(n, 1)] = np.nan  # which nothing reads
+    grown = cholesky.insert_rows(L, A[n:, :n], A[n:, n:])
+    assert_close(np.tril(grown), np.tril(linalg.cholesky(A, lower=True)), 1e-10)
+    removed = np.flatnonzero(rng.random(n + m) < part)
+    kept = np.setdiff1d(np.arange(n + m), removed)
+    shrunk = cholesky.remove_rows(grown, kept, removed)
+    expected = linalg.cholesky(A[np.ix_(kept, kept)], lower=True)
+    assert_close(np.tril(shrunk), expected, 1e-10)
+
+
+def inverse(preconditioner, n):
+    return preconditioner.solve(np.eye(n))
+
+
+@pytest.mark.parametrize("kind", ["identity", "knots", "pivoted Cholesky"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_preconditioners_of_other_rows_are_near_the_matrix(kind, container, rng):
+    X = awkward_histograms(rng, 90)
+    s, old = 0.5, container(X[:60])
+    K = oracle.intersection_kernel(X) + s * np.eye(90)
+    if kind == "identity":
+        first = Identity()
+    elif kind == "knots":
+        first = Knots(_histrs.SortedColumns(to_core(old), 1), s, 20, 1)
+    else:
+        first = PivotedCholesky(old, X[:60].sum(axis=1), s, 30, 1)
+
+    def condition(preconditioner, rows):
+        M = inverse(preconditioner, len(rows))
+        np.testing.assert_allclose(M, M.T, atol=1e-5)
+        values = np.linalg.eigvals(M @ K[np.ix_(rows, rows)]).real
+        assert values.min() > 0
+        return values.max() / values.min()
+
+    best = condition(first, np.arange(60))
+    grown = first.insert(container(X[60:]))
+    removed = np.arange(0, 90, 4)
+    kept = np.setdiff1d(np.arange(90), removed)
+    shrunk = grown.remove(kept, removed)
+    plain = np.linalg.cond(K)
+    for preconditioner, rows in [(grown, np.arange(90)), (shrunk, kept)]:
+        found = condition(preconditioner, rows)
+        if kind == "identity":
+            assert found <= 1.01 * plain
+        else:
+            assert found <= 4 * best + 4 < plain
+    # The first is as it was.
+    assert condition(first, np.arange(60)) == pytest.approx(best)
+
+
+# ---- details -----------------------------------------------------------------------------------
+
+
+@each_model
+@each_solver
+def test_the_first_call_is_fit(model_class, solver, rng):
+    X, y = data(model_class, rng, 40)
+    model = model_class(**solver)
+    fitted = clone(model).fit(X, y)
+    model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, fitted.dual_coef_)
+    assert model.noise_ == fitted.noise_ != 0.1
+    learned = model.noise_, model.amplitude_
+    model.set_params(noise=5.0).partial_fit(X, y).forget([1])
+    assert (model.noise_, model.amplitude_) == learned
+
+
+@each_model
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_takes_every_container(model_class, container, rng):
+    X, y = data(model_class, rng, 30)
+    expected = make(model_class).fit(X, y)
+    for first in (np.asarray, sparse.csr_matrix):
+        model = make(model_class).fit(first(X[:20]), y[:20])
+        model.partial_fit(CONTAINERS[container](X[20:]), y[20:])
+        assert isinstance(model.X_fit_, type(first(X)))
+        assert_close(model.dual_coef_, expected.dual_coef_, 1e-9)
+
+
+@each_model
+def test_tables_and_variances_follow(model_class, rng):
+    X, y = data(model_class, rng, 60)
+    parameters = {"n_bins": 7, "tol": 1e-10}
+    expected = make(model_class, **parameters).fit(X[10:], y[10:])
+    model = make(model_class, **parameters).fit(X[:40], y[:40])
+    model.latent_mean_and_variance(X)
+    model.partial_fit(X[40:], y[40:]).forget(range(10))
+    for variance in ("exact", "fine", "coarse", "coarse-quantized"):
+        model.set_params(variance=variance), expected.set_params(variance=variance)
+        found = model.latent_mean_and_variance(X)
+        for actual, value in zip(found, expected.latent_mean_and_variance(X), strict=True):
+            assert_close(actual, value, 1e-6)
+    assert_close(model.quantization_error_bound_, expected.quantization_error_bound_, 1e-6)
+
+
+def test_declared_classes_stay_without_rows(rng):
+    X, y = data(IntersectionGPClassifier, rng, 30)
+    model = make(IntersectionGPClassifier).partial_fit(X, y, classes=["yew", "ash", "birch", "oak"])
+    np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak", "yew"])
+    assert np.all(model.decision_function(X)[:, 3] <= 0)
+    model.forget(np.flatnonzero(y == "oak"))
+    np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak", "yew"])
+    with pytest.raises(ValueError, match=r"y\[0\] = 'elm' is neither in classes"):
+        model.partial_fit(X[:1], ["elm"], classes=["fir"])
+    model.partial_fit(X[:1], ["elm"])
+    assert len(model.classes_) == 5
+    model.forget([len(model.Y_fit_) - 1])
+    assert len(model.classes_) == 4
+    model.fit(X, y)
+    np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak"])
+
+
+def test_one_class_can_come_first():
+    model = IntersectionGPClassifier(optimizer=None)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        model.partial_fit([[1.0]], [0])
+    model.partial_fit([[1.0]], [0], classes=[0, 1])
+    assert model.predict([[1.0]]) == 0
+    model.partial_fit([[5.0]], [1])
+    np.testing.assert_array_equal(model.predict([[1.0], [5.0]]), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "more"), [(["a", "b"], [1]), ([0, 1], ["a"]), ([True, False], ["a"])]
+)
+def test_labels_of_another_type_are_refused(labels, more):
+    model = IntersectionGPClassifier(optimizer=None).fit([[1.0], [2.0]], labels)
+    before = state(model)
+    with pytest.raises(ValueError, match="numbers and strings"):
+        model.partial_fit([[1.0]], more)
+    assert state(model) == before
+
+
+def test_places_of_bad_entries_are_named(rng):
+    X, y = data(IntersectionGPRegressor, rng, 20)
+    model = make(IntersectionGPRegressor).fit(X, y)
+    bad = X[:3].copy()
+    bad[2, 1] = -0.5
+    with pytest.raises(ValueError, match=r"X\[2, 1\] = -0.5"):
+        model.partial_fit(bad, y[:3])
+    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a training row"):
+        model.forget([3, 20])
+    with pytest.raises(ValueError, match="row 3 twice"):
+        model.forget([3, 3])
+    with pytest.raises(ValueError, match="flatnonzero"):
+        model.forget(np.ones(20, dtype=bool))
+    assert len(model.forget([]).Y_fit_) == 20
+
+
+def test_the_last_class_but_one_stays():
+    model = IntersectionGPClassifier(optimizer=None).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
+    before = state(model)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        model.forget([0])
+    assert state(model) == before
+
+
+@each_model
+def test_models_that_are_not_fitted_forget_nothing(model_class):
+    with pytest.raises(ValueError, match="not fitted"):
+        model_class().forget([0])
+
+
+@each_model
+def test_stopping_early_warns(model_class, rng):
+    X, y = data(model_class, rng, 60)
+    model = make(model_class, solver="cg", preconditioner=None).fit(X[:50], y[:50])
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations") as record:
+        model.set_params(max_iter=1, tol=1e-12).partial_fit(X[50:], y[50:])
+    assert record[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations") as record:
+        model.forget([0])
+    assert record[0].filename == __file__
+
+
+def test_names_of_features_are_checked(rng):
+    pd = pytest.importorskip("pandas")
+    X, y = data(IntersectionGPRegressor, rng, 20)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = make(IntersectionGPRegressor).fit(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[list("bacdef")], y)
+    model.partial_fit(frame, y)
+
+
+def test_digits_one_by_one():
+    X, y = load_digits(return_X_y=True)
+    model = IntersectionGPClassifier(noise=10.0, optimizer=None).partial_fit(X[:100], y[:100])
+    for i in range(100, 130):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    model.forget(np.arange(50))
+    batch = IntersectionGPClassifier(noise=10.0, optimizer=None).fit(X[50:130], y[50:130])
+    assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)
