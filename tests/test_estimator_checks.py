@@ -11,7 +11,13 @@ from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.spd import SPDProjection, _supervised
-from histrs.streaming import PCARidge, PCARidgeClassifier, StreamingPCA
+from histrs.streaming import (
+    MomentGroupLasso,
+    MomentLasso,
+    PCARidge,
+    PCARidgeClassifier,
+    StreamingPCA,
+)
 from histrs.svm import IntersectionSVC
 
 ESTIMATORS = [
@@ -34,6 +40,9 @@ ESTIMATORS = [
 POINT_ESTIMATORS = [
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
+    MomentGroupLasso(alpha=0.1),
+    MomentLasso(0.1),
+    MomentLasso(0.1, l1_ratio=0.5, fit_intercept=False),
     PCARidge(),
     PCARidge(selection="loo"),
     PCARidgeClassifier(),

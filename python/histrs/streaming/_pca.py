@@ -18,10 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions
-from histrs.streaming._rows import is_sparse
+from histrs.streaming._rows import ROW_CHECKS, is_sparse
 from histrs.streaming._sums import Array
-
-ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

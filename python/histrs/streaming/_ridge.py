@@ -6,28 +6,22 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    _fit_context,
-)
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._linear import LinearModel, MomentRegressor, check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
-from histrs.streaming._pca import ROW_CHECKS
 from histrs.streaming._principal import check_n_components
+from histrs.streaming._rows import ROW_CHECKS
 from histrs.streaming._sums import Array
 
 
-class _RidgeOnComponents(BaseEstimator):
+class _RidgeOnComponents(LinearModel):
     """What the regressor and the classifier have in common."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -47,12 +41,6 @@ class _RidgeOnComponents(BaseEstimator):
         self.alphas = alphas
         self.selection = selection
 
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the model."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _fit_rows(self, X: Any, Y: Array) -> None:
         check_n_components(self.n_components, X.shape[1])
         moments = Moments(X.shape[1], Y.shape[1]).update(X, Y)
@@ -63,11 +51,7 @@ class _RidgeOnComponents(BaseEstimator):
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
-        if not moments.n_labelled or moments.n < 2:
-            raise ValueError(
-                f"n_samples = {moments.n}, {moments.n_labelled} with targets: two rows or more, "
-                "and a target, are needed."
-            )
+        check_labelled(moments)
         self.n_components_ = check_n_components(self.n_components, moments.n_features)
         path = RidgePath.of(moments, self.n_components_)
         if self.selection == "gcv":
@@ -77,17 +61,10 @@ class _RidgeOnComponents(BaseEstimator):
         else:
             raise ValueError('selection="loo" needs the rows: call fit, or choose "gcv".')
         self.alpha_ = float(alphas[np.argmin(self.errors_)])
-        self.coef_: Array
-        self.intercept_: Array | float
         self.coef_, self.intercept_ = path.solve(self.alpha_)
 
-    def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
 
-
-class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
+class PCARidge(_RidgeOnComponents, MomentRegressor):
     r"""Ridge regression on principal components, from moments, with a path of penalties.
 
     Algorithm 3 of [1]_: with `U` and :math:`\Lambda` from `StreamingPCA`,
@@ -149,81 +126,11 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
     3.0
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
-        """Learn from rows; on an error nothing changes.
+    def _learn_rows(self, X: Any, Y: Array) -> None:
+        self._fit_rows(X, Y)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            At least two finite rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
-
-        Returns
-        -------
-        self : PCARidge
-            The fitted model.
-
-        Raises
-        ------
-        ValueError
-            If `n_components` is larger than the number of features, or the data are not as above.
-        """
-        with unchanged_on_error(self):
-            X, y = validate_data(
-                self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2, **ROW_CHECKS
-            )
-            Y = np.asarray(y, dtype=np.float64)
-            self._fit_rows(X, Y[:, None] if Y.ndim == 1 else Y)
-            if Y.ndim == 1:
-                self._drop_target_axis()
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments; rows without targets contribute to the directions alone.
-
-        Parameters
-        ----------
-        moments : Moments
-            Moments of two rows or more, some with targets.
-
-        Returns
-        -------
-        self : PCARidge
-            The fitted model.
-
-        Raises
-        ------
-        ValueError
-            If `n_components` is larger than the number of features, `selection` is "loo", or
-            there are no targets.
-        """
-        with unchanged_on_error(self):
-            self.n_features_in_ = moments.n_features
-            self._fit_path(moments, None)
-            if moments.n_targets == 1:
-                self._drop_target_axis()
-        return self
-
-    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``.
-        """
-        return self._scores(X)
-
-    def _drop_target_axis(self) -> None:
-        self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])
+    def _learn(self, moments: Moments) -> None:
+        self._fit_path(moments, None)
 
 
 class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):

@@ -16,6 +16,9 @@ from histrs._validation import canonical
 Rows: TypeAlias = Any
 Chunk: TypeAlias = tuple[Any, NDArray[Any] | None]
 
+# What estimators ask of scikit-learn's check of rows.
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
 
 def is_sparse(Z: Any) -> bool:
     """Say whether rows are a sparse matrix; SciPy's own guard narrows to a type without parts."""

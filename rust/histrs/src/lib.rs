@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space |
@@ -35,6 +36,7 @@ mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+pub mod moments;
 mod pairwise;
 pub mod random_features;
 mod simd;
