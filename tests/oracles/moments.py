@@ -78,3 +78,15 @@ def group_lasso(Z, y, alpha, groups, weights, n_steps=20_000):
             if norm > length * alpha * weight:
                 w[groups == g] = (1 - length * alpha * weight / norm) * moved[groups == g]
     return w, y_mean - mean @ w
+
+
+def block_ridge(Z, y, sizes, n_components, alpha):
+    """Return coefficients and intercept of Algorithm 4: principal directions of each block."""
+    Z = np.asarray(Z, float)
+    U = np.zeros((Z.shape[1], sum(n_components)))
+    row = column = 0
+    for size, k in zip(sizes, n_components, strict=True):
+        block = slice(row, row + size)
+        U[block, column : column + k] = principal_directions(Z[:, block], k)
+        row, column = row + size, column + k
+    return ridge(Z, y, U, alpha)

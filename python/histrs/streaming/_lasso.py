@@ -23,6 +23,7 @@ _PARAMETERS: dict[str, list[Any]] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "warm_start": ["boolean"],
     "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
 }
 
 
@@ -34,7 +35,6 @@ class _Lasso(MomentRegressor):
     tol: float
     max_iter: int
     warm_start: bool
-    n_jobs: int | None
 
     def _groups(self, n_features: int) -> Groups:
         raise NotImplementedError
@@ -177,7 +177,10 @@ class MomentLasso(_Lasso):
     warm_start : bool, default=False
         Whether `fit` starts from `coef_`.
     n_jobs : int or None, default=None
-        Threads, which share the targets; None means every core. The result does not depend on it.
+        Threads of BLAS while rows are read, and of the descent, which share the targets; None
+        means every core.
+    verbose : int, default=0
+        1 shows how many rows were read, with tqdm where it is installed.
 
     Attributes
     ----------
@@ -231,6 +234,7 @@ class MomentLasso(_Lasso):
         max_iter: int = 1000,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -239,6 +243,7 @@ class MomentLasso(_Lasso):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _groups(self, n_features: int) -> Groups:
         return checked_groups(None, None, n_features)
@@ -280,7 +285,10 @@ class MomentGroupLasso(_Lasso):
     warm_start : bool, default=False
         Whether `fit` starts from `coef_`.
     n_jobs : int or None, default=None
-        Threads, which share the targets; None means every core. The result does not depend on it.
+        Threads of BLAS while rows are read, and of the descent, which share the targets; None
+        means every core.
+    verbose : int, default=0
+        1 shows how many rows were read, with tqdm where it is installed.
 
     Attributes
     ----------
@@ -334,6 +342,7 @@ class MomentGroupLasso(_Lasso):
         max_iter: int = 1000,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.groups = groups
         self.alpha = alpha
@@ -343,6 +352,7 @@ class MomentGroupLasso(_Lasso):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _groups(self, n_features: int) -> Groups:
         return checked_groups(self.groups, self.group_weights, n_features)

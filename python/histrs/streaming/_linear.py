@@ -9,8 +9,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
-from histrs.streaming._rows import ROW_CHECKS
+from histrs.streaming._rows import ROW_CHECKS, Rows
+from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
 
 
@@ -19,12 +21,27 @@ class LinearModel(BaseEstimator):
 
     coef_: Array
     intercept_: Array | float
+    n_jobs: int | None
+    verbose: int
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the model."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _source(
+        self, rows: Rows, Y: Any, feature_map: Any = None, chunk_size: int = CHUNK_SIZE
+    ) -> RowSource:
+        """Return rows to learn from."""
+        if is_dask(rows) or feature_map is not None:
+            # Names of columns are not those of features, or not known.
+            self.__dict__.pop("feature_names_in_", None)
+        if is_dask(rows) and feature_map is None:
+            self.n_features_in_ = rows.shape[1]
+        return RowSource(
+            rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
+        )
 
     def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
@@ -57,12 +74,61 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If the data are not as above, or a parameter does not fit them.
         """
         with unchanged_on_error(self):
-            X, y = validate_data(
-                self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2, **ROW_CHECKS
-            )
-            Y = np.asarray(y, dtype=np.float64)
-            self._learn_rows(X, Y[:, None] if Y.ndim == 1 else Y)
-            if Y.ndim == 1:
+            if not is_dask(X):
+                X, y = validate_data(
+                    self,
+                    X,
+                    y,
+                    multi_output=True,
+                    y_numeric=True,
+                    ensure_min_samples=2,
+                    **ROW_CHECKS,
+                )
+                y = np.asarray(y, dtype=np.float64)
+            self._learn_source(self._source(X, y))
+            if np.ndim(y) == 1:
+                self._drop_target_axis()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_rows(
+        self,
+        rows: Rows,
+        Y: Any = None,
+        *,
+        feature_map: BaseEstimator | None = None,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> Self:
+        """Learn from rows that need not fit in memory; on an error nothing changes.
+
+        Parameters
+        ----------
+        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
+            an iterator.
+        Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
+            Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
+            array.
+        feature_map : estimator, default=None
+            A fitted transformer, applied to a chunk at a time. The model is one of its features.
+        chunk_size : int, default=4096
+            Rows to a chunk, where `rows` is not an iterable.
+
+        Returns
+        -------
+        self : object
+            The fitted model. With one target its attributes are those of a fit to 1D `y`.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows or targets, shapes differ, an entry is not finite, or a parameter
+            does not fit.
+        """
+        with unchanged_on_error(self):
+            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self.n_features_in_ = self.coef_.shape[-1]
+            if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
 
@@ -108,8 +174,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         return self._scores(X)
 
-    def _learn_rows(self, X: Any, Y: Array) -> None:
-        self._learn(Moments(X.shape[1], Y.shape[1]).update(X, Y))
+    def _learn_source(self, source: RowSource) -> None:
+        self._learn(Moments._gathered(source))
 
     def _learn(self, moments: Moments) -> None:
         """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
