@@ -105,7 +105,7 @@ def rows():
 
 
 def kill():
-    """Kill one of the two workers when both have begun; half of the work waits for it."""
+    # One of the two workers, when both have begun; half of the work waits for it.
     while len(workers()) < 2:
         time.sleep(0.01)
     os.kill(min(workers()), signal.SIGKILL)

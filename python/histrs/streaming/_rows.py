@@ -62,8 +62,8 @@ def chunks(
         if is_parquet(path):
             yield from _parquet(path, Y, chunk_size, skip)
             return
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    if is_dask(rows):
+        yield from _slices(_NpyFile(path), Y, chunk_size, skip, seen)
+    elif is_dask(rows):
         yield from islice(computed_partitions(rows, Y), skip, None)
     elif is_sparse(rows) or isinstance(rows, np.ndarray):
         yield from _slices(rows.tocsr() if is_sparse(rows) else rows, Y, chunk_size, skip, seen)
@@ -73,6 +73,28 @@ def chunks(
         yield from _iterated(rows, skip)
     else:
         raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
+
+
+class _NpyFile:
+    """The rows of an .npy file, mapped for as long as a part of them is read.
+
+    A map of the whole file would keep what was read in the memory of the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.shape = self._map().shape
+        if len(self.shape) != 2:
+            raise ValueError(
+                f"{path} has shape {self.shape}: expected rows and columns, a 2D array."
+            )
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return np.array(self._map()[part])
+
+    def _map(self) -> NDArray[Any]:
+        rows: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        return rows
 
 
 def _iterated(rows: Iterable[Any], skip: int) -> Iterator[Chunk]:
