@@ -18,7 +18,13 @@ from histrs.kernel_approximation import (
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.spd import SPDProjection, _supervised
-from histrs.streaming import PCARidge, PCARidgeClassifier, StreamingPCA
+from histrs.streaming import (
+    MomentGroupLasso,
+    MomentLasso,
+    PCARidge,
+    PCARidgeClassifier,
+    StreamingPCA,
+)
 from histrs.svm import IntersectionSVC
 
 ESTIMATORS = [
@@ -52,6 +58,9 @@ POINT_ESTIMATORS = [
     FisherVector(2, random_state=0),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
+    MomentGroupLasso(alpha=0.1),
+    MomentLasso(0.1),
+    MomentLasso(0.1, l1_ratio=0.5, fit_intercept=False),
     PCARidge(),
     PCARidge(selection="loo"),
     PCARidgeClassifier(),

@@ -30,6 +30,7 @@ __all__ = [
     "column_ranges",
     "compression_loss",
     "exp_chi2_gram",
+    "group_lasso_path",
     "hellinger_gram",
     "instruction_set",
     "intersection_gram",
@@ -187,6 +188,15 @@ class LookupTable:
     @property
     def n_bytes(self) -> int: ...
 
+def group_lasso_path(
+    moments: tuple[_Float64, _Float64, _Float64],
+    groups: tuple[NDArray[np.int64], _Float64],
+    penalties: list[tuple[float, float]],
+    start: _Float64,
+    tol: float,
+    max_iter: int,
+    n_threads: int,
+) -> tuple[_Float64, _Float64, NDArray[np.int64]]: ...
 def svm_epoch(
     x: _Histograms,
     signs: _Float64,

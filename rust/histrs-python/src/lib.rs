@@ -5,6 +5,7 @@ mod chi2;
 mod convert;
 mod door;
 mod intersection;
+mod moments;
 mod random_features;
 mod sparse_maps;
 mod spd;
@@ -27,6 +28,8 @@ mod _histrs {
         CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,
         SortedColumns, Transform, check_histograms, intersection_gram, row_sums, transform_rows,
     };
+    #[pymodule_export]
+    use crate::moments::group_lasso_path;
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;
     #[pymodule_export]

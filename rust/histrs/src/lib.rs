@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
@@ -36,6 +37,7 @@ mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+pub mod moments;
 mod pairwise;
 pub mod random_features;
 mod simd;
