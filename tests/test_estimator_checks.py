@@ -10,9 +10,10 @@ from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegr
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
+from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, _supervised
 from histrs.streaming import PCARidge, PCARidgeClassifier, StreamingPCA
-from histrs.svm import IntersectionSVC
+from histrs.svm import BundleSVC, IntersectionSVC
 
 ESTIMATORS = [
     AdditiveChi2Map(),
@@ -29,15 +30,21 @@ ESTIMATORS = [
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
     IntersectionSVC(max_iter=20),
+    ProductQuantizer(1, 3, "chi2"),
+    ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
 ]
 # The checks fit points: of the metrics they take this one.
 POINT_ESTIMATORS = [
+    BundleSVC(alpha=0.01),
+    BundleSVC(alpha=0.01, solver="pegasos", tol=0.1),
+    BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
     PCARidge(),
     PCARidge(selection="loo"),
     PCARidgeClassifier(),
     PCARidgeClassifier(selection="loo"),
+    ProductQuantizer(1, 3),
     StreamingPCA(),
     StreamingPCA(1),
 ]

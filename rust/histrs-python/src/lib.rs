@@ -5,6 +5,7 @@ mod chi2;
 mod convert;
 mod door;
 mod intersection;
+mod quantization;
 mod random_features;
 mod spd;
 mod svm;
@@ -27,11 +28,16 @@ mod _histrs {
         check_histograms, intersection_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
+    use crate::quantization::{
+        check_finite, quantization_decode, quantization_encode, quantization_scores,
+        quantization_sums,
+    };
+    #[pymodule_export]
     use crate::random_features::ExpChi2Features;
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
     #[pymodule_export]
-    use crate::svm::{svm_epoch, svm_scores};
+    use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
     #[pymodule_export]
     use crate::transport::{check_masses, sinkhorn_distances};
 
