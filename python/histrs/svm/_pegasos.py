@@ -33,7 +33,7 @@ def pegasos(
     duals = np.zeros((n_problems, n))
     signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
     t = n_iter = 0
-    objective = gap = np.full(n_problems, np.inf)
+    objective, gap = np.ones(n_problems), np.full(n_problems, np.inf)
     while n_iter < max_iter and not np.all(gap <= tol * objective):
         order = rng.permutation(n)
         for batch in np.array_split(order, n_batches):

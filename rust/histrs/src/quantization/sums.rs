@@ -12,10 +12,10 @@ use crate::simd::{AlignedVec, dispatch};
 
 /// Rows of a block.
 const ROWS: usize = 2048;
-/// Bytes of sums that are added to again and again, and so should stay in the cache.
-const CACHED: usize = 1 << 18;
+/// Bytes of sums that are added to again and again, and so should stay in the nearest cache.
+const CACHED: usize = 1 << 15;
 /// Parts into which the blocks of columns are cut, where there are as many.
-const N_PARTS: usize = 8;
+const N_PARTS: usize = 16;
 
 /// `sums[m, k, c]`, the sum of `weights[c, i]` over the rows `i` with `codes[i, m] = k`, for each of
 /// the `n_codes` codewords of each block: the transpose of
@@ -65,8 +65,7 @@ pub fn code_sums<C: Code>(
             Ok(weighted_rows(weights, block * ROWS, width))
         })?;
         let table = n_codes * width;
-        let cached = (CACHED / (table * size_of::<f64>())).max(1);
-        let group = n_blocks.div_ceil(N_PARTS).min(cached);
+        let group = n_blocks.div_ceil(N_PARTS);
         let mut padded = AlignedVec::zeros(n_blocks * table);
         exec.for_chunks(&mut padded, group * table, |part, out| {
             for rows in &rows {
@@ -142,15 +141,24 @@ impl<C: Code> AddRows<'_, C> {
     #[inline(always)]
     fn add<const N: usize>(self) {
         let Self { codes, n_blocks, first, rows, n_codes, width: _, out } = self;
-        let sums = out.as_chunks_mut::<N>().0;
-        let n_here = sums.len() / n_codes;
         let weights = rows.weights.as_chunks::<N>().0;
-        for (&row, weights) in rows.rows.iter().zip(weights) {
-            let from = row * n_blocks + first;
-            let codes = &codes[from..from + n_here];
-            for (code, sums) in codes.iter().zip(sums.chunks_exact_mut(n_codes)) {
-                for (sum, weight) in sums[code.index()].iter_mut().zip(weights) {
-                    *sum += weight;
+        let table = n_codes * N;
+        let cached = (CACHED / (table * size_of::<f64>())).max(1);
+        let mut here = vec![C::default(); rows.rows.len() * cached];
+        for (i, sums) in out.chunks_mut(cached * table).enumerate() {
+            let sums = sums.as_chunks_mut::<N>().0;
+            let n_here = sums.len() / n_codes;
+            let first = first + i * cached;
+            // Side by side: a row's codes of a few blocks share no cache line with the next row's.
+            for (&row, here) in rows.rows.iter().zip(here.chunks_exact_mut(n_here)) {
+                let from = row * n_blocks + first;
+                here.copy_from_slice(&codes[from..from + n_here]);
+            }
+            for (codes, weights) in here.chunks_exact(n_here).zip(weights) {
+                for (code, sums) in codes.iter().zip(sums.chunks_exact_mut(n_codes)) {
+                    for (sum, weight) in sums[code.index()].iter_mut().zip(weights) {
+                        *sum += weight;
+                    }
                 }
             }
         }

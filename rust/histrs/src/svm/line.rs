@@ -1,17 +1,19 @@
 //! Losses of all rows between two points in the space of scores.
 
+use std::ops::Range;
+
 use ndarray::{Array2, ArrayView2};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::{Executor, rows_by_block};
-use crate::simd::dispatch;
+use crate::simd::{Element, dispatch};
 use crate::svm::loss::{Hinge, Logistic, Loss, Margin, SquaredHinge};
 
 /// Rows of a block.
 const ROWS: usize = 4096;
-/// Sums that are kept side by side.
-const SUMS: usize = 8;
+/// Rows whose losses are evaluated before they are added up.
+const CHUNK: usize = 256;
 
 /// The classes of the rows and the weights of their losses.
 ///
@@ -24,6 +26,26 @@ pub struct Targets<'a> {
     pub weights: &'a [f64],
     /// The class that each problem is about.
     pub positive: &'a [i32],
+}
+
+impl<'a> Targets<'a> {
+    fn part(
+        &self,
+        start: &'a [f64],
+        end: &'a [f64],
+        problem: usize,
+        rows: Range<usize>,
+    ) -> Part<'a> {
+        let first = problem * self.labels.len();
+        let columns = first + rows.start..first + rows.end;
+        Part {
+            start: &start[columns.clone()],
+            end: &end[columns],
+            labels: &self.labels[rows.clone()],
+            weights: &self.weights[rows],
+            positive: self.positive[problem],
+        }
+    }
 }
 
 /// Scores on the line from `start` to `end`, a problem a row and a sample a column.
@@ -94,17 +116,8 @@ impl<'a> Line<'a> {
         let parts = exec.map_blocks(n_blocks * places.len(), |part| {
             let (problem, block) = (part / n_blocks, part % n_blocks);
             let rows = block * ROWS..n_rows.min((block + 1) * ROWS);
-            let columns = problem * n_rows + rows.start..problem * n_rows + rows.end;
-            let sum = SumLosses {
-                start: &start[columns.clone()],
-                end: &end[columns],
-                labels: &targets.labels[rows.clone()],
-                weights: &targets.weights[rows],
-                positive: targets.positive[problem],
-                place: places[problem],
-                loss,
-            };
-            Ok(dispatch(sum))
+            let part = targets.part(start, end, problem, rows);
+            Ok(dispatch(SumLosses { part, place: places[problem], loss }))
         })?;
         let total = |problem: usize| {
             let parts = &parts[problem * n_blocks..(problem + 1) * n_blocks];
@@ -133,59 +146,76 @@ impl<'a> Line<'a> {
         let (start, end) = self.check(targets)?;
         let n_problems = self.start.nrows();
         check_length("the number of best places", best.len(), n_problems, "give one each")?;
-        let losses = self.losses(exec, loss, targets, cut)?.iter().map(|at| at.loss).collect();
+        check_length("the number of cuts", cut.len(), n_problems, "give one each")?;
         let n_rows = targets.labels.len();
         let mut scores = Array2::zeros(self.start.raw_dim());
         let mut gradient = Array2::zeros(self.start.raw_dim());
+        let mut losses = vec![0.0; n_problems];
         if let (Some(scores), Some(gradient)) = (scores.as_slice_mut(), gradient.as_slice_mut()) {
             let scores = rows_by_block(scores, n_rows, ROWS);
             let gradient = rows_by_block(gradient, n_rows, ROWS);
-            let mut blocks: Vec<_> = scores.into_iter().zip(gradient).collect();
+            let none = vec![0.0; n_problems];
+            let mut blocks: Vec<_> =
+                scores.into_iter().zip(gradient).map(|out| (out, none.clone())).collect();
             exec.for_chunks(&mut blocks, 1, |block, out| {
-                let first = block * ROWS;
-                for (scores, gradient) in out {
-                    for (problem, (scores, gradient)) in scores.iter_mut().zip(gradient).enumerate()
-                    {
-                        let rows = first..first + scores.len();
-                        let columns = problem * n_rows + rows.start..problem * n_rows + rows.end;
-                        dispatch(FillStep {
-                            start: &start[columns.clone()],
-                            end: &end[columns],
-                            labels: &targets.labels[rows.clone()],
-                            weights: &targets.weights[rows],
-                            positive: targets.positive[problem],
-                            best: best[problem],
-                            cut: cut[problem],
-                            loss,
-                            scores,
-                            gradient,
-                        });
+                for ((scores, gradient), losses) in out {
+                    let out = scores.iter_mut().zip(gradient).zip(losses).enumerate();
+                    for (problem, ((scores, gradient), sum)) in out {
+                        let rows = block * ROWS..block * ROWS + scores.len();
+                        let part = targets.part(start, end, problem, rows);
+                        let (best, cut) = (best[problem], cut[problem]);
+                        *sum = dispatch(FillStep { part, best, cut, loss, scores, gradient });
                     }
                 }
                 Ok(())
             })?;
+            for (_, parts) in &blocks {
+                losses.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+            }
         }
         Ok(Step { best: scores, losses, gradient })
     }
 }
 
-#[inline(always)]
-fn sign(label: i32, positive: i32) -> f64 {
-    if label == positive { 1.0 } else { -1.0 }
-}
-
-/// The score at a place; exact at both ends.
-#[inline(always)]
-fn between(start: f64, end: f64, place: f64) -> f64 {
-    start * (1.0 - place) + end * place
-}
-
-struct SumLosses<'a> {
+/// Scores, classes and weights of some rows of a problem.
+struct Part<'a> {
     start: &'a [f64],
     end: &'a [f64],
     labels: &'a [i32],
     weights: &'a [f64],
     positive: i32,
+}
+
+impl Part<'_> {
+    fn slice(&self, rows: Range<usize>) -> Part<'_> {
+        Part {
+            start: &self.start[rows.clone()],
+            end: &self.end[rows.clone()],
+            labels: &self.labels[rows.clone()],
+            weights: &self.weights[rows],
+            positive: self.positive,
+        }
+    }
+
+    /// Weighted losses, and their derivatives in the scores.
+    #[inline(always)]
+    fn evaluate<L: Margin>(&self, place: f64, losses: &mut [f64], derivatives: &mut [f64]) {
+        let rest = 1.0 - place;
+        let positive = self.positive;
+        let rows = self.start.iter().zip(self.end).zip(self.labels.iter().zip(self.weights));
+        let out = losses.iter_mut().zip(derivatives);
+        for ((loss, derivative), ((start, end), (&label, &weight))) in out.zip(rows) {
+            let sign = if label == positive { 1.0 } else { -1.0 };
+            let (value, slope) = L::at(sign * (start * rest + end * place));
+            *loss = weight * value;
+            *derivative = weight * sign * slope;
+        }
+    }
+}
+
+/// The sum of a loss over some rows, and of its slope along the line.
+struct SumLosses<'a> {
+    part: Part<'a>,
     place: f64,
     loss: Loss,
 }
@@ -194,55 +224,50 @@ impl WithSimd for SumLosses<'_> {
     type Output = LineLoss;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> LineLoss {
+    fn with_simd<S: Simd>(self, simd: S) -> LineLoss {
         match self.loss {
-            Loss::Hinge => self.sum::<Hinge>(),
-            Loss::SquaredHinge => self.sum::<SquaredHinge>(),
-            Loss::Logistic => self.sum::<Logistic>(),
+            Loss::Hinge => self.sum::<Hinge, S>(simd),
+            Loss::SquaredHinge => self.sum::<SquaredHinge, S>(simd),
+            Loss::Logistic => self.sum::<Logistic, S>(simd),
         }
     }
 }
 
 impl SumLosses<'_> {
     #[inline(always)]
-    fn sum<L: Margin>(&self) -> LineLoss {
-        let (mut losses, mut slopes) = ([0.0; SUMS], [0.0; SUMS]);
-        let [start, end, weights] = [self.start, self.end, self.weights];
-        let (start, start_rest) = start.as_chunks::<SUMS>();
-        let (end, end_rest) = end.as_chunks::<SUMS>();
-        let (weights, weights_rest) = weights.as_chunks::<SUMS>();
-        let (labels, labels_rest) = self.labels.as_chunks::<SUMS>();
-        for (((s, e), w), y) in start.iter().zip(end).zip(weights).zip(labels) {
-            for k in 0..SUMS {
-                let (loss, slope) = self.term::<L>(s[k], e[k], w[k], y[k]);
-                losses[k] += loss;
-                slopes[k] += slope;
+    fn sum<L: Margin, S: Simd>(&self, simd: S) -> LineLoss {
+        let (mut losses, mut derivatives) = ([0.0; CHUNK], [0.0; CHUNK]);
+        let mut total = LineLoss { loss: 0.0, slope: 0.0 };
+        let n_rows = self.part.start.len();
+        for first in (0..n_rows).step_by(CHUNK) {
+            let part = self.part.slice(first..n_rows.min(first + CHUNK));
+            let losses = &mut losses[..part.start.len()];
+            let derivatives = &mut derivatives[..part.start.len()];
+            part.evaluate::<L>(self.place, losses, derivatives);
+            let ends = part.start.iter().zip(part.end);
+            for (derivative, (start, end)) in derivatives.iter_mut().zip(ends) {
+                *derivative *= end - start;
             }
+            total.loss += sum(simd, losses);
+            total.slope += sum(simd, derivatives);
         }
-        let mut sum = LineLoss { loss: losses.iter().sum(), slope: slopes.iter().sum() };
-        let rest = start_rest.iter().zip(end_rest).zip(weights_rest).zip(labels_rest);
-        for (((&s, &e), &w), &y) in rest {
-            let (loss, slope) = self.term::<L>(s, e, w, y);
-            sum.loss += loss;
-            sum.slope += slope;
-        }
-        sum
-    }
-
-    #[inline(always)]
-    fn term<L: Margin>(&self, start: f64, end: f64, weight: f64, label: i32) -> (f64, f64) {
-        let sign = sign(label, self.positive);
-        let (loss, derivative) = L::at(sign * between(start, end, self.place));
-        (weight * loss, weight * sign * derivative * (end - start))
+        total
     }
 }
 
+#[inline(always)]
+fn sum<S: Simd>(simd: S, values: &[f64]) -> f64 {
+    let (vectors, rest) = f64::vectors::<S>(values);
+    let mut sums = f64::splat(simd, 0.0);
+    for &vector in vectors {
+        sums = f64::add(simd, sums, vector);
+    }
+    f64::reduce_sum(simd, sums) + rest.iter().sum::<f64>()
+}
+
+/// The scores at one place, the gradient at another, and the sum of the losses there.
 struct FillStep<'a> {
-    start: &'a [f64],
-    end: &'a [f64],
-    labels: &'a [i32],
-    weights: &'a [f64],
-    positive: i32,
+    part: Part<'a>,
     best: f64,
     cut: f64,
     loss: Loss,
@@ -251,29 +276,36 @@ struct FillStep<'a> {
 }
 
 impl WithSimd for FillStep<'_> {
-    type Output = ();
+    type Output = f64;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
         match self.loss {
-            Loss::Hinge => self.fill::<Hinge>(),
-            Loss::SquaredHinge => self.fill::<SquaredHinge>(),
-            Loss::Logistic => self.fill::<Logistic>(),
+            Loss::Hinge => self.fill::<Hinge, S>(simd),
+            Loss::SquaredHinge => self.fill::<SquaredHinge, S>(simd),
+            Loss::Logistic => self.fill::<Logistic, S>(simd),
         }
     }
 }
 
 impl FillStep<'_> {
     #[inline(always)]
-    fn fill<L: Margin>(self) {
-        let Self { start, end, labels, weights, positive, best, cut, loss: _, scores, gradient } =
-            self;
-        let out = scores.iter_mut().zip(gradient.iter_mut());
-        let rows = start.iter().zip(end).zip(weights).zip(labels);
-        for ((score, gradient), (((&start, &end), &weight), &label)) in out.zip(rows) {
-            *score = between(start, end, best);
-            let sign = sign(label, positive);
-            *gradient = weight * sign * L::at(sign * between(start, end, cut)).1;
+    fn fill<L: Margin, S: Simd>(self, simd: S) -> f64 {
+        let mut losses = [0.0; CHUNK];
+        let mut total = 0.0;
+        let n_rows = self.scores.len();
+        let rest = 1.0 - self.best;
+        for first in (0..n_rows).step_by(CHUNK) {
+            let rows = first..n_rows.min(first + CHUNK);
+            let part = self.part.slice(rows.clone());
+            let losses = &mut losses[..rows.len()];
+            part.evaluate::<L>(self.cut, losses, &mut self.gradient[rows.clone()]);
+            total += sum(simd, losses);
+            let ends = part.start.iter().zip(part.end);
+            for (score, (start, end)) in self.scores[rows].iter_mut().zip(ends) {
+                *score = start * rest + end * self.best;
+            }
         }
+        total
     }
 }
