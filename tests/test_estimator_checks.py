@@ -17,6 +17,7 @@ from histrs.kernel_approximation import (
 )
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
+from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, _supervised
 from histrs.streaming import (
     MomentGroupLasso,
@@ -25,7 +26,7 @@ from histrs.streaming import (
     PCARidgeClassifier,
     StreamingPCA,
 )
-from histrs.svm import IntersectionSVC
+from histrs.svm import BundleSVC, IntersectionSVC
 
 ESTIMATORS = [
     AdditiveChi2Map(),
@@ -49,6 +50,8 @@ ESTIMATORS = [
     SparseAdditiveMap("hellinger", 1),
     SparseAdditiveMap("jensen-shannon", spacing="log"),
     SparseKernelMap(n_representatives=5, random_state=0),
+    ProductQuantizer(1, 3, "chi2"),
+    ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
     SparseKernelMap("chi2", 5, 2, selection="orthogonal-matching-pursuit", random_state=0),
 ]
 # The checks fit points: of the metrics they take this one.
@@ -56,6 +59,9 @@ POINT_ESTIMATORS = [
     BagOfVisualWords(3, random_state=0),
     BagOfVisualWords(2, assignment="soft", norm="l2", random_state=0),
     FisherVector(2, random_state=0),
+    BundleSVC(alpha=0.01),
+    BundleSVC(alpha=0.01, solver="pegasos", tol=0.1),
+    BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
     MomentGroupLasso(alpha=0.1),
@@ -65,6 +71,7 @@ POINT_ESTIMATORS = [
     PCARidge(selection="loo"),
     PCARidgeClassifier(),
     PCARidgeClassifier(selection="loo"),
+    ProductQuantizer(1, 3),
     StreamingPCA(),
     StreamingPCA(1),
 ]

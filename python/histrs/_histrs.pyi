@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 _Float64: TypeAlias = NDArray[np.float64]
 _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
+_Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16]
+_Targets: TypeAlias = tuple[NDArray[np.int32], _Float64, NDArray[np.int32]]
 _CsrParts: TypeAlias = tuple[_Float64, NDArray[np.int32], NDArray[np.int64]]
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "additive_chi2_gram",
     "airm_distances",
     "airm_paired",
+    "check_finite",
     "check_histograms",
     "check_masses",
     "chi2_distances",
@@ -37,12 +40,19 @@ __all__ = [
     "jbld_distances",
     "jbld_paired",
     "jensen_shannon_gram",
+    "quantization_decode",
+    "quantization_encode",
+    "quantization_scores",
+    "quantization_sums",
     "row_sums",
     "sinkhorn_distances",
     "sparse_codes",
     "start_threads",
     "svm_epoch",
+    "svm_line_losses",
+    "svm_line_step",
     "svm_scores",
+    "svm_simplex_maximum",
     "transform_rows",
 ]
 
@@ -50,6 +60,7 @@ __version__: str
 
 def start_threads(n_threads: int) -> int: ...
 def instruction_set() -> str: ...
+def check_finite(x: _Histograms, n_threads: int) -> None: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def check_masses(x: _Histograms, y: _Histograms | None, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
@@ -207,6 +218,45 @@ def svm_epoch(
     n_threads: int,
 ) -> _Float64: ...
 def svm_scores(x: _Histograms, coef: _Float64, n_threads: int) -> NDArray[Any]: ...
+def svm_line_losses(
+    loss: str,
+    start: _Float64,
+    end: _Float64,
+    targets: _Targets,
+    places: _Float64,
+    n_threads: int,
+) -> tuple[_Float64, _Float64]: ...
+def svm_line_step(
+    loss: str,
+    start: _Float64,
+    end: _Float64,
+    targets: _Targets,
+    best: _Float64,
+    cut: _Float64,
+    n_threads: int,
+) -> tuple[_Float64, _Float64, _Float64]: ...
+def svm_simplex_maximum(
+    h: _Float64, b: _Float64, alpha: _Float64, tol: float, max_steps: int, n_threads: int
+) -> tuple[_Float64, float]: ...
+def quantization_encode(
+    x: _Histograms,
+    codebooks: NDArray[Any],
+    offsets: NDArray[np.int64],
+    metric: str,
+    wide: bool,
+    n_threads: int,
+) -> _Codes: ...
+def quantization_decode(
+    codes: _Codes,
+    codebooks: NDArray[Any],
+    offsets: NDArray[np.int64],
+    n_columns: int,
+    n_threads: int,
+) -> NDArray[Any]: ...
+def quantization_scores(codes: _Codes, tables: NDArray[Any], n_threads: int) -> _Float64: ...
+def quantization_sums(
+    codes: _Codes, n_codes: int, weights: _Float64, n_threads: int
+) -> _Float64: ...
 
 @final
 class KnotProjection:
