@@ -105,9 +105,7 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
     for n_threads in (1, 2):
         found, slopes = _histrs.svm_line_losses(loss, start, end, targets, places, n_threads)
         np.testing.assert_allclose(found, losses(places), rtol=1e-12, atol=1e-15 * n)
-        best, at_cut, _ = _histrs.svm_line_step(
-            loss, start, end, targets, places, cut, n_threads
-        )
+        best, at_cut, _ = _histrs.svm_line_step(loss, start, end, targets, places, cut, n_threads)
         scores = start + places[:, None] * (end - start)
         np.testing.assert_allclose(best, scores, rtol=1e-12, atol=1e-12 * scale)
         np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
