@@ -28,6 +28,7 @@ __all__ = [
     "compression_loss",
     "exp_chi2_gram",
     "hellinger_gram",
+    "histogram_compression_loss",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
@@ -35,6 +36,7 @@ __all__ = [
     "jensen_shannon_gram",
     "row_sums",
     "sinkhorn_distances",
+    "sinkhorn_pairs",
     "start_threads",
     "svm_epoch",
     "svm_scores",
@@ -72,6 +74,31 @@ def sinkhorn_distances(
     potentials: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
+def sinkhorn_pairs(
+    x: _Histograms,
+    y: _Histograms,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    regularized: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64]: ...
+def histogram_compression_loss(
+    x: _Histograms,
+    labels: NDArray[np.int64],
+    prototypes: _Histograms,
+    prototype_labels: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    gamma: float,
+    tol: float,
+    max_iter: int,
+    starts: NDArray[np.float32] | None,
+    n_threads: int,
+) -> tuple[float, _Float64, float]: ...
 def chi2_distances(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def additive_chi2_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def exp_chi2_gram(

@@ -7,7 +7,7 @@
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space |
-//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
+//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs, and the objective of learned prototypes |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -35,6 +35,7 @@ mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+mod neighborhood;
 mod pairwise;
 pub mod random_features;
 mod simd;
