@@ -35,6 +35,7 @@ __all__ = [
     "exp_chi2_gram",
     "group_lasso_path",
     "hellinger_gram",
+    "histogram_compression_loss",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
@@ -46,6 +47,7 @@ __all__ = [
     "quantization_sums",
     "row_sums",
     "sinkhorn_distances",
+    "sinkhorn_pairs",
     "sparse_codes",
     "start_threads",
     "svm_epoch",
@@ -88,6 +90,31 @@ def sinkhorn_distances(
     potentials: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
+def sinkhorn_pairs(
+    x: _Histograms,
+    y: _Histograms,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    regularized: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64]: ...
+def histogram_compression_loss(
+    x: _Histograms,
+    labels: NDArray[np.int64],
+    prototypes: _Histograms,
+    prototype_labels: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    gamma: float,
+    tol: float,
+    max_iter: int,
+    starts: NDArray[np.float32] | None,
+    n_threads: int,
+) -> tuple[float, _Float64, float]: ...
 def chi2_distances(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def additive_chi2_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def exp_chi2_gram(

@@ -117,3 +117,25 @@ class RowsProgress(_Progress):
         if self._verbose:
             self._n_rows += n_rows
             self._show(f"{self._n_rows:,} rows")
+
+
+class TrainingProgress(_Progress):
+    """Shows the loss of every pass of training.
+
+    Parameters
+    ----------
+    description : str
+        What is being trained.
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, description: str, verbose: int) -> None:
+        super().__init__(description, verbose)
+        self._best = np.inf
+
+    def __call__(self, loss: float) -> None:
+        """Show the loss after one more pass."""
+        if self._verbose:
+            self._best = min(self._best, loss)
+            self._show(f"loss {loss:.6g}, best {self._best:.6g}")

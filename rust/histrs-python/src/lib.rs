@@ -45,7 +45,9 @@ mod _histrs {
     #[pymodule_export]
     use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
     #[pymodule_export]
-    use crate::transport::{check_masses, sinkhorn_distances};
+    use crate::transport::{
+        check_masses, histogram_compression_loss, sinkhorn_distances, sinkhorn_pairs,
+    };
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
