@@ -140,6 +140,23 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         }
     }
 
+    /// Copies a row, with its zeros.
+    pub(crate) fn copy_row(&self, row: usize, out: &mut [T]) {
+        match self {
+            Self::Dense(x) => {
+                let x = x.row(row);
+                match x.as_slice() {
+                    Some(x) => out.copy_from_slice(x),
+                    None => out.iter_mut().zip(x).for_each(|(out, &value)| *out = value),
+                }
+            }
+            Self::Csr(x) => {
+                out.fill(T::default());
+                x.for_each_sum(row, |column, value| out[column] = T::from_f64(value));
+            }
+        }
+    }
+
     /// Fails at the first entry, in row order, that is negative or not finite.
     ///
     /// # Errors
@@ -325,8 +342,8 @@ pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Re
         .collect()
 }
 
-/// Looks at every value, without the branches that would keep it from taking several at a time.
-fn all_valid<T: Element>(values: &[T]) -> bool {
+/// Whether all are non-negative and finite. Looks at every value, without the branches that would keep it from taking several at a time.
+pub(crate) fn all_valid<T: Element>(values: &[T]) -> bool {
     let infinity = T::from_f64(f64::INFINITY);
     values.iter().fold(true, |valid, &v| valid & (v >= T::default()) & (v < infinity))
 }
