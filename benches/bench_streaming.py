@@ -1,10 +1,17 @@
-"""Principal components in one pass, beside those of all rows in memory."""
+"""Learning from moments, beside scikit-learn with all rows in memory."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
+from sklearn.linear_model import Lasso
 
-from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
-from histrs.streaming import StreamingPCA
+from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
+from histrs.kernel_approximation import ExpChi2Sampler
+from histrs.streaming import MomentLasso, Moments, PCARidge, StreamingPCA
 
 OURS = "StreamingPCA, chunks of 4096 rows"
 PEER = 'PCA(svd_solver="covariance_eigh"), in memory'
@@ -48,4 +55,138 @@ def streaming_pca(quick: bool) -> Trial:
         figures=figures,
         note=f"{n:,} x {d:,}, {k} components. The rows are in memory for both sides here, so that "
         "no disk is measured.",
+    )
+
+
+# ---- many outputs ---------------------------------------------------------------------------
+
+
+@row("streaming-outputs", "`PCARidge`, 1,000 outputs beside one")
+def streaming_outputs(quick: bool) -> Trial:
+    """One decomposition serves all outputs."""
+    n, d, t = (1_000, 60, 50) if quick else (20_000, 2_000, 1_000)
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((n, d), dtype=np.float32)
+    Y = Z[:, :t] + rng.standard_normal((n, t), dtype=np.float32)
+    many, one = f"{t:,} outputs", "one output"
+
+    def fit(targets: Any) -> Any:
+        return PCARidge(d // 4, alphas=np.logspace(-2, 4, 13)).fit(Z, targets).coef_
+
+    return Trial(
+        [
+            Side(many, lambda _: fit(Y), digest=lambda coef: coef.shape),
+            Side(one, lambda _: fit(Y[:, 0]), digest=lambda coef: coef.shape),
+        ],
+        targets=[
+            Target(
+                "time over that of one output", lambda m: m.median(many) / m.median(one), at_most=2
+            )
+        ],
+        figures=lambda m: [
+            Figure("an output more", (m.median(many) - m.median(one)) / (t - 1) * 1e3, "ms")
+        ],
+        note=f"{n:,} x {d:,} float32 rows in memory, {d // 4} components, 13 penalties.",
+    )
+
+
+# ---- from disk ------------------------------------------------------------------------------
+
+
+@cache
+def _rows_on_disk(n: int, d: int) -> tuple[tempfile.TemporaryDirectory[str], Path, Any]:
+    """Write histograms to a folder that goes with the process; return it, the file, targets."""
+    folder = tempfile.TemporaryDirectory(prefix="histrs-bench-")
+    path = Path(folder.name) / "X.npy"
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, d))
+    rng = np.random.default_rng(0)
+    y = np.empty(n)
+    for start in range(0, n, 50_000):
+        part = slice(start, min(start + 50_000, n))
+        X = rng.standard_exponential((part.stop - part.start, d), dtype=np.float32) ** 3
+        X /= X.sum(axis=1, keepdims=True)
+        rows[part] = X
+        y[part] = np.sqrt(X[:, :10]).sum(axis=1) + 10 * X[:, 0] * X[:, 1]
+    rows.flush()
+    return folder, path, y
+
+
+@row("streaming-disk", "Histograms streamed from disk to a kernel model")
+def streaming_disk(quick: bool) -> Trial:
+    """Rows, features and products of a chunk are all that is in memory at a time."""
+    n, d, D = (3_000, 20, 50) if quick else (1_000_000, 300, 2_000)
+    name = f"ExpChi2Sampler({D:,}) + PCARidge"
+
+    def fit(data: Any) -> Any:
+        _, path, y = data
+        X = np.load(path, mmap_mode="r")
+        sampler = ExpChi2Sampler(D, gamma="median", random_state=0).fit(np.array(X[:2_000]))
+        held_out = np.array(X[-n // 100 :])
+        del X
+        model = PCARidge(D // 2, alphas=np.logspace(-4, 2, 7))
+        model.fit_rows(path, y, feature_map=sampler)
+        return model.score(sampler.transform(held_out), y[-n // 100 :])
+
+    return Trial(
+        [Side(name, fit, prepare=lambda: _rows_on_disk(n, d), memory=True)],
+        targets=[Target("peak memory", lambda m: m.peak_bytes[name] / 1e9, at_most=1, unit=" GB")],
+        figures=lambda m: [
+            Figure("rows a second", n / m.median(name)),
+            Figure("the file", n * d * 4 / 1e9, "GB"),
+            Figure("its features", n * D * 4 / 1e9, "GB"),
+            Figure("R^2 on the last hundredth of the rows", m.digests[name]),
+        ],
+        note=f"{n:,} x {d} float32 rows of an .npy file, {D:,} random features, {D // 2:,} "
+        "components, 7 penalties chosen by generalized cross-validation.",
+    )
+
+
+# ---- the lasso ------------------------------------------------------------------------------
+
+
+@row("moment-lasso", "The lasso, from moments")
+def moment_lasso(quick: bool) -> Trial:
+    """The same objective at the same duality gap, on correlated features."""
+    n, d = (500, 40) if quick else (50_000, 1_000)
+    rng = np.random.default_rng(0)
+    X = rng.dirichlet(np.full(30, 0.3), size=n)
+    Z = ExpChi2Sampler(d, random_state=0).fit_transform(X)
+    y = np.sqrt(X[:, 0]) + X[:, 1] * X[:, 2] + 0.05 * rng.standard_normal(n)
+    alpha = 0.02 * float(np.max(np.abs((Z - Z.mean(axis=0)).T @ (y - y.mean())))) / n
+    options: dict[str, Any] = {"alpha": alpha, "tol": 1e-5, "max_iter": 10_000}
+    moments = Moments.of(Z, y)
+    names = {
+        "MomentLasso, with the pass": lambda _: MomentLasso(**options).fit(Z, y),
+        "MomentLasso, from moments": lambda _: MomentLasso(**options).fit_moments(moments),
+        "Lasso": lambda _: Lasso(**options).fit(Z, y),
+        "Lasso(precompute=True)": lambda _: Lasso(precompute=True, **options).fit(Z, y),
+    }
+
+    def digest(model: Any) -> Any:
+        residual = y - model.predict(Z)
+        objective = residual @ residual / (2 * n) + alpha * np.sum(np.abs(model.coef_))
+        return {"objective": objective, "passes": model.n_iter_, "gap": model.dual_gap_}
+
+    def excess(results: dict[str, Any]) -> dict[str, float]:
+        least = min(r["objective"] for r in results.values())
+        return {name: (r["objective"] - least) / np.var(y) for name, r in results.items()}
+
+    def table(m: Measured) -> Table:
+        header = ["side", "passes", "duality gap", "seconds"]
+        rows = [
+            [name, m.digests[name]["passes"], m.digests[name]["gap"], m.median(name)]
+            for name in names
+        ]
+        return Table(header, rows)
+
+    ours = "MomentLasso, with the pass"
+    return Trial(
+        [
+            Side(name, run, digest=digest, peer=name.startswith("Lasso"))
+            for name, run in names.items()
+        ],
+        targets=[Target("no slower than in memory", lambda m: m.slowdown(ours), at_most=1)],
+        checks=[Check("objective above the least, over the variance of y", excess, limit=1e-4)],
+        table=table,
+        note=f"{n:,} x {d:,} random features, a fiftieth of the penalty that leaves none.",
     )

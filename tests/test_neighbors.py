@@ -4,15 +4,27 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
-from histrs import neighbors
-from histrs.metrics import airm_distances, jbld_distances
-from histrs.neighbors import MetricKNNClassifier
+from histrs.metrics import (
+    airm_distances,
+    emd_distances,
+    jbld_distances,
+    sinkhorn_distances,
+)
+from histrs.neighbors import MetricKNNClassifier, _space
+from histrs.neighbors._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
+from histrs.neighbors._metrics import METRICS as EVERY_METRIC
+from histrs.neighbors._search import nearest, nearest_by_bounds
+from histrs.testing import ground_distances, spd_matrices
+from histrs.transport import grid_ground_distance
+from histrs.transport._pairs import sinkhorn_of_pairs
+from tests.oracles import transport
 
 METRICS = {"jbld": jbld_distances, "airm": airm_distances}
 each_metric = pytest.mark.parametrize("metric", METRICS)
@@ -69,7 +81,7 @@ def test_batches_do_not_matter(rng, monkeypatch):
     (X, y), (queries, _) = matrices(rng, 20), matrices(rng, 31)
     model = MetricKNNClassifier(3, metric="airm").fit(X, y)
     expected = model.kneighbors(queries), model.kneighbors()
-    monkeypatch.setattr(neighbors, "_BATCH", 70)
+    monkeypatch.setattr(_space, "_BATCH", 70)
     for ours, theirs in zip((model.kneighbors(queries), model.kneighbors()), expected, strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
         np.testing.assert_array_equal(ours[1], theirs[1])
@@ -87,6 +99,198 @@ def test_forms_of_the_argument_do_not_matter(rng, metric):
         np.testing.assert_array_equal(model.predict_proba(form), expected)
         assert other.n_features_in_ == 9
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+# ---- metrics of histograms ------------------------------------------------------------------
+
+M = grid_ground_distance((2, 3))
+PARAMS = {"emd": {"M": M}, "sinkhorn": {"M": M, "reg": 0.2, "tol": 1e-9, "max_iter": 20_000}}
+# From the definitions, a pair at a time.
+DEFINITIONS = {
+    "additive_chi2": lambda x, y: np.sum((x - y) ** 2 / (x + y)),
+    "chi2": lambda x, y: np.sum((x - y) ** 2 / (x + y)),
+    "emd": lambda x, y: transport.emd(x, y, M),
+    "euclidean": lambda x, y: np.linalg.norm(x - y),
+    "exp_chi2": lambda x, y: 2 - 2 * np.exp(-np.sum((x - y) ** 2 / (x + y))),
+    "hellinger": lambda x, y: np.sum((np.sqrt(x) - np.sqrt(y)) ** 2),
+    "intersection": lambda x, y: np.sum(np.abs(x - y)),
+    "jensen_shannon": lambda x, y: np.sum(
+        x * np.log2(2 * x / (x + y)) + y * np.log2(2 * y / (x + y))
+    ),
+    "sinkhorn": lambda x, y: transport.sinkhorn_distance(x, y, M, 0.2),
+}
+
+
+def histograms(rng, n):
+    y = np.arange(n) % 3
+    X = rng.gamma(0.5 + (np.arange(6) // 2 == y[:, None])) + 1e-6
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("metric", sorted(set(EVERY_METRIC) - set(METRICS)))
+def test_metrics_of_histograms(rng, metric):
+    if metric == "emd":
+        pytest.importorskip("ot")
+    (X, y), (queries, _) = histograms(rng, 40), histograms(rng, 7)
+    model = MetricKNNClassifier(3, metric=metric, metric_params=PARAMS.get(metric)).fit(X, y)
+    D = np.array([[DEFINITIONS[metric](query, x) for x in X] for query in queries])
+    distances, indices = model.kneighbors(queries)
+    np.testing.assert_array_equal(indices, brute_force(D, 3))
+    np.testing.assert_allclose(distances, np.take_along_axis(D, indices, axis=1), atol=1e-7)
+    stored = MetricKNNClassifier(3, metric=metric, metric_params=PARAMS.get(metric))
+    stored.fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(stored.kneighbors(sparse.csr_array(queries))[1], indices)
+    single = MetricKNNClassifier(3, metric=metric, metric_params=PARAMS.get(metric))
+    single.fit(X.astype(np.float32), y)
+    found = single.kneighbors(queries.astype(np.float32))[0]
+    np.testing.assert_allclose(found, distances, rtol=1e-4, atol=1e-5)
+    model.set_params(metric_params={**PARAMS.get(metric, {}), "unknown": 1})
+    with pytest.raises(TypeError, match="unknown"):
+        model.predict(queries)
+
+
+@pytest.mark.parametrize("metric", ["hellinger", "intersection", "jensen_shannon", "exp_chi2"])
+def test_copies_are_at_distance_0(rng, metric):
+    X, y = histograms(rng, 70)
+    model = MetricKNNClassifier(metric=metric).fit(X, y)
+    np.testing.assert_array_equal(model.kneighbors(X)[0], 0.0)
+    np.testing.assert_array_equal(model.kneighbors(X)[1][:, 0], np.arange(70))
+
+
+# ---- searches with bounds -------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    n=st.integers(1, 6),
+    m=st.integers(1, 40),
+    k=st.integers(1, 5),
+    looseness=st.sampled_from([0.0, 0.3, 1.0]),
+    seed=st.integers(0, 99),
+)
+def test_a_search_with_bounds_is_one_without(n, m, k, looseness, seed):
+    rng = np.random.default_rng(seed)
+    k = min(k, m)
+    D = rng.integers(0, 8, size=(n, m)).astype(float)
+    bounds = D * (1 - looseness * rng.random((n, m)))
+    asked = []
+
+    def of_pairs(rows, columns):
+        asked.extend(zip(rows.tolist(), columns.tolist(), strict=True))
+        return D[rows, columns]
+
+    found, expected = nearest_by_bounds(bounds, of_pairs, k), nearest(D, k)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert len(set(asked)) == len(asked)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    X=spd_matrices(n=st.integers(1, 4), p=st.sampled_from([1, 2, 5]), condition=1e5),
+    seed=st.integers(0, 9),
+)
+def test_bounds_below_airm(X, seed):
+    # In double precision, which the distance of single precision is rounded to.
+    X = np.asarray(X, dtype=np.float64)
+    A = np.random.default_rng(seed).standard_normal((5, X.shape[1], 2 * X.shape[1]))
+    Y = np.concatenate([A @ A.transpose(0, 2, 1), X])
+    distances = airm_distances(X, Y)
+    bounds = airm_bounds(X, Y, n_jobs=1)
+    assert np.all(bounds <= distances)
+
+
+def test_bounds_below_airm_are_sharp_where_matrices_are_near(rng):
+    X, _ = matrices(rng, 30, 4)
+    noise = 0.02 * rng.standard_normal((30, 4, 4))
+    Y = X @ (np.eye(4) + noise + noise.transpose(0, 2, 1))
+    Y = (Y + Y.transpose(0, 2, 1)) / 2
+    distances = airm_distances(X, Y, paired=True)
+    bounds = np.diagonal(airm_bounds(X, Y, n_jobs=1))
+    assert np.all(bounds > 0.99 * distances)
+    # Never below the bound in the literature.
+    D = jbld_distances(X, Y, paired=True)
+    assert np.all(bounds >= np.sqrt(8 * D) - 1e-8)
+
+
+@settings(deadline=None, max_examples=50)
+@given(M=ground_distances(d=5), metric=st.booleans(), seed=st.integers(0, 99))
+def test_bounds_below_transport(M, metric, seed):
+    pytest.importorskip("ot")
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(0.3, size=(6, 5)) + 1e-9
+    X /= X.sum(axis=1, keepdims=True)
+    if not metric:
+        M = M**2
+    exact = emd_distances(X, M=M)
+    assert np.all(emd_bounds(X, X, M=M, n_jobs=1) <= exact)
+    reg = 0.3 * max(float(M.max()), 1e-3)
+    for tol in (1e-2, 1e-6):
+        params = {"M": M, "reg": reg, "tol": tol, "max_iter": 20_000}
+        bounds = sinkhorn_bounds(X, X, **params, n_jobs=1)
+        assert np.all(bounds <= sinkhorn_distances(X, X.copy(), **params))
+    assert sinkhorn_bounds(X, X, M=M, reg=reg, cost="regularized", n_jobs=1) is None
+
+
+def test_what_is_a_metric():
+    assert is_metric(grid_ground_distance((3, 4)))
+    assert is_metric(np.zeros((3, 3)))
+    assert not is_metric(grid_ground_distance((3, 4), power=2))
+    assert not is_metric(np.zeros((2, 3)))
+    assert not is_metric(np.array([[0.0, 1.0], [2.0, 0.0]]))
+
+
+@pytest.mark.parametrize("metric", ["airm", "emd", "sinkhorn"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_bounds_spare_distances(rng, monkeypatch, metric, k):
+    if metric == "emd":
+        pytest.importorskip("ot")
+    if metric == "airm":
+        (X, y), (queries, _) = matrices(rng, 120), matrices(rng, 15)
+    else:
+        (X, y), (queries, _) = histograms(rng, 120), histograms(rng, 15)
+    if metric == "emd":
+        X[7] = X[3]  # of copies, an iteration may find either nearer
+    model = MetricKNNClassifier(k, metric=metric, metric_params=PARAMS.get(metric)).fit(X, y)
+    computed = []
+    own = EVERY_METRIC[metric]
+
+    def counted(X, Y, rows, columns, **options):
+        computed.append(len(rows))
+        return own.of_pairs(X, Y, rows, columns, **options)
+
+    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(of_pairs=counted))
+    found = [model.kneighbors(queries), model.kneighbors()]
+    assert 0 < sum(computed) < 0.5 * 120 * 135
+    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(bounds=None))
+    for ours, theirs in zip(found, [model.kneighbors(queries), model.kneighbors()], strict=True):
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(ours[1], theirs[1])
+
+
+def test_chosen_pairs_are_those_of_all(rng):
+    pytest.importorskip("ot")
+    X, _ = histograms(rng, 30)
+    Y = X[::-1][:20]
+    rows, columns = rng.integers(0, 30, size=400), rng.integers(0, 20, size=400)
+    for metric in ("sinkhorn", "emd"):
+        own = EVERY_METRIC[metric]
+        D = own.distances(X, Y, **PARAMS[metric])
+        found = own.of_pairs(X, Y, rows, columns, n_jobs=2, **PARAMS[metric])
+        np.testing.assert_allclose(found, D[rows, columns], rtol=1e-6, atol=1e-9)
+    params = PARAMS["sinkhorn"]
+    regularized = sinkhorn_of_pairs(X, Y, rows, columns, cost="regularized", **params)
+    D = sinkhorn_distances(X, Y, cost="regularized", **params)
+    np.testing.assert_allclose(regularized, D[rows, columns], rtol=1e-6, atol=1e-9)
+    bits = [
+        sinkhorn_of_pairs(X, Y, rows, columns, n_jobs=n_jobs, **params).tobytes()
+        for n_jobs in (1, 2, 7)
+    ]
+    assert bits[0] == bits[1] == bits[2]
+    with pytest.raises(ValueError, match="last row of Y that a pair names is 20, expected 19"):
+        sinkhorn_of_pairs(X, Y, rows, np.full(400, 20), **params)
+    with pytest.warns(ConvergenceWarning, match="pairs did not converge in 2 iterations"):
+        sinkhorn_of_pairs(X, Y, rows, columns, **{**params, "max_iter": 2})
 
 
 def test_other_metrics(rng):

@@ -120,9 +120,8 @@ def test_the_basis_of_the_mean(rng):
 
 def test_training_lowers_the_loss_and_the_error(rng):
     (X, y), (X_test, y_test) = matrices(rng, 150), matrices(rng, 150)
-    model = CovarianceCompressor(6, random_state=0).fit(X, y)
-    start = X[model._sample(y)]
-    labels = y[model._sample(y)]
+    model = CovarianceCompressor(2, random_state=0).fit(X, y)
+    start, labels = X[model.sample_indices_], y[model.sample_indices_]
     before = oracle.compression_loss(X, y, start, labels, model.gamma_) / 150
     after = oracle.compression_loss(X, y, model.prototypes_, model.prototype_labels_, model.gamma_)
     np.testing.assert_allclose(model.loss_, after / 150, rtol=1e-6)
@@ -153,7 +152,9 @@ def test_predictions_are_nearest_prototypes(rng):
     assert single.score(X.astype(np.float32), names) > 0.8
 
 
-@pytest.mark.parametrize(("wanted", "expected"), [(1, 3), (3, 3), (4, 4), (0.25, 10), (1.0, 40)])
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(1, 3), (2, 6), (0.01, 3), (0.1, 4), (0.25, 10), (1.0, 40)]
+)
 def test_every_class_has_its_share(rng, wanted, expected):
     X, y = matrices(rng, 40)
     model = CovarianceCompressor(wanted, random_state=0, max_iter=500).fit(X, y)
@@ -166,7 +167,7 @@ def test_every_class_has_its_share(rng, wanted, expected):
 def test_units_of_the_features_do_not_matter(rng):
     X, y = matrices(rng, 40)
     units = np.array([1e-3, 1.0, 10.0, 1e4])
-    model = CovarianceCompressor(3, random_state=0, max_iter=5)  # later, rounding shows
+    model = CovarianceCompressor(1, random_state=0, max_iter=5)  # later, rounding shows
     other = clone(model)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
@@ -180,15 +181,15 @@ def test_units_of_the_features_do_not_matter(rng):
 def test_it_says_when_it_did_not_converge(rng):
     X, y = matrices(rng, 40)
     with pytest.warns(ConvergenceWarning, match="after 1 iterations at a loss of"):
-        CovarianceCompressor(3, max_iter=1, random_state=0).fit(X, y)
+        CovarianceCompressor(1, max_iter=1, random_state=0).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        CovarianceCompressor(3, max_iter=500, random_state=0).fit(X, y)
+        CovarianceCompressor(1, max_iter=500, random_state=0).fit(X, y)
 
 
 def test_bad_input_leaves_the_model_as_it_was(rng):
     X, y = matrices(rng, 30)
-    model = CovarianceCompressor(3, random_state=0)
+    model = CovarianceCompressor(1, random_state=0)
     with pytest.raises(NotFittedError):
         model.predict(X)
     before = pickle.dumps(model.fit(X, y))
@@ -198,9 +199,9 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         model.fit(bad, y)
     with pytest.raises(ValueError, match="X has 4 features, but CovarianceCompressor"):
         model.predict(X[:, :2, :2])
-    with pytest.raises(ValueError, match="n_prototypes = 31 is more than the 30"):
-        CovarianceCompressor(31).fit(X, y)
-    for name, value in [("n_prototypes", 0), ("n_prototypes", 1.5), ("gamma", 0.0), ("tol", 0)]:
+    with pytest.raises(ValueError, match="compression = 11 prototypes of each class, but class 0"):
+        CovarianceCompressor(11).fit(X, y)
+    for name, value in [("compression", 0), ("compression", 1.5), ("gamma", 0.0), ("tol", 0)]:
         with pytest.raises(ValueError, match=f"'{name}' parameter"):
             CovarianceCompressor().set_params(**{name: value}).fit(X, y)
     assert pickle.dumps(model) == before

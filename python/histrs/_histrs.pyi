@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 _Float64: TypeAlias = NDArray[np.float64]
 _Csr: TypeAlias = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
 _Histograms: TypeAlias = NDArray[Any] | _Csr
+_Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16]
+_Targets: TypeAlias = tuple[NDArray[np.int32], _Float64, NDArray[np.int32]]
 _CsrParts: TypeAlias = tuple[_Float64, NDArray[np.int32], NDArray[np.int64]]
 
 __all__ = [
@@ -17,28 +19,42 @@ __all__ = [
     "LowRankInverse",
     "ShapeFunctions",
     "SortedColumns",
+    "SparseAdditiveMap",
     "Transform",
     "__version__",
     "additive_chi2_gram",
     "airm_distances",
     "airm_paired",
+    "check_finite",
     "check_histograms",
     "check_masses",
     "chi2_distances",
+    "column_quantiles",
     "column_ranges",
     "compression_loss",
     "exp_chi2_gram",
+    "group_lasso_path",
     "hellinger_gram",
+    "histogram_compression_loss",
     "instruction_set",
     "intersection_gram",
     "jbld_distances",
     "jbld_paired",
     "jensen_shannon_gram",
+    "quantization_decode",
+    "quantization_encode",
+    "quantization_scores",
+    "quantization_sums",
     "row_sums",
     "sinkhorn_distances",
+    "sinkhorn_pairs",
+    "sparse_codes",
     "start_threads",
     "svm_epoch",
+    "svm_line_losses",
+    "svm_line_step",
     "svm_scores",
+    "svm_simplex_maximum",
     "transform_rows",
 ]
 
@@ -46,6 +62,7 @@ __version__: str
 
 def start_threads(n_threads: int) -> int: ...
 def instruction_set() -> str: ...
+def check_finite(x: _Histograms, n_threads: int) -> None: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def check_masses(x: _Histograms, y: _Histograms | None, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
@@ -73,6 +90,31 @@ def sinkhorn_distances(
     potentials: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
+def sinkhorn_pairs(
+    x: _Histograms,
+    y: _Histograms,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    regularized: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64]: ...
+def histogram_compression_loss(
+    x: _Histograms,
+    labels: NDArray[np.int64],
+    prototypes: _Histograms,
+    prototype_labels: NDArray[np.int64],
+    m: _Float64,
+    reg: float,
+    gamma: float,
+    tol: float,
+    max_iter: int,
+    starts: NDArray[np.float32] | None,
+    n_threads: int,
+) -> tuple[float, _Float64, float]: ...
 def chi2_distances(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def additive_chi2_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def exp_chi2_gram(
@@ -94,6 +136,20 @@ class AdditiveMap:
     def transform(self, x: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
     @overload
     def transform(self, x: _Csr, n_threads: int) -> _Csr: ...
+
+@final
+class SparseAdditiveMap:
+    def __new__(
+        cls, kernel: str, knots: _Float64, offsets: NDArray[np.int64]
+    ) -> SparseAdditiveMap: ...
+    def transform(self, x: _Histograms, n_threads: int) -> _Csr: ...
+
+def column_quantiles(
+    x: _Histograms, n_levels: int, n_threads: int
+) -> tuple[_Float64, NDArray[np.int64]]: ...
+def sparse_codes(
+    k_xz: _Float64, k_zz: _Float64, n_nonzero: int, selection: str, n_threads: int
+) -> _Csr: ...
 
 @final
 class ExpChi2Features:
@@ -170,6 +226,15 @@ class LookupTable:
     @property
     def n_bytes(self) -> int: ...
 
+def group_lasso_path(
+    moments: tuple[_Float64, _Float64, _Float64],
+    groups: tuple[NDArray[np.int64], _Float64],
+    penalties: list[tuple[float, float]],
+    start: _Float64,
+    tol: float,
+    max_iter: int,
+    n_threads: int,
+) -> tuple[_Float64, _Float64, NDArray[np.int64]]: ...
 def svm_epoch(
     x: _Histograms,
     signs: _Float64,
@@ -180,6 +245,45 @@ def svm_epoch(
     n_threads: int,
 ) -> _Float64: ...
 def svm_scores(x: _Histograms, coef: _Float64, n_threads: int) -> NDArray[Any]: ...
+def svm_line_losses(
+    loss: str,
+    start: _Float64,
+    end: _Float64,
+    targets: _Targets,
+    places: _Float64,
+    n_threads: int,
+) -> tuple[_Float64, _Float64]: ...
+def svm_line_step(
+    loss: str,
+    start: _Float64,
+    end: _Float64,
+    targets: _Targets,
+    best: _Float64,
+    cut: _Float64,
+    n_threads: int,
+) -> tuple[_Float64, _Float64, _Float64]: ...
+def svm_simplex_maximum(
+    h: _Float64, b: _Float64, alpha: _Float64, tol: float, max_steps: int, n_threads: int
+) -> tuple[_Float64, float]: ...
+def quantization_encode(
+    x: _Histograms,
+    codebooks: NDArray[Any],
+    offsets: NDArray[np.int64],
+    metric: str,
+    wide: bool,
+    n_threads: int,
+) -> _Codes: ...
+def quantization_decode(
+    codes: _Codes,
+    codebooks: NDArray[Any],
+    offsets: NDArray[np.int64],
+    n_columns: int,
+    n_threads: int,
+) -> NDArray[Any]: ...
+def quantization_scores(codes: _Codes, tables: NDArray[Any], n_threads: int) -> _Float64: ...
+def quantization_sums(
+    codes: _Codes, n_codes: int, weights: _Float64, n_threads: int
+) -> _Float64: ...
 
 @final
 class KnotProjection:

@@ -17,16 +17,17 @@ except ImportError:
 class _Progress:
     """A bar with a line about the state behind it."""
 
-    def __init__(self, description: str, verbose: int) -> None:
+    def __init__(self, description: str, verbose: int, total: int | None = None) -> None:
         self._description = description
         self._verbose = bool(verbose)
+        self._total = total
         self._bar: Any = None
         self._n_iter = 0
 
     def __enter__(self) -> Self:
         """Open the bar."""
         if self._verbose and tqdm is not None:
-            self._bar = tqdm(desc=self._description, unit="it", leave=False)
+            self._bar = tqdm(desc=self._description, total=self._total, unit="it", leave=False)
         return self
 
     def __exit__(
@@ -92,3 +93,49 @@ class SearchProgress(_Progress):
         if self._verbose:
             self._best = max(self._best, likelihood)
             self._show(f"log likelihood {likelihood:.6g}, best {self._best:.6g}")
+
+
+class RowsProgress(_Progress):
+    """Shows how many rows a pass has read.
+
+    Parameters
+    ----------
+    description : str
+        What is made of the rows.
+    n_chunks : int or None
+        Number of chunks, where it is known.
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, description: str, n_chunks: int | None, verbose: int) -> None:
+        super().__init__(description, verbose, n_chunks)
+        self._n_rows = 0
+
+    def __call__(self, n_rows: int) -> None:
+        """Show that so many more rows were read."""
+        if self._verbose:
+            self._n_rows += n_rows
+            self._show(f"{self._n_rows:,} rows")
+
+
+class TrainingProgress(_Progress):
+    """Shows the loss of every pass of training.
+
+    Parameters
+    ----------
+    description : str
+        What is being trained.
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, description: str, verbose: int) -> None:
+        super().__init__(description, verbose)
+        self._best = np.inf
+
+    def __call__(self, loss: float) -> None:
+        """Show the loss after one more pass."""
+        if self._verbose:
+            self._best = min(self._best, loss)
+            self._show(f"loss {loss:.6g}, best {self._best:.6g}")

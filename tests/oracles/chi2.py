@@ -132,14 +132,11 @@ def hadamard(n: int) -> Array:
 
 
 def structured_projections(signs: ArrayLike, n_projections: int) -> Array:
-    """Rows of sqrt(n) (H D_3 H D_2 H D_1) / n^(3/2), a block for each further pair of signs."""
+    """Rows of sqrt(n) (H D_3 H D_2 H D_1) / n^(3/2), a block for each row of signs from D_3 on."""
     signs = np.asarray(signs, dtype=np.float64)
-    n = signs.shape[1]
-    H = hadamard(n)
-    first = H * signs[0]
-    blocks = [
-        (H * d3) @ (H * d2) @ first / n for d2, d3 in zip(signs[1::2], signs[2::2], strict=True)
-    ]
+    H = hadamard(signs.shape[1])
+    shared = (H * signs[1]) @ (H * signs[0])
+    blocks = [(H * d3) @ shared / len(H) for d3 in signs[2:]]
     return np.vstack(blocks)[:n_projections]
 
 

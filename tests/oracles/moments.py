@@ -53,3 +53,40 @@ def generalized_error(Z, y, U, alpha):
         smoother.append((Z @ coefficients + intercept)[:, 0])
     S = np.array(smoother).T
     return np.mean((y - S @ y) ** 2) / (1 - np.trace(S) / n) ** 2
+
+
+def lasso_objective(Z, y, coefficients, intercept, alpha, groups, weights, ridge=0.0):
+    """Return |y - b - Z w|^2 / (2 n) + alpha sum_g weight_g |w_g| + ridge |w|^2 / 2."""
+    residual = y - intercept - np.asarray(Z, float) @ coefficients
+    norms = [np.sqrt(np.sum(coefficients[groups == g] ** 2)) for g in np.unique(groups)]
+    penalty = alpha * np.dot(weights, norms) + ridge * np.sum(coefficients**2) / 2
+    return np.sum(residual**2) / (2 * len(y)) + penalty
+
+
+def group_lasso(Z, y, alpha, groups, weights, n_steps=20_000):
+    """Minimise that objective, without ridge, by proximal gradient steps with momentum."""
+    mean, y_mean = Z.mean(axis=0), y.mean()
+    Z, y = Z - mean, y - y_mean
+    length = len(y) / np.linalg.norm(Z, 2) ** 2
+    w = before = np.zeros(Z.shape[1])
+    for k in range(n_steps):
+        ahead = w + k / (k + 3) * (w - before)
+        moved = ahead - length * Z.T @ (Z @ ahead - y) / len(y)
+        before, w = w, np.zeros_like(w)
+        for g, weight in zip(np.unique(groups), weights, strict=True):
+            norm = np.sqrt(np.sum(moved[groups == g] ** 2))
+            if norm > length * alpha * weight:
+                w[groups == g] = (1 - length * alpha * weight / norm) * moved[groups == g]
+    return w, y_mean - mean @ w
+
+
+def block_ridge(Z, y, sizes, n_components, alpha):
+    """Return coefficients and intercept of Algorithm 4: principal directions of each block."""
+    Z = np.asarray(Z, float)
+    U = np.zeros((Z.shape[1], sum(n_components)))
+    row = column = 0
+    for size, k in zip(sizes, n_components, strict=True):
+        block = slice(row, row + size)
+        U[block, column : column + k] = principal_directions(Z[:, block], k)
+        row, column = row + size, column + k
+    return ridge(Z, y, U, alpha)

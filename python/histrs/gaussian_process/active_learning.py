@@ -263,5 +263,6 @@ def _with_more_rows(
 ) -> IntersectionGPClassifier:
     """Return a model with further rows, beside the one without."""
     grown: IntersectionGPClassifier = clone(model)
-    vars(grown).update(vars(model))
-    return grown.partial_fit(X, y)
+    grown.__dict__.update(model.__dict__)
+    grown.partial_fit(X, y)
+    return grown

@@ -54,8 +54,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     with `D/2` rows in :math:`\Omega`. (The algorithm leaves out :math:`\sqrt{2/D}`, and takes
     cosines with random phases of `D` projections, which cost twice as much and vary more.)
 
-    The features of `c` are made for a few rows at a time and projected while they are in the
-    cache.
+    A row is mapped, projected and passed through the cosine while it is in the cache; sines and
+    cosines are off by at most 5e-15, in single precision 1e-6.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "structured" is :math:`H D_3 H D_2 H D_1` with random signs in the diagonals and
         Walsh-Hadamard transforms `H` ([2]_), in blocks of the size of `c(x)` padded to a power of
         two `n`: `n log2(n)` additions for each of three rounds, of which all blocks share the
-        first. Its variance is below that of "gaussian", independent entries. "orthogonal" makes
-        the rows of a Gaussian matrix orthogonal, in blocks.
+        first two. Its variance is below that of "gaussian", independent entries. "orthogonal"
+        makes the rows of a Gaussian matrix orthogonal, in blocks.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None
@@ -86,7 +86,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     base_map_ : AdditiveChi2Map
         The fitted map.
     projection_ : ndarray
-        The signs, of shape (1 + 2 n_blocks, n) and type int8, or the matrix of shape
+        The signs, of shape (2 + n_blocks, n) and type int8, or the matrix of shape
         (n_mapped_features, n_projections) whose entries have variance 1.
     n_features_in_ : int
         Number of features.
@@ -272,7 +272,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if self.projection == "structured":
             core = self.base_map_._core_map()
             size = _histrs.ExpChi2Features.structured_size(core, self.n_features_in_)
-            rounds = 1 + 2 * -(-n_projections // size)
+            rounds = 2 + -(-n_projections // size)
             bits = random.randint(0, 2, size=(rounds, size), dtype=np.int8)
             return np.asarray(2 * bits - 1, dtype=np.int8)
         size = self.n_features_in_ * self.base_map_.n_components

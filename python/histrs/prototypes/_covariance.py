@@ -3,24 +3,40 @@
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs import _histrs
+from histrs._progress import TrainingProgress
 from histrs._validation import count_threads, unchanged_on_error
-from histrs.spd._distances import jbld_distances
-from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
+from histrs.neighbors._search import Found
+from histrs.neighbors._space import Space
+from histrs.prototypes._base import (
+    COMPRESSION_CONSTRAINTS,
+    Places,
+    PrototypeClassifier,
+    Training,
+)
+from histrs.prototypes._learned import (
+    Gamma,
+    Init,
+    cross_validated_gamma,
+    draw_start,
+    scale_gamma,
+)
+from histrs.spd._stack import Stack, stacked, symmetric
 
 Float64 = NDArray[np.float64]
 
@@ -28,7 +44,7 @@ Float64 = NDArray[np.float64]
 _FLOOR = 1e-8
 
 
-class CovarianceCompressor(ClassifierMixin, BaseEstimator):
+class CovarianceCompressor(PrototypeClassifier):
     r"""Nearest-neighbour classifier on a few learned covariance matrices.
 
     Stochastic covariance compression [1]_. Prototypes :math:`P_j`, started at a sample of the
@@ -43,19 +59,25 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_prototypes : int or float, default=0.05
-        Number of prototypes, or their share of the training matrices. They are divided among
-        classes in proportion, at least one each.
-    gamma : float or "scale", default="scale"
+    compression : int or float, default=0.05
+        Number of prototypes of each class, or their share of the training matrices, which is
+        divided among classes in proportion, at least one each.
+    gamma : float, "scale" or "cv", default="scale"
         Sharpness of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of the mean
-        divergence from training matrices to the nearest prototype at the start.
+        divergence from training matrices to the nearest prototype at the start; "cv" chooses
+        among multiples of it by the accuracy on matrices left out, in three folds.
+    init : {"subset", "rmhc"}, default="subset"
+        Start from a random sample of each class, or from one that
+        :class:`~histrs.prototypes.RandomMutationNN` has improved.
     max_iter : int, default=300
         Most iterations of L-BFGS; a ConvergenceWarning says when they did not suffice.
     tol : float, default=1e-5
         Training ends when an iteration lowers ``L / n_samples`` by no more. (The gradient would not
         do: where classes can be told apart, prototypes that move away lower the loss for ever.)
+    verbose : int, default=0
+        Above 0, progress is shown.
     random_state : int, RandomState instance or None, default=None
-        Draws the start.
+        Draws the start, and folds.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
 
@@ -67,10 +89,14 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
         The learned matrices, in double precision.
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
+    sample_indices_ : ndarray of shape (n_prototypes,)
+        Places of the training matrices that they started from.
     gamma_ : float
         The sharpness.
     loss_ : float
         ``L / n_samples`` at the end.
+    loss_curve_ : ndarray of shape (n_iter_,)
+        ``L / n_samples`` after every iteration.
     n_iter_ : int
         Iterations made.
     n_features_in_ : int
@@ -111,31 +137,34 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_prototypes": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(RealNotInt, 0.0, 1.0, closed="right"),
-        ],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "compression": COMPRESSION_CONSTRAINTS,
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale", "cv"})],
+        "init": [StrOptions({"subset", "rmhc"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
 
     def __init__(
         self,
-        n_prototypes: float = 0.05,
+        compression: float = 0.05,
         *,
-        gamma: float | Literal["scale"] = "scale",
+        gamma: Gamma = "scale",
+        init: Init = "subset",
         max_iter: int = 300,
         tol: float = 1e-5,
+        verbose: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_prototypes = n_prototypes
+        self.compression = compression
         self.gamma = gamma
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
+        self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -156,17 +185,20 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            data, y = validate_data(self, flattened(X), y, **STACK_CHECKS)
+            space = self._space()
+            data, y = space.check(self, X, y=y)
             check_classification_targets(y)
             self.classes_, labels = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-            self._fit(stacked(data), labels.astype(np.int64))
+            self._fit(Training(space, data, labels.astype(np.int64), self.classes_))
         return self
 
-    def _fit(self, stack: Stack, labels: NDArray[np.int64]) -> None:
-        start = self._sample(labels)
+    def _fit(self, training: Training) -> None:
+        random = check_random_state(self.random_state)
+        labels = training.labels
+        start = draw_start(training, self.compression, self.init, random)
         own = labels[start]
-        nearest = jbld_distances(stack, stack[start], n_jobs=self.n_jobs).min(axis=1)
-        self.gamma_ = float(self.gamma) if self.gamma != "scale" else scale_gamma(nearest)
+        self.gamma_ = self._choose_gamma(training, start, random)
+        stack = stacked(np.asarray(training.X))
         # In the basis in which the mean is the identity.
         X = stack.astype(np.float64)
         root = np.linalg.cholesky(symmetric(X.mean(axis=0)))
@@ -182,13 +214,21 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
             value, gradient = loss(B)
             return value, gradient[:, *upper].ravel()
 
-        result = minimize(
-            flat_loss,
-            B[:, *upper].ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": self.max_iter, "ftol": self.tol, "gtol": 1e-10},
-        )
+        curve: list[float] = []
+        with TrainingProgress("CovarianceCompressor", self.verbose) as progress:
+
+            def note(intermediate_result: OptimizeResult) -> None:
+                curve.append(float(intermediate_result.fun))
+                progress(curve[-1])
+
+            result = minimize(
+                flat_loss,
+                B[:, *upper].ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                callback=note,
+                options={"maxiter": self.max_iter, "ftol": self.tol, "gtol": 1e-10},
+            )
         if result.status == 1:
             warnings.warn(
                 f"CovarianceCompressor stopped after {result.nit} iterations at a loss of "
@@ -200,42 +240,18 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
         B[:, *upper] = result.x.reshape(len(B), -1)
         self.prototypes_ = symmetric(root @ prototypes(B) @ root.T)
         self.prototype_labels_ = self.classes_[own]
+        self.sample_indices_ = start
         self.loss_ = float(result.fun)
+        self.loss_curve_ = np.array(curve)
         self.n_iter_ = int(result.nit)
 
-    def _sample(self, labels: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return places of training matrices, a share of each class and at least one."""
-        n, sizes = len(labels), np.bincount(labels)
-        share: Any = self.n_prototypes
-        wanted = int(share) if isinstance(share, Integral) else max(1, round(share * n))
-        if wanted > n:
-            raise ValueError(f"n_prototypes = {wanted} is more than the {n} training matrices.")
-        counts = np.maximum(1, np.floor(wanted * sizes / n)).astype(int)
-        # What rounding left over goes to the classes with most matrices a prototype.
-        while counts.sum() < wanted:
-            counts[np.argmax(np.where(counts < sizes, sizes / counts, -1.0))] += 1
-        random = check_random_state(self.random_state)
-        drawn = [
-            random.choice(np.flatnonzero(labels == label), count, replace=False)
-            for label, count in enumerate(counts)
-        ]
-        return np.concatenate(drawn)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the classes of the nearest prototypes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, p, p) or (n_queries, p * p)
-            Symmetric positive definite matrices.
-
-        Returns
-        -------
-        y : ndarray of shape (n_queries,)
-            Classes.
-        """
-        nearest = np.argmin(self._divergences(X), axis=1)
-        return np.asarray(self.prototype_labels_[nearest])
+    def _choose_gamma(self, training: Training, start: Places, random: RandomState) -> float:
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        scale = scale_gamma(training.distances(start).min(axis=1))
+        if self.gamma == "scale":
+            return scale
+        return cross_validated_gamma(self, training, scale, self.compression, random)
 
     def predict_proba(self, X: ArrayLike) -> Float64:
         r"""Return the probabilities of the stochastic neighbourhood (equations 4 and 5).
@@ -251,26 +267,25 @@ class CovarianceCompressor(ClassifierMixin, BaseEstimator):
             :math:`\sum_{j: y_j = c} p_{ij}`, in the order of `classes_`. The class of the nearest
             prototype need not be the most probable: several prototypes of another may be near.
         """
-        divergences = self._divergences(X).astype(np.float64)
-        shares = softmax(-(self.gamma_**2) * divergences, axis=1)
+        check_is_fitted(self)
+        divergences = self._space().distances(self._check_queries(X), self.prototypes_)
+        shares = softmax(-(self.gamma_**2) * divergences.astype(np.float64), axis=1)
         return np.asarray(shares @ (self.prototype_labels_[:, None] == self.classes_[None]))
 
-    def _divergences(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        data = validate_data(self, flattened(X), reset=False, **STACK_CHECKS)
-        return jbld_distances(stacked(data), self.prototypes_, n_jobs=self.n_jobs)
+    def _space(self) -> Space:
+        return Space("jbld", None, self.n_jobs)
+
+    def _check_queries(self, X: ArrayLike) -> Any:
+        return self._space().check(self, X, reset=False)
+
+    def _nearest(self, X: Any, k: int) -> Found:
+        return self._space().nearest(X, self.prototypes_, k)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def scale_gamma(nearest: NDArray[Any]) -> float:
-    """Return the sharpness at which the nearest prototype is one unit away on average."""
-    mean = float(np.mean(nearest, dtype=np.float64))
-    return 1.0 if mean == 0.0 else mean**-0.5
 
 
 def whitened(root: Float64, X: Stack) -> Stack:

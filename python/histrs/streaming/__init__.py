@@ -1,8 +1,17 @@
 """Learning from moments: linear models of data sets that need not fit in memory."""
 
 from histrs.streaming._fingerprint import fingerprint
+from histrs.streaming._lasso import MomentGroupLasso, MomentLasso
 from histrs.streaming._moments import Moments
 from histrs.streaming._pca import StreamingPCA
 from histrs.streaming._ridge import PCARidge, PCARidgeClassifier
 
-__all__ = ["Moments", "PCARidge", "PCARidgeClassifier", "StreamingPCA", "fingerprint"]
+__all__ = [
+    "MomentGroupLasso",
+    "MomentLasso",
+    "Moments",
+    "PCARidge",
+    "PCARidgeClassifier",
+    "StreamingPCA",
+    "fingerprint",
+]

@@ -15,18 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAGIC = b"histrs moments 1\n"
+MAGIC = "histrs {kind} 1\n"
 _LENGTH_BYTES = 8
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write(
+    path: Path,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    kind: str = "moments",
+) -> None:
     """Write or replace the file in one step: a killed process leaves the old one, or the new."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             digest = hashlib.sha256()
-            for part in _parts(header, arrays):
+            for part in _parts(header, arrays, kind):
                 digest.update(part)
                 file.write(part)
             file.write(digest.digest())
@@ -39,10 +44,12 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[An
     _sync_directory(path.parent)
 
 
-def _parts(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Iterator[Any]:
+def _parts(
+    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kind: str
+) -> Iterator[Any]:
     shapes = {name: array.shape for name, array in arrays.items()}
     text = json.dumps({**header, "shapes": shapes}).encode()
-    yield MAGIC
+    yield MAGIC.format(kind=kind).encode()
     yield len(text).to_bytes(_LENGTH_BYTES, "little")
     yield text
     for array in arrays.values():
@@ -59,19 +66,22 @@ def _sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+def read(
+    path: Path, kind: str = "moments"
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Return the header and the arrays; a ValueError says that the file is not one of ours."""
     content = memoryview(path.read_bytes())
-    if content[: len(MAGIC)] != MAGIC:
-        raise ValueError(f"{path} is not a file of moments; nothing was read or overwritten.")
+    magic = MAGIC.format(kind=kind).encode()
+    if content[: len(magic)] != magic:
+        raise ValueError(f"{path} is not a file of {kind}; nothing was read or overwritten.")
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise ValueError(
             f"{path} is damaged: its checksum does not fit. It was not overwritten; restore a "
             "copy, or delete it to begin again."
         )
-    start = len(MAGIC) + _LENGTH_BYTES
-    end = start + int.from_bytes(body[len(MAGIC) : start], "little")
+    start = len(magic) + _LENGTH_BYTES
+    end = start + int.from_bytes(body[len(magic) : start], "little")
     header = json.loads(bytes(body[start:end]))
     arrays = {}
     for name, shape in header.pop("shapes").items():

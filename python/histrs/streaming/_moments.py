@@ -1,6 +1,7 @@
 """The moments of a data set: all that linear models of squared error need to know of it."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,9 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs.streaming import _file
+from histrs.streaming._dask import is_dask, reduced
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
-from histrs.streaming._rows import Rows, checked, chunks
-from histrs.streaming._sums import BLOCK_ROWS, Array, CentredSums, full
+from histrs.streaming._rows import Rows, checked
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._sums import Array, CentredSums, full
 
 _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 
@@ -171,9 +174,24 @@ class Moments:
         Raises
         ------
         ValueError
-            If shapes do not fit or an entry is not finite (the message names it); nothing has
-            been added then.
+            If shapes do not fit or an entry is not finite (the message names it). Then, and after
+            Ctrl-C, nothing has been added.
         """
+        labelled, unlabelled, n_chunks = self._labelled, self._unlabelled, self.n_chunks
+        # An interrupt may come between any two sums of a block, so they are made in a copy.
+        if Y is None:
+            self._unlabelled = unlabelled and unlabelled.copy()
+        else:
+            self._labelled = labelled and labelled.copy()
+        try:
+            self._add(Z, Y)
+        except BaseException:
+            self._labelled, self._unlabelled, self.n_chunks = labelled, unlabelled, n_chunks
+            raise
+        return self
+
+    def _add(self, Z: ArrayLike, Y: ArrayLike | None) -> None:
+        """Add a chunk in place: on an interrupt part of it may have been added."""
         Z = checked(Z)
         if Z.shape[1] != self.n_features:
             raise ValueError(
@@ -187,11 +205,13 @@ class Moments:
         sums.add_rows(Z, targets)
         setattr(self, kind, sums)
         self.n_chunks += 1
-        return self
 
     def _check_targets(self, Y: ArrayLike, n_rows: int) -> Array:
         Y = np.asarray(Y)
-        targets: Array = checked(Y[:, None] if Y.ndim == 1 else Y, "Y").astype(np.float64)
+        # In rows: the order in which a column is summed depends on the layout.
+        targets: Array = checked(Y[:, None] if Y.ndim == 1 else Y, "Y").astype(
+            np.float64, order="C"
+        )
         if targets.shape != (n_rows, self.n_targets) or not self.n_targets:
             raise ValueError(
                 f"Y has shape {targets.shape}, but ({n_rows}, {self.n_targets}) is needed: a "
@@ -329,18 +349,23 @@ class Moments:
         Y: ArrayLike | None = None,
         *,
         feature_map: BaseEstimator | None = None,
-        chunk_size: int = 4 * BLOCK_ROWS,
+        chunk_size: int = CHUNK_SIZE,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 16,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> "Moments":
         """Return the moments of a data set that need not fit in memory.
 
         Parameters
         ----------
-        rows : {ndarray, memmap, sparse matrix, path of an .npy file, iterable}
-            The rows. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be None.
-        Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
-            Targets, unless `rows` is an iterable.
+        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+            The rows. A path is that of an .npy file, or of a Parquet file or a folder of them
+            (with pyarrow). An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be
+            None. The partitions of a dask array are reduced where they lie, and merged.
+        Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
+            Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
+            array.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its fingerprint is kept.
         chunk_size : int, default=4096
@@ -352,6 +377,10 @@ class Moments:
             the result, for `load`.
         checkpoint_every : int, default=16
             Chunks from one writing of the file to the next.
+        n_jobs : int or None, default=None
+            Threads of BLAS; None leaves them as they are. Their number may change the last bits.
+        verbose : int, default=0
+            1 shows progress, with tqdm where it is installed; dask shows its own.
 
         Returns
         -------
@@ -362,8 +391,10 @@ class Moments:
         ------
         ValueError
             If there are no rows, shapes differ, an entry is not finite, or the checkpoint is
-            damaged, has another chunk size, or is of other features, targets or another map; it
-            is not overwritten.
+            damaged, has another chunk size or more rows, or is of other features, targets or
+            another map; it is not overwritten.
+        ImportError
+            For a Parquet file without pyarrow.
 
         Examples
         --------
@@ -375,48 +406,84 @@ class Moments:
         >>> Moments.of(X, X[:, 0], feature_map=sampler)
         Moments(n=5000, n_labelled=5000, n_features=50, n_targets=1)
         """
-        if chunk_size < 1 or checkpoint_every < 1:
-            raise ValueError(
-                f"chunk_size = {chunk_size}, checkpoint_every = {checkpoint_every}: both are 1 or "
-                "more."
-            )
-        path = None if checkpoint is None else Path(checkpoint)
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every = {checkpoint_every}: it is 1 or more.")
         name = "" if feature_map is None else fingerprint_of(feature_map)
-        moments: Moments | None = None
-        if path is not None and path.exists():
-            moments, header = cls._read(path)
-            if header.get("chunk_size") != chunk_size:
-                raise ValueError(
-                    f"{path} was not written with chunk_size = {chunk_size}; go on with the same, "
-                    "or delete it to begin again."
-                )
-            moments._check_same(moments.n_features, moments.n_targets, name, str(path))
-        saved = n_read = moments.n_chunks if moments else 0
-        for Z, targets in chunks(rows, Y, chunk_size, n_read):
-            Z = Z if feature_map is None else feature_map.transform(Z)
-            moments = cls._begin(moments, Z, targets, name, path)
-            moments.update(Z, targets)
+        source = RowSource(
+            rows, Y, feature_map, chunk_size=chunk_size, n_jobs=n_jobs, verbose=verbose
+        )
+        if is_dask(rows) and checkpoint is not None:
+            raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
+        path = None if checkpoint is None else Path(checkpoint)
+        return cls._gathered(source, name, path, checkpoint_every)
+
+    @classmethod
+    def _gathered(
+        cls, source: RowSource, name: str = "", path: Path | None = None, checkpoint_every: int = 1
+    ) -> "Moments":
+        """Return the moments of a source, on this machine or on a cluster."""
+        if not is_dask(source.rows):
+            return cls._of(source, name, path, checkpoint_every)
+        moments: Moments = reduced(source, partial(_of_partition, name))[0]
+        return moments
+
+    @classmethod
+    def _of(
+        cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int
+    ) -> "Moments":
+        """Make one pass, and go on with the file if there is one."""
+        moments = cls._resumed(path, source.chunk_size, name)
+        saved = skip = moments.n_chunks if moments else 0
+        seen = moments.n if moments else None
+        for number, (Z, targets) in enumerate(source.chunks("moments", skip, seen), skip):
+            with in_chunk(number, source):
+                moments = cls._begin(moments, Z, targets, name, path)
+                moments._add(Z, targets)
             if path is not None and moments.n_chunks - saved == checkpoint_every:
-                moments._write(path, chunk_size=chunk_size)
+                moments._write(path, chunk_size=source.chunk_size)
                 saved = moments.n_chunks
         if moments is None:
             raise ValueError("there are no rows: moments need at least one chunk.")
         if path is not None and moments.n_chunks > saved:
-            moments._write(path, chunk_size=chunk_size)
+            moments._write(path, chunk_size=source.chunk_size)
         return moments
+
+    @classmethod
+    def _resumed(cls, path: Path | None, chunk_size: int, name: str) -> "Moments | None":
+        """Return the moments of a checkpoint that these rows can go on with."""
+        if path is None or not path.exists():
+            return None
+        moments, header = cls._read(path)
+        if header.get("chunk_size") != chunk_size:
+            raise ValueError(
+                f"{path} was not written with chunk_size = {chunk_size}; go on with the same, "
+                "or delete it to begin again."
+            )
+        moments._check_same(moments.n_features, moments.n_targets, name, str(path))
+        return moments
+
+    @classmethod
+    def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> "Moments":
+        """Return moments of no rows, to which the chunk can be added."""
+        return cls(np.shape(Z)[-1], _n_targets(Y), fingerprint=fingerprint)
 
     @classmethod
     def _begin(
         cls, moments: "Moments | None", Z: Any, Y: Any, fingerprint: str, path: Path | None
     ) -> "Moments":
         """Return moments that the chunk can be added to."""
-        n_features = np.shape(Z)[-1]
-        n_targets = 0 if Y is None else 1 if np.ndim(Y) == 1 else np.shape(Y)[1]
         if moments is None:
-            return cls(n_features, n_targets, fingerprint=fingerprint)
-        if Y is None:
-            n_targets = moments.n_targets
-        elif not moments.n_labelled:
+            return cls._like(Z, Y, fingerprint)
+        n_targets = moments.n_targets if Y is None else _n_targets(Y)
+        if not moments.n_labelled:
             moments.n_targets = n_targets
-        moments._check_same(n_features, n_targets, fingerprint, str(path or "the chunk"))
+        moments._check_same(np.shape(Z)[-1], n_targets, fingerprint, str(path or "the chunk"))
         return moments
+
+
+def _n_targets(Y: Any) -> int:
+    return 0 if Y is None else 1 if np.ndim(Y) == 1 else int(np.shape(Y)[1])
+
+
+def _of_partition(name: str, source: RowSource) -> list[Moments]:
+    return [Moments._of(source, name, None, 1)]

@@ -1,15 +1,15 @@
 """Ridge regression on principal components, for a path of penalties at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.linalg import blas
 
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
-from histrs.streaming._rows import is_sparse
+from histrs.streaming._rows import Chunk, checked, is_sparse
 from histrs.streaming._sums import BLOCK_ROWS, Array
 
 
@@ -67,20 +67,26 @@ class RidgePath:
         errors[usable] = mean_square[usable] / free[usable] ** 2
         return errors
 
-    def leave_one_out_errors(self, Z: Any, Y: Array, alphas: Array) -> Array:
+    def leave_one_out_errors(self, chunks: Iterable[Chunk], alphas: Array) -> Array:
         """Return the mean squared errors of rows left out, for these directions."""
         inverse = 1.0 / (self.values[:, None] + alphas)
-        errors = np.zeros(len(alphas))
-        for rows, targets in self._projected_blocks(Z, Y):
+        errors, n_targets = np.zeros(len(alphas)), 0
+        for rows, targets in self._projected_blocks(chunks):
+            n_targets += targets.size
             leverage = 1 / self.n + rows**2 @ inverse
             for i in range(len(alphas)):
                 residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
                 kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
                 errors[i] += np.sum((residual / kept[:, None]) ** 2)
-        return errors / Y.size
+        return errors / n_targets
 
-    def _projected_blocks(self, Z: Any, Y: Array) -> Iterator[tuple[Array, Array]]:
-        for start in range(0, Z.shape[0], BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
-            block = Z[part].toarray() if is_sparse(Z) else Z[part]
-            yield (block - self.mean) @ self.basis, Y[part] - self.y_mean
+    def _projected_blocks(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Array, Array]]:
+        for Z, targets in chunks:
+            if targets is None:
+                continue
+            Z = checked(Z)
+            Y = np.asarray(targets, dtype=np.float64).reshape(np.shape(Z)[0], -1)
+            for start in range(0, len(Y), BLOCK_ROWS):
+                part = slice(start, start + BLOCK_ROWS)
+                block = Z[part].toarray() if is_sparse(Z) else Z[part]
+                yield (block - self.mean) @ self.basis, Y[part] - self.y_mean

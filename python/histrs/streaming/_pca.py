@@ -16,12 +16,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions
-from histrs.streaming._rows import is_sparse
+from histrs.streaming._rows import ROW_CHECKS, is_sparse
+from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
-
-ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -39,6 +39,11 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     n_components : int, default=None
         Number of components; None keeps as many as there are features.
+    n_jobs : int or None, default=None
+        Threads of BLAS in `fit`; None leaves them as they are. Their number may change the last
+        bits.
+    verbose : int, default=0
+        1 shows the progress of `fit`, with tqdm where it is installed.
 
     Attributes
     ----------
@@ -87,10 +92,16 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
-    def __init__(self, n_components: int | None = None) -> None:
+    def __init__(
+        self, n_components: int | None = None, *, n_jobs: int | None = None, verbose: int = 0
+    ) -> None:
         self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
@@ -99,7 +110,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            At least two finite rows.
+            At least two finite rows. A dask array is reduced where it lies.
         y : None
             Not used; there for pipelines.
 
@@ -114,9 +125,15 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If `n_components` is larger than the number of features, or `X` is not as above.
         """
         with unchanged_on_error(self):
-            X = validate_data(self, X, ensure_min_samples=2, **ROW_CHECKS)
-            check_n_components(self.n_components, X.shape[1])
-            self._set_moments(Moments(X.shape[1]).update(X))
+            rows: Any = X
+            if is_dask(rows):
+                self.n_features_in_ = rows.shape[1]
+                self.__dict__.pop("feature_names_in_", None)
+            else:
+                rows = validate_data(self, rows, ensure_min_samples=2, **ROW_CHECKS)
+            check_n_components(self.n_components, rows.shape[1])
+            source = RowSource(rows, n_jobs=self.n_jobs, verbose=self.verbose)
+            self._set_moments(Moments._gathered(source))
             self._decompose()
         return self
 

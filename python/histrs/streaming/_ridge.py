@@ -1,94 +1,107 @@
 """Ridge regression and classification after principal components, from moments."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    _fit_context,
-)
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import Tags
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from histrs._labels import best_class
 from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._blocks import block_components, block_path, block_sizes
+from histrs.streaming._calibration import HighestScores
+from histrs.streaming._dask import is_dask, unique
+from histrs.streaming._linear import LinearModel, MomentRegressor, check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
-from histrs.streaming._pca import ROW_CHECKS
 from histrs.streaming._principal import check_n_components
-from histrs.streaming._sums import Array
+from histrs.streaming._rows import ROW_CHECKS, Rows, checked
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 
 
-class _RidgeOnComponents(BaseEstimator):
+class _RidgeOnComponents(LinearModel):
     """What the regressor and the classifier have in common."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [Interval(Integral, 1, None, closed="left"), "array-like", None],
         "alphas": ["array-like", Interval(Real, 0, None, closed="neither")],
         "selection": [StrOptions({"gcv", "loo"})],
+        "blocks": ["array-like", StrOptions({"union"}), None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | Sequence[int] | None = None,
         *,
         alphas: float | Sequence[float] = (0.1, 1.0, 10.0),
         selection: Literal["gcv", "loo"] = "gcv",
+        blocks: Sequence[int] | Literal["union"] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.alphas = alphas
         self.selection = selection
+        self.blocks = blocks
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the model."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _fit_source(self, source: RowSource) -> int:
+        """Learn, and return the number of rows with targets."""
+        if self.selection == "loo" or self.blocks is not None:
+            source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
+        if self.blocks is None:
+            shape = getattr(source.rows, "shape", None)
+            if shape is not None and source.feature_map is None:
+                check_n_components(self._single(), shape[1])
+            path = self._single_path(Moments._gathered(source))
+        else:
+            sizes = block_sizes(self.blocks, source)
+            components = block_components(self.n_components, sizes)
+            self.n_components_ = sum(components)
+            path = block_path(source, sizes, components)
+        self._choose(path, source)
+        return path.n
 
-    def _fit_rows(self, X: Any, Y: Array) -> None:
-        check_n_components(self.n_components, X.shape[1])
-        moments = Moments(X.shape[1], Y.shape[1]).update(X, Y)
-        self._fit_path(moments, (X, Y))
+    def _fit_moments(self, moments: Moments) -> None:
+        if self.blocks is not None:
+            raise ValueError("blocks need the rows, twice: call fit or fit_rows.")
+        self._choose(self._single_path(moments), None)
 
-    def _fit_path(self, moments: Moments, rows: tuple[Any, Array] | None) -> None:
+    def _single(self) -> int | None:
+        if self.n_components is not None and np.ndim(self.n_components) != 0:
+            raise ValueError(f"n_components = {self.n_components!r}: several numbers need blocks.")
+        return self.n_components  # type: ignore[return-value]
+
+    def _single_path(self, moments: Moments) -> RidgePath:
+        check_labelled(moments)
+        self.n_components_ = check_n_components(self._single(), moments.n_features)
+        return RidgePath.of(moments, self.n_components_)
+
+    def _choose(self, path: RidgePath, source: RowSource | None) -> None:
         """Choose the penalty and set the coefficients; leaving out rows needs the rows."""
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
-        if not moments.n_labelled or moments.n < 2:
-            raise ValueError(
-                f"n_samples = {moments.n}, {moments.n_labelled} with targets: two rows or more, "
-                "and a target, are needed."
-            )
-        self.n_components_ = check_n_components(self.n_components, moments.n_features)
-        path = RidgePath.of(moments, self.n_components_)
         if self.selection == "gcv":
             self.errors_ = path.generalized_errors(alphas)
-        elif rows is not None:
-            self.errors_ = path.leave_one_out_errors(*rows, alphas)
+        elif source is not None:
+            self.errors_ = path.leave_one_out_errors(source.chunks("rows left out"), alphas)
         else:
             raise ValueError('selection="loo" needs the rows: call fit, or choose "gcv".')
         self.alpha_ = float(alphas[np.argmin(self.errors_)])
-        self.coef_: Array
-        self.intercept_: Array | float
         self.coef_, self.intercept_ = path.solve(self.alpha_)
 
-    def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
 
-
-class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
+class PCARidge(_RidgeOnComponents, MomentRegressor):
     r"""Ridge regression on principal components, from moments, with a path of penalties.
 
     Algorithm 3 of [1]_: with `U` and :math:`\Lambda` from `StreamingPCA`,
@@ -104,9 +117,9 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or sequence of int, default=None
         Number of principal components to regress on; None takes as many as there are features,
-        which is plain ridge regression.
+        which is plain ridge regression. With `blocks`, a number for all or one for each.
     alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
         Penalties :math:`\lambda > 0` to choose from, as `sklearn.linear_model.Ridge` counts them.
     selection : {"gcv", "loo"}, default="gcv"
@@ -114,6 +127,17 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
         cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone.
         "loo" is the squared error of leaving out a row, with the directions of all rows; it reads
         the rows again.
+    blocks : sequence of int, "union" or None, default=None
+        Numbers of consecutive features that have principal components of their own, for instance
+        the random features of several descriptors (Algorithm 4). "union" takes those of the
+        `sklearn.pipeline.FeatureUnion` given to `fit_rows`. The rows are read twice: for the
+        matrices of the blocks, and for one of the size of all components; the matrix of all
+        features is never made.
+    n_jobs : int or None, default=None
+        Threads of BLAS while rows are read; None leaves them as they are. Their number may change
+        the last bits.
+    verbose : int, default=0
+        1 shows the progress of each pass, with tqdm where it is installed.
 
     Attributes
     ----------
@@ -126,7 +150,7 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
     errors_ : ndarray of shape (n_alphas,)
         The errors of the penalties.
     n_components_ : int
-        Number of components.
+        Number of components, of all blocks together.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -150,81 +174,31 @@ class PCARidge(MultiOutputMixin, RegressorMixin, _RidgeOnComponents):
     3.0
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
-        """Learn from rows; on an error nothing changes.
+    def _learn_source(self, source: RowSource) -> None:
+        self._fit_source(source)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            At least two finite rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+    def _learn(self, moments: Moments) -> None:
+        self._fit_moments(moments)
 
-        Returns
-        -------
-        self : PCARidge
-            The fitted model.
 
-        Raises
-        ------
-        ValueError
-            If `n_components` is larger than the number of features, or the data are not as above.
-        """
-        with unchanged_on_error(self):
-            X, y = validate_data(
-                self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=2, **ROW_CHECKS
+@dataclass(frozen=True)
+class SignedTargets:
+    """Targets of classes: 1 for the class of a row, -1 for others; of two, for the second alone."""
+
+    classes: NDArray[Any]
+
+    def __call__(self, labels: ArrayLike) -> NDArray[np.float64]:
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"Y has shape {labels.shape}: expected a class for each row.")
+        unknown = np.flatnonzero(~np.isin(labels, self.classes))
+        if len(unknown):
+            raise ValueError(
+                f"Y[{unknown[0]}] = {labels[unknown[0]]!r} is not one of the "
+                f"{len(self.classes)} classes; give all of them."
             )
-            Y = np.asarray(y, dtype=np.float64)
-            self._fit_rows(X, Y[:, None] if Y.ndim == 1 else Y)
-            if Y.ndim == 1:
-                self._drop_target_axis()
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments; rows without targets contribute to the directions alone.
-
-        Parameters
-        ----------
-        moments : Moments
-            Moments of two rows or more, some with targets.
-
-        Returns
-        -------
-        self : PCARidge
-            The fitted model.
-
-        Raises
-        ------
-        ValueError
-            If `n_components` is larger than the number of features, `selection` is "loo", or
-            there are no targets.
-        """
-        with unchanged_on_error(self):
-            self.n_features_in_ = moments.n_features
-            self._fit_path(moments, None)
-            if moments.n_targets == 1:
-                self._drop_target_axis()
-        return self
-
-    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``.
-        """
-        return self._scores(X)
-
-    def _drop_target_axis(self) -> None:
-        self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])
+        signs = np.where(labels[:, None] == self.classes, 1.0, -1.0)
+        return signs[:, 1:] if len(self.classes) == 2 else signs
 
 
 class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
@@ -235,12 +209,25 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of principal components; None takes as many as there are features.
+    n_components : int or sequence of int, default=None
+        Number of principal components, as in `PCARidge`.
     alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
         Penalties to choose from.
     selection : {"gcv", "loo"}, default="gcv"
         The squared error that the chosen penalty minimises, as in `PCARidge`.
+    blocks : sequence of int, "union" or None, default=None
+        Blocks of features with components of their own, as in `PCARidge`.
+    calibrate : {"equal-rate"} or None, default=None
+        "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
+        same for all (section 7.3 of [1]_ does so with the 500th), so that all classes exceed that
+        score at the same rate. For classes of about the same size; it takes one more pass over
+        the rows. The mean of the shifts is zero.
+    calibration_rank : int, default=None
+        The rank; None takes the mean number of rows of a class.
+    n_jobs : int or None, default=None
+        Threads of BLAS while rows are read; None leaves them as they are.
+    verbose : int, default=0
+        1 shows the progress of each pass, with tqdm where it is installed.
 
     Attributes
     ----------
@@ -249,13 +236,16 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Intercepts.
+        Intercepts, with the shifts of the calibration.
+    score_thresholds_ : ndarray of shape (n_classes,)
+        With `calibrate`, the scores of that rank before the calibration; of two classes the scores
+        of the first are minus those of the second.
     alpha_ : float
         The chosen penalty.
     errors_ : ndarray of shape (n_alphas,)
         The errors of the penalties.
     n_components_ : int
-        Number of components.
+        Number of components, of all blocks together.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -276,6 +266,35 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_RidgeOnComponents._parameter_constraints,
+        "calibrate": [StrOptions({"equal-rate"}), None],
+        "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | Sequence[int] | None = None,
+        *,
+        alphas: float | Sequence[float] = (0.1, 1.0, 10.0),
+        selection: Literal["gcv", "loo"] = "gcv",
+        blocks: Sequence[int] | Literal["union"] | None = None,
+        calibrate: Literal["equal-rate"] | None = None,
+        calibration_rank: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alphas=alphas,
+            selection=selection,
+            blocks=blocks,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.calibrate = calibrate
+        self.calibration_rank = calibration_rank
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
         """Learn from rows; on an error nothing changes.
@@ -283,7 +302,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            At least two finite rows.
+            At least two finite rows. A dask array, with one for `y`, is reduced where it lies.
         y : array-like of shape (n_samples,)
             Classes, two or more.
 
@@ -299,24 +318,39 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             data are not as above.
         """
         with unchanged_on_error(self):
-            X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
-            check_classification_targets(y)
-            binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
-            self.classes_ = binarizer.classes_
-            self._check_classes()
-            self._fit_rows(X, binarizer.transform(y).astype(np.float64))
+            if not is_dask(X):
+                X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
+                check_classification_targets(y)
+            self._set_classes(unique(y))
+            self._learn_source(self._source(X, y))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_moments(self, moments: Moments, classes: ArrayLike) -> Self:
-        """Learn from moments whose targets are 1 for the class of a row and -1 for others.
+    def fit_rows(
+        self,
+        rows: Rows,
+        Y: Any = None,
+        *,
+        classes: ArrayLike | None = None,
+        feature_map: BaseEstimator | None = None,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> Self:
+        """Learn from rows that need not fit in memory; on an error nothing changes.
 
         Parameters
         ----------
-        moments : Moments
-            Moments with a target for each class, or one target for the second of two classes.
-        classes : array-like of shape (n_classes,)
-            The classes, in the order of the targets.
+        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
+            an iterator.
+        Y : {array-like of shape (n_rows,), str}, default=None
+            Classes of the rows, unless `rows` is an iterable of pairs; for Parquet the column
+            that holds them, or an array.
+        classes : array-like of shape (n_classes,), default=None
+            The classes; needed unless `Y` is an array.
+        feature_map : estimator, default=None
+            A fitted transformer, applied to a chunk at a time. The model is one of its features.
+        chunk_size : int, default=4096
+            Rows to a chunk, where `rows` is not an iterable.
 
         Returns
         -------
@@ -326,19 +360,59 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Raises
         ------
         ValueError
-            If the targets do not fit the classes, or as `PCARidge.fit_moments` raises.
+            If a row is of no known class, or as `fit` raises.
         """
         with unchanged_on_error(self):
-            self.classes_ = np.asarray(classes)
-            self._check_classes()
+            if classes is None and (Y is None or isinstance(Y, str)):
+                raise ValueError("classes is needed unless Y is an array: give all classes.")
+            self._set_classes(unique(Y if classes is None else classes))
+            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self.n_features_in_ = self.coef_.shape[1]
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(
+        self, moments: Moments, classes: ArrayLike, *, calibration_rows: Rows | None = None
+    ) -> Self:
+        """Learn from moments whose targets are 1 for the class of a row and -1 for others.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments with a target for each class, or one target for the second of two classes.
+        classes : array-like of shape (n_classes,)
+            The classes, in the order of the targets.
+        calibration_rows : rows as `Moments.of` takes them, default=None
+            What scores are calibrated on, in one pass; no targets are needed.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If the targets do not fit the classes, `calibrate` and `calibration_rows` are not given
+            together, or as `PCARidge.fit_moments` raises.
+        """
+        with unchanged_on_error(self):
+            self._set_classes(np.asarray(classes))
             n_classes = len(self.classes_)
             if moments.n_targets != (1 if n_classes == 2 else n_classes):
                 raise ValueError(
                     f"the moments have {moments.n_targets} targets for {n_classes} classes: "
                     "one for each is needed, or a single one for two."
                 )
+            if (self.calibrate is None) != (calibration_rows is None):
+                raise ValueError(
+                    f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
+                    "if scores are calibrated."
+                )
             self.n_features_in_ = moments.n_features
-            self._fit_path(moments, None)
+            self._fit_moments(moments)
+            if calibration_rows is not None:
+                self._calibrate(self._source(calibration_rows, None), moments.n_labelled)
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -372,8 +446,29 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         """
         return best_class(self.decision_function(X), self.classes_)
 
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
+    def _set_classes(self, classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
             raise ValueError(
-                f"The number of classes has to be greater than one; got {len(self.classes_)} class."
+                f"The number of classes has to be greater than one; got {len(classes)} class."
             )
+        self.classes_ = classes
+
+    def _learn_source(self, source: RowSource) -> None:
+        source = replace(source, encode=SignedTargets(self.classes_))
+        if self.calibrate is not None:
+            source.check_rereadable("calibrate")
+        n_labelled = self._fit_source(source)
+        if self.calibrate is not None:
+            self._calibrate(source, n_labelled)
+
+    def _calibrate(self, source: RowSource, n_rows: int) -> None:
+        """Shift scores, with their mean kept, until those of one rank are the same."""
+        n_classes = len(self.classes_)
+        highest = HighestScores(self.calibration_rank or max(1, n_rows // n_classes))
+        for number, (Z, _) in enumerate(source.chunks("calibration")):
+            with in_chunk(number, source):
+                scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
+                highest.update(np.hstack([-scores, scores]) if n_classes == 2 else scores)
+        self.score_thresholds_ = lowest = highest.lowest()
+        shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
+        self.intercept_ = self.intercept_ - shift

@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs._validation import canonical
+from histrs.streaming._dask import computed_partitions, is_dask
+from histrs.streaming._parquet import is_parquet, parquet_chunks
 
-# An array, a CSR matrix, the path of an .npy file, or an iterable of such chunks.
+# An array, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or an iterable
+# of such chunks.
 Rows: TypeAlias = Any
 Chunk: TypeAlias = tuple[Any, NDArray[Any] | None]
+
+# What estimators ask of scikit-learn's check of rows.
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 def is_sparse(Z: Any) -> bool:
@@ -47,26 +53,93 @@ def _first_not_finite(Z: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def chunks(rows: Rows, Y: Any, chunk_size: int, skip: int) -> Iterator[Chunk]:
-    """Yield chunks of rows and targets, without the first `skip` chunks."""
+def chunks(
+    rows: Rows, Y: Any, chunk_size: int, skip: int = 0, seen: int | None = None
+) -> Iterator[Chunk]:
+    """Yield chunks of rows and targets, without the first `skip` chunks, of `seen` rows."""
     if isinstance(rows, str | os.PathLike):
-        rows = np.load(Path(rows), mmap_mode="r", allow_pickle=False)
-    if is_sparse(rows) or isinstance(rows, np.ndarray):
-        yield from _slices(rows.tocsr() if is_sparse(rows) else rows, Y, chunk_size, skip)
+        path = Path(rows)
+        if is_parquet(path):
+            yield from _parquet(path, Y, chunk_size, skip)
+            return
+        yield from _slices(_NpyFile(path), Y, chunk_size, skip, seen)
+    elif is_dask(rows):
+        yield from islice(computed_partitions(rows, Y), skip, None)
+    elif is_sparse(rows) or isinstance(rows, np.ndarray):
+        yield from _slices(rows.tocsr() if is_sparse(rows) else rows, Y, chunk_size, skip, seen)
     elif isinstance(rows, Iterable):
         if Y is not None:
             raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")
-        for chunk in islice(rows, skip, None):
-            yield chunk if isinstance(chunk, tuple) else (chunk, None)
+        yield from _iterated(rows, skip)
     else:
         raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
 
 
-def _slices(rows: Any, Y: Any, chunk_size: int, skip: int) -> Iterator[Chunk]:
+class _NpyFile:
+    """The rows of an .npy file, mapped for as long as a part of them is read.
+
+    A map of the whole file would keep what was read in the memory of the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.shape = self._map().shape
+        if len(self.shape) != 2:
+            raise ValueError(
+                f"{path} has shape {self.shape}: expected rows and columns, a 2D array."
+            )
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return np.array(self._map()[part])
+
+    def _map(self) -> NDArray[Any]:
+        rows: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        return rows
+
+
+def _iterated(rows: Iterable[Any], skip: int) -> Iterator[Chunk]:
+    iterator = iter(rows)
+    n_skipped = sum(1 for _ in islice(iterator, skip))
+    if n_skipped < skip:
+        raise ValueError(
+            f"the iterable ends after {n_skipped} chunks, but the checkpoint holds {skip}: give it "
+            "from its beginning, not what an earlier run has left of it."
+        )
+    for chunk in iterator:
+        yield chunk if isinstance(chunk, tuple) else (chunk, None)
+
+
+def _parquet(path: Path, Y: Any, chunk_size: int, skip: int) -> Iterator[Chunk]:
+    """Yield rows; targets are the names of columns, or an array."""
+    if Y is None or isinstance(Y, str):
+        yield from parquet_chunks(path, [] if Y is None else [Y], chunk_size, skip * chunk_size)
+        return
+    Y = np.asarray(Y)
+    if Y.dtype.kind == "U":
+        yield from parquet_chunks(path, Y.tolist(), chunk_size, skip * chunk_size)
+        return
+    start = skip * chunk_size
+    for Z, _ in parquet_chunks(path, [], chunk_size, start):
+        if start + len(Z) > len(Y):
+            break
+        yield Z, Y[start : start + len(Z)]
+        start += len(Z)
+    else:
+        if start == len(Y):
+            return
+    raise ValueError(f"Y has {len(Y)} rows, not as many as {path}: give a target for each row.")
+
+
+def _slices(rows: Any, Y: Any, chunk_size: int, skip: int, seen: int | None) -> Iterator[Chunk]:
     n_rows = rows.shape[0]
     Y = None if Y is None else np.asarray(Y)
     if Y is not None and len(Y) != n_rows:
         raise ValueError(f"Y has {len(Y)} rows and the data {n_rows}: give a target for each row.")
+    if seen is not None and seen != min(skip * chunk_size, n_rows):
+        raise ValueError(
+            f"the checkpoint holds {seen} rows in {skip} chunks, but these data have {n_rows}: "
+            "they are not what it was made of. Update its moments with the new rows instead."
+        )
     for start in range(skip * chunk_size, n_rows, chunk_size):
         part = slice(start, start + chunk_size)
         yield rows[part], None if Y is None else Y[part]

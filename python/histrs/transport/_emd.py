@@ -13,6 +13,7 @@ from histrs._validation import Matrix, count_threads, to_core
 from histrs.transport._arguments import check_entries, check_ground_distance, check_pair
 
 Vector = NDArray[np.float64]
+Solver = Callable[[Vector, Vector, Vector], float]
 
 
 def emd_distances(
@@ -84,12 +85,9 @@ def emd_distances(
     D = np.zeros((X.shape[0], other.shape[0]))
 
     def fill(i: int) -> None:
-        rows, a = _bins_with_mass(X, i)
+        source = _bins_with_mass(X, i)
         for j in range(i if once else 0, other.shape[0]):
-            columns, b = _bins_with_mass(other, j)
-            # One mass exactly, or POT finds no plan.
-            b = b * (a.sum() / b.sum())
-            D[i, j] = solve(a, b, np.ascontiguousarray(M[np.ix_(rows, columns)]))
+            D[i, j] = _cost(solve, source, _bins_with_mass(other, j), M)
             if once:
                 D[j, i] = D[i, j]
 
@@ -98,7 +96,40 @@ def emd_distances(
     return D.astype(X.dtype, copy=False)
 
 
-def _solver() -> Callable[[Vector, Vector, Vector], float]:
+def emd_of_pairs(
+    X: Matrix,
+    Y: Matrix,
+    rows: NDArray[np.intp],
+    columns: NDArray[np.intp],
+    *,
+    M: ArrayLike,
+    n_jobs: int | None,
+) -> NDArray[Any]:
+    """Return the distances of ``X[rows[k]]`` and ``Y[columns[k]]``, as `emd_distances` does."""
+    solve = _solver()
+    X, Y, M = check_problem(X, Y, M, n_jobs)
+
+    def cost(i: int, j: int) -> float:
+        return _cost(solve, _bins_with_mass(X, i), _bins_with_mass(Y, j), M)
+
+    with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
+        costs = list(pool.map(cost, rows, columns))
+    return np.array(costs).astype(X.dtype, copy=False)
+
+
+def _cost(
+    solve: Solver,
+    source: tuple[NDArray[np.intp], Vector],
+    target: tuple[NDArray[np.intp], Vector],
+    M: Vector,
+) -> float:
+    (rows, a), (columns, b) = source, target
+    # One mass exactly, or POT finds no plan.
+    b = b * (a.sum() / b.sum())
+    return solve(a, b, np.ascontiguousarray(M[np.ix_(rows, columns)]))
+
+
+def _solver() -> Solver:
     try:
         from ot import emd2
     except ImportError as error:

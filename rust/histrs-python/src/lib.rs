@@ -5,7 +5,10 @@ mod chi2;
 mod convert;
 mod door;
 mod intersection;
+mod moments;
+mod quantization;
 mod random_features;
+mod sparse_maps;
 mod spd;
 mod svm;
 mod transport;
@@ -27,13 +30,24 @@ mod _histrs {
         SortedColumns, Transform, check_histograms, intersection_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
+    use crate::moments::group_lasso_path;
+    #[pymodule_export]
+    use crate::quantization::{
+        check_finite, quantization_decode, quantization_encode, quantization_scores,
+        quantization_sums,
+    };
+    #[pymodule_export]
     use crate::random_features::ExpChi2Features;
+    #[pymodule_export]
+    use crate::sparse_maps::{SparseAdditiveMap, column_quantiles, sparse_codes};
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
     #[pymodule_export]
-    use crate::svm::{svm_epoch, svm_scores};
+    use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
     #[pymodule_export]
-    use crate::transport::{check_masses, sinkhorn_distances};
+    use crate::transport::{
+        check_masses, histogram_compression_loss, sinkhorn_distances, sinkhorn_pairs,
+    };
 
     #[pymodule_init]
     fn init(m: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

@@ -1,13 +1,18 @@
-//! The support vector machine with the intersection kernel.
+//! The support vector machine with the intersection kernel, and the steps of the bundle solver.
 
 use histrs::svm as core;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, filled, with_histograms};
-use crate::door::enter;
+use crate::door::{enter, to_python};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
+type Vector<'py> = PyReadonlyArray1<'py, f64>;
+type NewVector<'py> = Bound<'py, PyArray1<f64>>;
+type NewMatrix<'py> = Bound<'py, PyArray2<f64>>;
+/// The class and the weight of each row, and the class that each problem is about.
+type Targets<'py> = (PyReadonlyArray1<'py, i32>, Vector<'py>, PyReadonlyArray1<'py, i32>);
 
 /// The weights after a pass; `steps` is `(margin, eta, alpha, smoothing)`.
 #[pyfunction]
@@ -46,4 +51,72 @@ pub(crate) fn svm_scores<'py>(
             enter(py, n_threads, |e| core::scores(e, &x, coef, out))
         })
     })
+}
+
+macro_rules! targets {
+    ($targets:expr) => {{
+        let (labels, weights, positive) = &$targets;
+        core::Targets {
+            labels: labels.as_slice()?,
+            weights: weights.as_slice()?,
+            positive: positive.as_slice()?,
+        }
+    }};
+}
+
+/// The losses and slopes of all problems at places on the line between two arrays of scores.
+#[pyfunction]
+pub(crate) fn svm_line_losses<'py>(
+    py: Python<'py>,
+    loss: &str,
+    start: Matrix<'py>,
+    end: Matrix<'py>,
+    targets: Targets<'py>,
+    places: Vector<'py>,
+    n_threads: usize,
+) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
+    let loss = loss.parse().map_err(to_python)?;
+    let line = core::Line { start: start.as_array(), end: end.as_array() };
+    let (targets, places) = (targets!(targets), places.as_slice()?);
+    let found = enter(py, n_threads, |e| line.losses(e, loss, &targets, places))?;
+    let (losses, slopes): (Vec<_>, Vec<_>) = found.iter().map(|at| (at.loss, at.slope)).unzip();
+    Ok((losses.into_pyarray(py), slopes.into_pyarray(py)))
+}
+
+/// The best scores, and the losses and gradients at the cut.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // Python's call, argument by argument
+pub(crate) fn svm_line_step<'py>(
+    py: Python<'py>,
+    loss: &str,
+    start: Matrix<'py>,
+    end: Matrix<'py>,
+    targets: Targets<'py>,
+    best: Vector<'py>,
+    cut: Vector<'py>,
+    n_threads: usize,
+) -> PyResult<(NewMatrix<'py>, NewVector<'py>, NewMatrix<'py>)> {
+    let loss = loss.parse().map_err(to_python)?;
+    let line = core::Line { start: start.as_array(), end: end.as_array() };
+    let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
+    let step = enter(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
+    Ok((step.best.into_pyarray(py), step.losses.into_pyarray(py), step.gradient.into_pyarray(py)))
+}
+
+/// The weights of the planes, and how far their objective may be from the largest.
+#[pyfunction]
+pub(crate) fn svm_simplex_maximum<'py>(
+    py: Python<'py>,
+    h: Matrix<'py>,
+    b: Vector<'py>,
+    alpha: Vector<'py>,
+    tol: f64,
+    max_steps: usize,
+    n_threads: usize,
+) -> PyResult<(NewVector<'py>, f64)> {
+    let (h, b) = (h.as_array(), b.as_slice()?);
+    let mut alpha = alpha.as_slice()?.to_vec();
+    let bound =
+        enter(py, n_threads, |e| core::simplex_maximum(e, h, b, &mut alpha, tol, max_steps))?;
+    Ok((alpha.into_pyarray(py), bound))
 }

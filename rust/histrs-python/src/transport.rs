@@ -2,10 +2,13 @@
 
 use histrs::transport as core;
 use histrs::{Element, Executor, HistogramMatrix};
-use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray2};
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2,
+    PyReadwriteArray3,
+};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, double, single};
+use crate::convert::{Histograms, double, single, with_pair};
 use crate::door::enter;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
@@ -81,4 +84,72 @@ pub(crate) fn check_masses(
             enter(py, n_threads, |exec| core::check_masses(exec, &x, y.as_ref()).map(drop))
         }
     }
+}
+
+type Pairs<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>);
+
+/// Sinkhorn distances and errors of the pairs `(rows[k], columns[k])`.
+#[pyfunction]
+#[pyo3(signature = (x, y, rows, columns, m, reg, tol, max_iter, regularized, n_threads))]
+#[allow(clippy::too_many_arguments)] // those of the Python function
+pub(crate) fn sinkhorn_pairs<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Histograms<'py>,
+    rows: PyReadonlyArray1<'py, i64>,
+    columns: PyReadonlyArray1<'py, i64>,
+    m: PyReadonlyArray2<'py, f64>,
+    reg: f64,
+    tol: f64,
+    max_iter: usize,
+    regularized: bool,
+    n_threads: usize,
+) -> PyResult<Pairs<'py>> {
+    let options = core::Sinkhorn { reg, tol, max_iter, regularized, potentials: false };
+    let (rows, columns) = (rows.as_slice()?, columns.as_slice()?);
+    let pairs: Vec<(usize, usize)> =
+        rows.iter().zip(columns).map(|(&i, &j)| (i as usize, j as usize)).collect();
+    let (m, y) = (m.as_array(), Some(y));
+    with_pair!(&x, y, |left, right| {
+        let right = right.unwrap_or(&left);
+        let work = |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, m, &options);
+        let found = enter(py, n_threads, work)?;
+        Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
+    })
+}
+
+type LossAndGradient<'py> = (f64, Matrix<'py>, f64);
+
+/// The objective of stochastic histogram compression, its gradient, and the largest error of a
+/// marginal; `starts` is written to.
+#[pyfunction]
+#[pyo3(signature = (x, labels, prototypes, prototype_labels, m, reg, gamma, tol, max_iter, starts, n_threads))]
+#[allow(clippy::too_many_arguments)] // those of the Rust function
+pub(crate) fn histogram_compression_loss<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    labels: PyReadonlyArray1<'py, i64>,
+    prototypes: Histograms<'py>,
+    prototype_labels: PyReadonlyArray1<'py, i64>,
+    m: PyReadonlyArray2<'py, f64>,
+    reg: f64,
+    gamma: f64,
+    tol: f64,
+    max_iter: usize,
+    starts: Option<PyReadwriteArray3<'py, f32>>,
+    n_threads: usize,
+) -> PyResult<LossAndGradient<'py>> {
+    let options = core::Sinkhorn { reg, tol, max_iter, regularized: true, potentials: true };
+    let labels = [labels.as_slice()?, prototype_labels.as_slice()?];
+    let (m, prototypes) = (m.as_array(), Some(prototypes));
+    let mut starts = starts;
+    let starts = starts.as_mut().map(|starts| starts.as_slice_mut()).transpose()?;
+    with_pair!(&x, prototypes, |left, right| {
+        let pair = [&left, right.unwrap_or(&left)];
+        let work = |e: &Executor| {
+            core::histogram_compression_loss(e, pair, labels, m, gamma, &options, starts)
+        };
+        let found = enter(py, n_threads, work)?;
+        Ok((found.loss, found.gradient.into_pyarray(py), found.error))
+    })
 }

@@ -122,6 +122,31 @@ pub enum Error {
         /// The largest number of rows.
         limit: usize,
     },
+    /// A code has no codeword.
+    #[error(
+        "codes[{row}, {block}] = {code}: there are {n_codes} codewords, numbered from 0; encode the \
+         rows with the quantizer whose codebooks are used"
+    )]
+    CodeOutOfRange {
+        /// Row of the first offending code.
+        row: usize,
+        /// Its column: the block of columns it stands for.
+        block: usize,
+        /// The code.
+        code: usize,
+        /// Number of codewords.
+        n_codes: usize,
+    },
+    /// A parameter has a name that is not known.
+    #[error("{name} = {value:?} is not known: use {known}")]
+    Unknown {
+        /// Name of the parameter.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// The values that are known.
+        known: &'static str,
+    },
     /// A parameter is outside its range.
     #[error("{name} = {value} is out of range: {expected}")]
     Parameter {

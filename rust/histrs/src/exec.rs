@@ -139,6 +139,19 @@ impl Executor {
     }
 }
 
+/// The parts of a matrix of `n_rows` columns that belong to blocks of `block` of these columns: for
+/// results that are kept one class after the other, and computed some rows of the data at a time.
+pub(crate) fn rows_by_block<T>(data: &mut [T], n_rows: usize, block: usize) -> Vec<Vec<&mut [T]>> {
+    let mut blocks: Vec<Vec<&mut [T]>> = Vec::new();
+    blocks.resize_with(n_rows.div_ceil(block), Vec::new);
+    for class in data.chunks_exact_mut(n_rows.max(1)) {
+        for (part, block) in class.chunks_mut(block).zip(&mut blocks) {
+            block.push(part);
+        }
+    }
+    blocks
+}
+
 /// Cuts `weights` into at most `n_blocks` consecutive ranges of nearly equal sum.
 pub(crate) fn balanced_blocks(weights: &[usize], n_blocks: usize) -> Vec<Range<usize>> {
     let total: usize = weights.iter().sum();

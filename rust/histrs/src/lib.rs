@@ -4,10 +4,13 @@
 //! |---|---|
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
+//! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
+//! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
-//! | [`svm`] | the support vector machine with the intersection kernel, learned in input space |
-//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
+//! | [`svm`] | the support vector machine with the intersection kernel, learned in input space; the losses, the line search and the dual of the bundle solver |
+//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs, and the objective of learned prototypes |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
@@ -35,9 +38,13 @@ mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+pub mod moments;
+mod neighborhood;
 mod pairwise;
+pub mod quantization;
 pub mod random_features;
 mod simd;
+pub mod sparse_maps;
 pub mod spd;
 pub mod svm;
 pub mod transport;

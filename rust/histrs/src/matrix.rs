@@ -140,21 +140,63 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         }
     }
 
+    /// Copies a row, with its zeros.
+    pub(crate) fn copy_row(&self, row: usize, out: &mut [T]) {
+        match self {
+            Self::Dense(x) => {
+                let x = x.row(row);
+                match x.as_slice() {
+                    Some(x) => out.copy_from_slice(x),
+                    None => out.iter_mut().zip(x).for_each(|(out, &value)| *out = value),
+                }
+            }
+            Self::Csr(x) => {
+                out.fill(T::default());
+                x.for_each_sum(row, |column, value| out[column] = T::from_f64(value));
+            }
+        }
+    }
+
     /// Fails at the first entry, in row order, that is negative or not finite.
     ///
     /// # Errors
     ///
     /// [`Error::Negative`] or [`Error::NotFinite`], which name the place.
     pub fn check(&self, exec: &Executor, name: &'static str) -> Result<()> {
+        self.check_rows(exec, name, all_valid)
+    }
+
+    /// Fails at the first entry, in row order, that is not finite.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFinite`], which names the place.
+    pub fn check_finite(&self, exec: &Executor, name: &'static str) -> Result<()> {
+        self.check_rows(exec, name, all_finite)
+    }
+
+    fn check_rows(
+        &self,
+        exec: &Executor,
+        name: &'static str,
+        all_valid: impl Fn(&[T]) -> bool + Copy + Sync,
+    ) -> Result<()> {
         const ROWS: usize = 256;
         let n_rows = self.n_rows();
         exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
-            (block * ROWS..n_rows.min((block + 1) * ROWS)).try_for_each(|r| self.check_row(r, name))
+            (block * ROWS..n_rows.min((block + 1) * ROWS))
+                .try_for_each(|row| self.check_row(row, name, all_valid))
         })
         .map(drop)
     }
 
-    fn check_row(&self, row: usize, name: &'static str) -> Result<()> {
+    fn check_row(
+        &self,
+        row: usize,
+        name: &'static str,
+        all_valid: impl Fn(&[T]) -> bool,
+    ) -> Result<()> {
+        let is_valid = |v: T| all_valid(&[v]);
         let complain = |column: usize, value: f64| {
             if value.is_finite() {
                 Error::Negative { name, row, column, value }
@@ -165,7 +207,7 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         match self {
             Self::Dense(x) => {
                 let x = x.row(row);
-                if x.as_slice().is_some_and(all_valid) {
+                if x.as_slice().is_some_and(&all_valid) {
                     return Ok(());
                 }
                 match x.iter().position(|&v| !is_valid(v)) {
@@ -300,14 +342,17 @@ pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Re
         .collect()
 }
 
-fn is_valid<T: Element>(v: T) -> bool {
-    all_valid(&[v])
-}
-
-/// Looks at every value, without the branches that would keep it from taking several at a time.
-fn all_valid<T: Element>(values: &[T]) -> bool {
+/// Whether all are non-negative and finite. Looks at every value, without the branches that would keep it from taking several at a time.
+pub(crate) fn all_valid<T: Element>(values: &[T]) -> bool {
     let infinity = T::from_f64(f64::INFINITY);
     values.iter().fold(true, |valid, &v| valid & (v >= T::default()) & (v < infinity))
+}
+
+/// As [`all_valid`], of either sign.
+fn all_finite<T: Element>(values: &[T]) -> bool {
+    let infinity = T::from_f64(f64::INFINITY);
+    let negative = T::from_f64(f64::NEG_INFINITY);
+    values.iter().fold(true, |valid, &v| valid & (v > negative) & (v < infinity))
 }
 
 /// The non-zero entries of one column, by ascending row.

@@ -3,8 +3,6 @@
 //! Source: Vedaldi and Zisserman, *Efficient additive kernels via explicit feature maps*,
 //! PAMI 2012, table 1.
 
-use std::f64::consts::LN_2;
-
 use ndarray::Array2;
 use pulp::Simd;
 
@@ -61,26 +59,36 @@ impl Term for JensenShannon {
     }
 }
 
-/// `1 / ((2 k + 1) ln 2)`.
-const SERIES: [f64; 16] = {
-    let mut series = [0.0; 16];
-    let (mut k, mut odd) = (0, 1.0);
-    while k < series.len() {
-        series[k] = 1.0 / (odd * LN_2);
-        odd += 2.0;
-        k += 1;
-    }
-    series
-};
+/// Coefficients of polynomials in `s^2` with the least largest error from `atanh(s) / (s ln 2)` for
+/// `0 <= s <= 1/3`: 7e-17, and 6e-9 for single precision.
+const SERIES: [f64; 10] = [
+    1.442_695_040_888_963_4,
+    0.480_898_346_963_107_74,
+    0.288_539_008_142_547_74,
+    0.206_099_295_568_507_12,
+    0.160_299_217_385_633_35,
+    0.131_161_748_461_606_72,
+    0.110_823_354_278_937_15,
+    0.098_059_646_426_133_18,
+    0.071_183_045_341_124_99,
+    0.128_444_830_148_122_77,
+];
+const SINGLE_SERIES: [f64; 5] = [
+    1.442_695_046_716_353_3,
+    0.480_895_775_209_961_9,
+    0.288_720_169_644_967_44,
+    0.201_671_928_559_151_11,
+    0.203_359_034_165_049_9,
+];
 
-/// `atanh(s) / (s ln 2)` for `0 <= s <= 1/3`, by its Taylor series to the rounding error of `T`.
+/// `atanh(s) / (s ln 2)` for `0 <= s <= 1/3`.
 #[inline(always)]
 fn log2_series<T: Element, S: Simd>(simd: S, s: T::Vector<S>) -> T::Vector<S> {
-    // The rest is below s^(2 n) / (2 n + 1).
-    let n = if size_of::<T>() == size_of::<f32>() { 7 } else { SERIES.len() };
+    let single = size_of::<T>() == size_of::<f32>();
+    let coefficients: &[f64] = if single { &SINGLE_SERIES } else { &SERIES };
     let square = T::mul(simd, s, s);
     let mut series = T::splat(simd, T::default());
-    for &coefficient in SERIES[..n].iter().rev() {
+    for &coefficient in coefficients.iter().rev() {
         series = T::mul_add(simd, series, square, T::splat(simd, T::from_f64(coefficient)));
     }
     series

@@ -9,10 +9,10 @@ use pulp::{Simd, WithSimd};
 use crate::chi2::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
-use crate::matrix::{HistogramMatrix, check_columns, visit_rows};
+use crate::matrix::{HistogramMatrix, check_columns};
 use crate::random_features::hadamard::MIN_SIZE;
-use crate::random_features::structured::{Buffers, Plan};
-use crate::random_features::trigonometry::cosines_and_sines;
+use crate::random_features::structured::{Buffers, Plan, SHARED_ROUNDS};
+use crate::random_features::trigonometry::Waves;
 use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rows in a block.
@@ -21,7 +21,8 @@ const ROWS: usize = 128;
 /// Cosines and sines of random projections of the features of an [`AdditiveMap`], whose inner
 /// products are near `exp(-gamma chi2(x, y))` (algorithm 1, with `sqrt(2/D)`, which it leaves out).
 ///
-/// The features of the map exist for a few rows at a time only.
+/// The features of the map exist for one row at a time only where the projection is structured, and
+/// for a block of rows otherwise.
 #[derive(Debug, Clone)]
 pub struct ExpChi2Features {
     map: AdditiveMap,
@@ -41,9 +42,11 @@ enum Projection {
 
 impl ExpChi2Features {
     /// Projections by three rounds of random signs and Walsh-Hadamard transforms,
-    /// `H D_3 H D_2 H D_1 / n`, in blocks of `n` projections of which the first round is shared.
+    /// `H D_3 H D_2 H D_1 / n`, in blocks of `n` projections that share the first two.
     ///
-    /// The first row of `signs` is `D_1`, each further pair `D_2` and `D_3` of a block.
+    /// The first rows of `signs` are `D_1` and `D_2`, each further row is `D_3` of a block. Shared
+    /// rounds flatten any vector, and are left to one block to turn: the error of the kernel is
+    /// that of blocks with three rounds of their own.
     ///
     /// # Errors
     ///
@@ -59,7 +62,7 @@ impl ExpChi2Features {
         let size = Self::structured_size(&map, n_columns);
         let cure = "draw signs for the size of the features";
         check_length("the number of columns of the signs", signs.ncols(), size, cure)?;
-        let rounds = 1 + 2 * n_projections.div_ceil(size);
+        let rounds = SHARED_ROUNDS + n_projections.div_ceil(size);
         check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
         if let Some(&bad) = signs.iter().find(|sign| sign.abs() != 1) {
             let expected = "signs are 1 or -1";
@@ -142,18 +145,14 @@ impl ExpChi2Features {
         check_length(OUTPUT, out.len(), x.n_rows() * width, GIVE_WHOLE_ROWS)?;
         // Omega has variance 2 gamma, and there are 2 pi in a turn.
         let turns = (2.0 * self.gamma).sqrt() / (2.0 * PI);
-        let amplitude = T::from_f64((1.0 / self.n_projections as f64).sqrt());
+        let amplitude = (1.0 / self.n_projections as f64).sqrt();
         match &self.projection {
             Projection::Structured(signs) => {
-                let convert = |row: ArrayView1<'_, i8>| {
-                    row.iter().map(|&sign| T::from_f64(f64::from(sign))).collect()
-                };
                 let plan = Plan {
                     map: &self.map,
-                    signs: &signs.rows().into_iter().map(convert).collect::<Vec<Vec<T>>>(),
+                    signs: &signs.rows().into_iter().map(converted).collect::<Vec<_>>(),
                     n_projections: self.n_projections,
-                    turns: T::from_f64(turns / signs.ncols() as f64),
-                    amplitude,
+                    waves: Waves::new(turns / signs.ncols() as f64, amplitude),
                 };
                 exec.for_chunks(out, ROWS * width, |block, out| {
                     dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out });
@@ -161,13 +160,14 @@ impl ExpChi2Features {
                 })
             }
             Projection::Dense(matrix) => {
-                let matrix = matrix.mapv(|w| T::from_f64(w * turns));
+                let matrix = matrix.mapv(|w| T::from_f64(w));
+                let waves = Waves::new(turns, amplitude);
                 exec.for_chunks(out, ROWS * width, |block, out| {
                     let features = self.map_rows(x, block * ROWS, out.len() / width);
                     let mut projected = Array2::zeros((features.nrows(), self.n_projections));
                     let one = T::one();
                     general_mat_mul(one, &features, &matrix, T::zero(), &mut projected);
-                    dispatch(DenseRows { projected: &projected, out, amplitude });
+                    dispatch(DenseRows { projected: &projected, waves, out });
                     Ok(())
                 })
             }
@@ -207,11 +207,9 @@ impl<T: Real> WithSimd for StructuredRows<'_, '_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { plan, x, start, out } = self;
-        let lanes = T::lanes::<S>();
-        let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len(), lanes);
-        let width = 2 * plan.n_projections;
-        for (group, out) in out.chunks_mut(lanes * width).enumerate() {
-            plan.transform_rows(simd, x, start + group * lanes, &mut buffers, out);
+        let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len());
+        for (row, out) in (start..).zip(out.chunks_exact_mut(2 * plan.n_projections)) {
+            plan.transform_row(simd, x, row, &mut buffers, out);
         }
     }
 }
@@ -231,10 +229,7 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
         let Self { map, x, start, features } = self;
         let mut values = vec![T::default(); x.n_columns()];
         for (row, mut out) in (start..).zip(features.rows_mut()) {
-            values.fill(T::default());
-            visit_rows(x, row, 1, 0, x.n_columns(), |_, column, value| {
-                values[column] = T::from_f64(value);
-            });
+            x.copy_row(row, &mut values);
             if let Some(out) = out.as_slice_mut() {
                 map.map_values(&values, |i| i, out, values.len());
             }
@@ -244,8 +239,8 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
 
 struct DenseRows<'a, T> {
     projected: &'a Array2<T>,
+    waves: Waves<T>,
     out: &'a mut [T],
-    amplitude: T,
 }
 
 impl<T: Real> WithSimd for DenseRows<'_, T> {
@@ -253,20 +248,24 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { projected, out, amplitude } = self;
+        let Self { projected, waves, out } = self;
         let count = projected.ncols();
-        let padded = count.next_multiple_of(T::lanes::<S>());
-        let [mut turns, mut cosines, mut sines] = [(); 3].map(|()| AlignedVec::zeros(padded));
+        let mut padded = AlignedVec::zeros(count.next_multiple_of(T::lanes::<S>()));
         for (row, out) in projected.rows().into_iter().zip(out.chunks_exact_mut(2 * count)) {
-            for (turns, &value) in turns.iter_mut().zip(row) {
-                *turns = value;
+            for (padded, &value) in padded.iter_mut().zip(row) {
+                *padded = value;
             }
-            let turns = T::vectors::<S>(&turns).0;
-            let cos = T::vectors_mut::<S>(&mut cosines).0;
-            let sin = T::vectors_mut::<S>(&mut sines).0;
-            cosines_and_sines::<T, S>(simd, turns, T::one(), amplitude, cos, sin);
-            out[..count].copy_from_slice(&cosines[..count]);
-            out[count..].copy_from_slice(&sines[..count]);
+            let (cosines, sines) = out.split_at_mut(count);
+            waves.write(simd, &padded, cosines, sines);
         }
     }
+}
+
+/// Signs as numbers.
+fn converted<T: Real>(signs: ArrayView1<'_, i8>) -> AlignedVec<T> {
+    let mut out = AlignedVec::zeros(signs.len());
+    for (out, &sign) in out.iter_mut().zip(signs) {
+        *out = T::from_f64(f64::from(sign));
+    }
+    out
 }

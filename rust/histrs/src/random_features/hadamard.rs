@@ -1,160 +1,215 @@
-//! The fast Walsh-Hadamard transform of several rows at once, one in each lane.
+//! The fast Walsh-Hadamard transform of a row.
 
 use pulp::Simd;
 
-use crate::simd::Element;
+use crate::simd::{Element, lane_hadamard};
 
 /// Vectors that stay in the first-level cache while all their stages are done.
-const CACHED: usize = 256;
-/// The smallest size.
-pub(super) const MIN_SIZE: usize = 8;
+const CACHED: usize = 128;
+/// The smallest size, which holds a vector of every instruction set.
+pub(super) const MIN_SIZE: usize = 16;
 
 /// `out = H D x`, with `H` the Hadamard matrix in Sylvester's order, not normalised, and `D` the
-/// diagonal of the signs. The size is a power of 2 and at least [`MIN_SIZE`].
+/// diagonal of the signs; `x = None` takes `out` itself. The size is a power of 2 and at least
+/// [`MIN_SIZE`]; of `out`, the first `needed` entries are certain to be written.
 ///
-/// A vector holds one entry of each row, so that no stage mixes lanes, and results do not depend
-/// on their number. That is `n log2 n` additions a row; stages are taken three at a time, the widest
-/// first, and memory beyond the first-level cache is passed over once.
+/// `H` is the Kronecker product of one between vectors and one between the lanes of a vector. That
+/// between lanes is done while the vectors are loaded, with the first stages of the other; further
+/// stages are taken three or four at a time, the widest first. A row of a few thousand entries
+/// stays in the first-level cache.
 #[inline(always)]
 pub(super) fn signed_hadamard<T: Element, S: Simd>(
     simd: S,
     signs: &[T],
-    x: &[T::Vector<S>],
-    out: &mut [T::Vector<S>],
+    x: Option<&[T]>,
+    out: &mut [T],
+    needed: usize,
 ) {
-    let q = x.len() / 8;
-    for i in 0..q {
-        let mut v = [x[i]; 8];
-        for k in 0..8 {
-            v[k] = T::mul(simd, x[i + k * q], T::splat(simd, signs[i + k * q]));
-        }
-        let v = eight::<T, S>(simd, v);
-        for k in 0..8 {
-            out[i + k * q] = v[k];
-        }
-    }
-    let mut len = q;
+    let signs = T::vectors::<S>(signs).0;
+    let out = T::vectors_mut::<S>(out).0;
+    let needed = needed.div_ceil(T::lanes::<S>());
+    let mut len = match (x.map(|x| T::vectors::<S>(x).0), out.len()) {
+        (x, 1) => first_stages::<T, S, 1>(simd, signs, x, out),
+        (x, 2) => first_stages::<T, S, 2>(simd, signs, x, out),
+        (x, 4) => first_stages::<T, S, 4>(simd, signs, x, out),
+        (x, _) => first_stages::<T, S, 8>(simd, signs, x, out),
+    };
     while len > CACHED {
-        stages_of_eight::<T, S>(simd, out, len);
+        for block in out.chunks_exact_mut(len) {
+            stages::<T, S, 8>(simd, block);
+        }
         len /= 8;
     }
-    for part in out.chunks_exact_mut(len) {
+    for block in out.chunks_exact_mut(len).take(needed.div_ceil(len)) {
         let mut len = len;
-        while len >= 8 {
-            stages_of_eight::<T, S>(simd, part, len);
-            len /= 8;
+        while len > 1 {
+            let radix = match len {
+                16 if S::REGISTER_COUNT >= 32 => 16,
+                _ => len.min(8),
+            };
+            for part in block.chunks_exact_mut(len) {
+                match radix {
+                    2 => stages::<T, S, 2>(simd, part),
+                    4 => stages::<T, S, 4>(simd, part),
+                    8 => stages::<T, S, 8>(simd, part),
+                    _ => stages::<T, S, 16>(simd, part),
+                }
+            }
+            len /= radix;
         }
-        last_stages::<T, S>(simd, part, len);
     }
 }
 
-/// Three stages of every block of `len` vectors.
+/// The stages between lanes and the widest between vectors, `R` of which meet; returns the number
+/// of vectors that are still to meet.
 #[inline(always)]
-fn stages_of_eight<T: Element, S: Simd>(simd: S, x: &mut [T::Vector<S>], len: usize) {
-    let q = len / 8;
-    for block in x.chunks_exact_mut(len) {
+fn first_stages<T: Element, S: Simd, const R: usize>(
+    simd: S,
+    signs: &[T::Vector<S>],
+    x: Option<&[T::Vector<S>]>,
+    out: &mut [T::Vector<S>],
+) -> usize {
+    let q = out.len() / R;
+    let signs = parts::<_, R>(signs, q);
+    let out = parts_mut::<_, R>(out, q);
+    let Some(x) = x else {
         for i in 0..q {
-            let v = [
-                block[i],
-                block[i + q],
-                block[i + 2 * q],
-                block[i + 3 * q],
-                block[i + 4 * q],
-                block[i + 5 * q],
-                block[i + 6 * q],
-                block[i + 7 * q],
-            ];
-            let v = eight::<T, S>(simd, v);
-            for k in 0..8 {
-                block[i + k * q] = v[k];
+            let mut v = [T::splat(simd, T::default()); R];
+            for k in 0..R {
+                v[k] = lane_hadamard::<T, S>(simd, T::mul(simd, out[k][i], signs[k][i]));
+            }
+            let v = butterflies::<T, S, R>(simd, v);
+            for k in 0..R {
+                out[k][i] = v[k];
             }
         }
+        return q;
+    };
+    let x = parts::<_, R>(x, q);
+    for i in 0..q {
+        let mut v = [T::splat(simd, T::default()); R];
+        for k in 0..R {
+            v[k] = lane_hadamard::<T, S>(simd, T::mul(simd, x[k][i], signs[k][i]));
+        }
+        let v = butterflies::<T, S, R>(simd, v);
+        for k in 0..R {
+            out[k][i] = v[k];
+        }
+    }
+    q
+}
+
+/// The widest stages of some vectors, `R` of which meet.
+#[inline(always)]
+fn stages<T: Element, S: Simd, const R: usize>(simd: S, x: &mut [T::Vector<S>]) {
+    let q = x.len() / R;
+    let x = parts_mut::<_, R>(x, q);
+    for i in 0..q {
+        let mut v = [x[0][i]; R];
+        for k in 1..R {
+            v[k] = x[k][i];
+        }
+        let v = butterflies::<T, S, R>(simd, v);
+        for k in 0..R {
+            x[k][i] = v[k];
+        }
     }
 }
 
-/// The last one or two stages, or none.
+/// The transform of size `R`, at most 16, of vectors in registers.
 #[inline(always)]
-fn last_stages<T: Element, S: Simd>(simd: S, x: &mut [T::Vector<S>], len: usize) {
-    if len == 4 {
-        for block in x.chunks_exact_mut(4) {
-            let (a, b) = butterfly::<T, S>(simd, block[0], block[2]);
-            let (c, d) = butterfly::<T, S>(simd, block[1], block[3]);
-            (block[0], block[1]) = butterfly::<T, S>(simd, a, c);
-            (block[2], block[3]) = butterfly::<T, S>(simd, b, d);
-        }
-    } else if len == 2 {
-        for block in x.chunks_exact_mut(2) {
-            (block[0], block[1]) = butterfly::<T, S>(simd, block[0], block[1]);
-        }
-    }
-}
-
-/// The transform of size 8.
-#[inline(always)]
-fn eight<T: Element, S: Simd>(simd: S, mut v: [T::Vector<S>; 8]) -> [T::Vector<S>; 8] {
-    for k in 0..4 {
-        (v[k], v[k + 4]) = butterfly::<T, S>(simd, v[k], v[k + 4]);
-    }
-    for k in [0, 1, 4, 5] {
-        (v[k], v[k + 2]) = butterfly::<T, S>(simd, v[k], v[k + 2]);
-    }
-    for k in [0, 2, 4, 6] {
-        (v[k], v[k + 1]) = butterfly::<T, S>(simd, v[k], v[k + 1]);
-    }
+fn butterflies<T: Element, S: Simd, const R: usize>(
+    simd: S,
+    mut v: [T::Vector<S>; R],
+) -> [T::Vector<S>; R] {
+    // Not a loop over distances, which would not be unrolled.
+    butterflies_at::<T, S, R, 8>(simd, &mut v);
+    butterflies_at::<T, S, R, 4>(simd, &mut v);
+    butterflies_at::<T, S, R, 2>(simd, &mut v);
+    butterflies_at::<T, S, R, 1>(simd, &mut v);
     v
 }
 
+/// Sums and differences of entries at distance `D`.
 #[inline(always)]
-fn butterfly<T: Element, S: Simd>(
+fn butterflies_at<T: Element, S: Simd, const R: usize, const D: usize>(
     simd: S,
-    a: T::Vector<S>,
-    b: T::Vector<S>,
-) -> (T::Vector<S>, T::Vector<S>) {
-    (T::add(simd, a, b), T::sub(simd, a, b))
+    v: &mut [T::Vector<S>; R],
+) {
+    if D >= R {
+        return;
+    }
+    for k in 0..R {
+        if k & D == 0 {
+            let (a, b) = (v[k], v[k + D]);
+            v[k] = T::add(simd, a, b);
+            v[k + D] = T::sub(simd, a, b);
+        }
+    }
+}
+
+/// `R` consecutive parts of length `q`.
+#[inline(always)]
+fn parts<V, const R: usize>(x: &[V], q: usize) -> [&[V]; R] {
+    core::array::from_fn(|k| &x[k * q..(k + 1) * q])
+}
+
+/// As [`parts`], to write.
+#[inline(always)]
+fn parts_mut<V, const R: usize>(x: &mut [V], q: usize) -> [&mut [V]; R] {
+    let mut chunks = x.chunks_exact_mut(q);
+    // There are enough of them.
+    core::array::from_fn(|_| &mut chunks.next().unwrap_or_default()[..q])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{AlignedVec, dispatch, lanes};
+    use crate::simd::{AlignedVec, dispatch};
     use pulp::WithSimd;
 
-    struct Run<'a> {
-        signs: &'a [f64],
-        x: &'a [f64],
-        out: &'a mut [f64],
+    struct Run<'a, T> {
+        signs: &'a [T],
+        x: Option<&'a [T]>,
+        out: &'a mut [T],
+        needed: usize,
     }
 
-    impl WithSimd for Run<'_> {
+    impl<T: Element> WithSimd for Run<'_, T> {
         type Output = ();
         fn with_simd<S: Simd>(self, simd: S) {
-            let x = f64::vectors::<S>(self.x).0;
-            signed_hadamard::<f64, S>(simd, self.signs, x, f64::vectors_mut::<S>(self.out).0);
+            signed_hadamard::<T, S>(simd, self.signs, self.x, self.out, self.needed);
+        }
+    }
+
+    fn check<T: Element>() {
+        for log in 4..16 {
+            let n = 1 << log;
+            let sign = |i: usize| if i * 7 % 3 == 0 { -1.0 } else { 1.0 };
+            // Small integers, so that sums are exact.
+            let value = |i: usize| (i * 31 % 17) as f64;
+            let [mut signs, mut x, mut out] = [(); 3].map(|()| AlignedVec::<T>::zeros(n));
+            for i in 0..n {
+                (signs[i], x[i]) = (T::from_f64(sign(i)), T::from_f64(value(i)));
+            }
+            for (needed, in_place) in [(n, false), (n / 2 + 1, false), (n, true)] {
+                out.copy_from_slice(&x);
+                let x = (!in_place).then_some(&x[..]);
+                dispatch(Run { signs: &signs, x, out: &mut out, needed });
+                for i in (0..needed).step_by(n / 16 + 1).chain([needed - 1]) {
+                    let terms = (0..n).map(|j| {
+                        let entry = if (i & j).count_ones() % 2 == 1 { -1.0 } else { 1.0 };
+                        entry * sign(j) * value(j)
+                    });
+                    assert_eq!(out[i].to_f64(), terms.sum::<f64>(), "{n} {i}");
+                }
+            }
         }
     }
 
     #[test]
     fn it_is_the_product_with_the_matrix() {
-        let lanes = lanes::<f64>();
-        for log in 3..13 {
-            let n = 1 << log;
-            let signs: Vec<f64> = (0..n).map(|i| if i * 7 % 3 == 0 { -1.0 } else { 1.0 }).collect();
-            let mut x = AlignedVec::<f64>::zeros(n * lanes);
-            // Small integers, so that sums are exact.
-            for (i, x) in x.iter_mut().enumerate() {
-                *x = (i * 31 % 17) as f64;
-            }
-            let mut out = AlignedVec::<f64>::zeros(n * lanes);
-            dispatch(Run { signs: &signs, x: &x, out: &mut out });
-            for i in (0..n).step_by(n / 8 + 1) {
-                for lane in 0..lanes {
-                    let terms = (0..n).map(|j| {
-                        let sign = if (i & j).count_ones() % 2 == 1 { -1.0 } else { 1.0 };
-                        sign * signs[j] * x[j * lanes + lane]
-                    });
-                    assert_eq!(out[i * lanes + lane], terms.sum::<f64>(), "{n} {i}");
-                }
-            }
-        }
+        check::<f64>();
+        check::<f32>();
     }
 }

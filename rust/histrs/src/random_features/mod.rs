@@ -7,7 +7,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `exp_chi2` | [`ExpChi2Features`]: map, project, sine and cosine, a few rows at a time |
-//! | `structured` | projection of as many rows as a vector has lanes |
+//! | `structured` | the structured projection of a row |
 //! | `hadamard` | the fast Walsh-Hadamard transform |
 //! | `trigonometry` | sine and cosine of angles in turns |
 

@@ -11,14 +11,16 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 
 mod aligned;
+mod clip;
 mod elementary;
+mod hadamard;
 mod prefetch;
-mod transpose;
 
 pub(crate) use aligned::AlignedVec;
+pub(crate) use clip::clip;
 pub(crate) use elementary::Elementary;
+pub(crate) use hadamard::lane_hadamard;
 pub(crate) use prefetch::prefetch;
-pub(crate) use transpose::transpose_block;
 
 /// The instruction sets a process can choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,8 +126,16 @@ pub trait Element:
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// Without its sign.
+    #[doc(hidden)]
+    fn magnitude<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a`, or `-a` where `sign` is negative.
+    #[doc(hidden)]
+    fn flip_sign<S: Simd>(simd: S, a: Self::Vector<S>, sign: Self::Vector<S>) -> Self::Vector<S>;
     #[doc(hidden)]
     fn reduce_sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    #[doc(hidden)]
+    fn elements<S: Simd>(x: &[Self::Vector<S>]) -> &[Self];
     #[doc(hidden)]
     fn vectors<S: Simd>(x: &[Self]) -> (&[Self::Vector<S>], &[Self]);
     #[doc(hidden)]
@@ -151,7 +161,8 @@ mod sealed {
 
 macro_rules! impl_element {
     ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $min:ident, $max:ident, $mul_add:ident, $reduce:ident, $slice:ident, $slice_mut:ident) => {
+     $div:ident, $min:ident, $max:ident, $mul_add:ident, $abs:ident, $and:ident, $xor:ident,
+     $reduce:ident, $slice:ident, $slice_mut:ident) => {
         impl Element for $t {
             type Vector<S: Simd> = S::$vector;
 
@@ -199,8 +210,20 @@ macro_rules! impl_element {
                 simd.$mul_add(a, b, c)
             }
             #[inline(always)]
+            fn magnitude<S: Simd>(simd: S, a: S::$vector) -> S::$vector {
+                simd.$abs(a)
+            }
+            #[inline(always)]
+            fn flip_sign<S: Simd>(simd: S, a: S::$vector, sign: S::$vector) -> S::$vector {
+                simd.$xor(a, simd.$and(sign, simd.$splat(-0.0)))
+            }
+            #[inline(always)]
             fn reduce_sum<S: Simd>(simd: S, a: S::$vector) -> Self {
                 simd.$reduce(a)
+            }
+            #[inline(always)]
+            fn elements<S: Simd>(x: &[S::$vector]) -> &[Self] {
+                pulp::bytemuck::cast_slice(x)
             }
             #[inline(always)]
             fn vectors<S: Simd>(x: &[Self]) -> (&[S::$vector], &[Self]) {
@@ -235,6 +258,9 @@ impl_element!(
     min_f32s,
     max_f32s,
     mul_add_e_f32s,
+    abs_f32s,
+    and_f32s,
+    xor_f32s,
     reduce_sum_f32s,
     as_simd_f32s,
     as_mut_simd_f32s
@@ -251,6 +277,9 @@ impl_element!(
     min_f64s,
     max_f64s,
     mul_add_e_f64s,
+    abs_f64s,
+    and_f64s,
+    xor_f64s,
     reduce_sum_f64s,
     as_simd_f64s,
     as_mut_simd_f64s

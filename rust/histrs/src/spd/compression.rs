@@ -8,6 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::{AlignedVec, dispatch};
 use crate::spd::factors::{LogDeterminant, keep_factors};
 use crate::spd::lanes::{Groups, Interleaved, Shared, vectors, vectors_mut};
@@ -70,31 +71,15 @@ pub fn compression_loss(
     prototype_labels: &[i64],
     gamma: f64,
 ) -> Result<CompressionLoss> {
-    check_labels("the number of labels of X", labels, x.dim().0)?;
-    check_labels("the number of labels of Y", prototype_labels, prototypes.dim().0)?;
-    if !(gamma > 0.0 && gamma.is_finite()) {
-        let expected = "it must be positive and finite";
-        return Err(Error::Parameter { name: "gamma", value: gamma, expected });
-    }
-    if let Some(&label) = labels.iter().find(|label| !prototype_labels.contains(label)) {
-        let expected = "every class of X needs a prototype";
-        return Err(Error::Parameter { name: "label", value: label as f64, expected });
-    }
+    let labels = Labels { of_rows: labels, of_prototypes: prototype_labels };
+    let neighborhood = Neighborhood::new(labels, [x.dim().0, prototypes.dim().0], gamma)?;
     let x = SymmetricStack::new(exec, "X", x)?;
     let y = SymmetricStack::new(exec, "Y", prototypes)?;
     check_same_size(&x, &y)?;
     let (p, m) = (x.p(), y.n());
     let groups = y.groups();
     let log_dets = keep_factors::<LogDeterminant>(exec, "Y", p, &groups)?.matrices();
-    let problem = Problem {
-        exec,
-        x: &x,
-        labels,
-        prototypes: &groups,
-        log_dets: &log_dets,
-        prototype_labels,
-        sharpness: gamma * gamma,
-    };
+    let problem = Problem { exec, x: &x, prototypes: &groups, log_dets: &log_dets, neighborhood };
     let size = x.n().div_ceil(PARTS).max(1);
     let parts = exec.map_blocks(x.n().div_ceil(size), |part| {
         let rows = part * size..x.n().min((part + 1) * size);
@@ -117,15 +102,6 @@ pub fn compression_loss(
     Ok(CompressionLoss { loss, inverse_sums: unpack(p, &sums), weight_sums })
 }
 
-fn check_labels(what: &'static str, labels: &[i64], n: usize) -> Result<()> {
-    let cure = "give one label a matrix";
-    if labels.len() == n {
-        Ok(())
-    } else {
-        Err(Error::Shape { what, found: labels.len(), expected: n, cure })
-    }
-}
-
 /// Square matrices of packed ones.
 fn unpack(p: usize, groups: &Groups) -> Array3<f64> {
     let packed = groups.matrices();
@@ -138,11 +114,9 @@ fn unpack(p: usize, groups: &Groups) -> Array3<f64> {
 struct Problem<'a> {
     exec: &'a Executor,
     x: &'a SymmetricStack,
-    labels: &'a [i64],
     prototypes: &'a Groups,
     log_dets: &'a [f64],
-    prototype_labels: &'a [i64],
-    sharpness: f64,
+    neighborhood: Neighborhood<'a>,
 }
 
 /// Some training matrices.
@@ -211,32 +185,14 @@ impl WithSimd for Part<'_> {
 impl Problem<'_> {
     /// Turns log-determinants of means into the weights `w_ij`; returns `-log p_i`.
     fn softmax(&self, i: usize, values: &mut [f64]) -> Result<f64> {
-        let right = |j: usize| self.prototype_labels[j] == self.labels[i];
-        let (mut largest, mut largest_right) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        for (j, value) in values.iter_mut().enumerate() {
+        for (j, (value, log_det)) in values.iter_mut().zip(self.log_dets).enumerate() {
             if value.is_nan() {
                 return Err(Error::TooFarApart { x: i, y: j });
             }
             // Half the log-determinant of X_i is the same for all prototypes, and drops out.
-            *value = -self.sharpness * (*value - 0.5 * self.log_dets[j]);
-            largest = largest.max(*value);
-            if right(j) {
-                largest_right = largest_right.max(*value);
-            }
+            *value -= 0.5 * log_det;
         }
-        let (mut all, mut all_right) = (0.0, 0.0);
-        for (j, &value) in values.iter().enumerate() {
-            all += (value - largest).exp();
-            if right(j) {
-                all_right += (value - largest_right).exp();
-            }
-        }
-        let (all, all_right) = (largest + all.ln(), largest_right + all_right.ln());
-        for (j, value) in values.iter_mut().enumerate() {
-            let of_right = if right(j) { (*value - all_right).exp() } else { 0.0 };
-            *value = of_right - (*value - all).exp();
-        }
-        Ok((all - all_right).max(0.0))
+        Ok(self.neighborhood.softmax(i, values))
     }
 }
 

@@ -2,20 +2,26 @@
 
 use std::borrow::Cow;
 
-use ndarray::{ArrayView2, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
-use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, check_columns};
-use crate::simd::{Element, dispatch};
+use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, all_valid, check_columns};
+use crate::simd::{AlignedVec, Element, clip, dispatch, lanes};
 
 /// Rows of a block.
 const ROWS: usize = 64;
-/// Columns summed in the element type before the sum is carried in double precision.
-const COLUMNS: usize = 256;
+/// Rows and classes of a register tile.
+const TILE_ROWS: usize = 4;
+const TILE_CLASSES: usize = 5;
+/// Vectors summed in the element type before the sum is carried in double precision; with so many
+/// columns, the tile's rows and weights stay in the first-level cache.
+const VECTORS: usize = 32;
 
 /// Writes `f(w_c, x_i) = sum_d sign(w_cd) min(x_id, |w_cd|)` for every row `i` and class `c`.
+///
+/// Entries are checked in the same pass.
 ///
 /// # Errors
 ///
@@ -31,118 +37,253 @@ pub fn scores<T: Element>(
     check_columns(COLUMNS_OF_X, x, coef.ncols())?;
     let n_classes = coef.nrows();
     check_length(OUTPUT, out.len(), x.n_rows() * n_classes, GIVE_WHOLE_ROWS)?;
-    x.check(exec, "X")?;
+    if n_classes == 0 {
+        return x.check(exec, "X");
+    }
     match x {
-        HistogramMatrix::Dense(x) => {
-            let parts = Parts::new(coef.iter());
+        HistogramMatrix::Dense(rows) => {
+            let coef = coef.mapv(T::from_f64);
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
-                let rows = x.slice(s![start..start + out.len() / n_classes, ..]);
-                for (row, out) in rows.rows().into_iter().zip(out.chunks_exact_mut(n_classes)) {
-                    let row =
-                        row.as_slice().map_or_else(|| Cow::Owned(row.to_vec()), Cow::Borrowed);
-                    dispatch(DenseRow { row: &row, parts: &parts, out });
+                let rows = rows.slice(s![start..start + out.len() / n_classes, ..]);
+                // A bad entry is looked for by the check, which names the first of all.
+                if dispatch(DenseRows { rows, coef: &coef, out }) {
+                    Ok(())
+                } else {
+                    x.check(exec, "X")
                 }
-                Ok(())
             })
         }
-        HistogramMatrix::Csr(x) => {
-            let parts = Parts::new(coef.t().iter());
+        HistogramMatrix::Csr(rows) => {
+            let coef = ByColumns::new(coef);
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
-                for (row, out) in (block * ROWS..).zip(out.chunks_exact_mut(n_classes)) {
-                    score_sparse(x, row, &parts, out);
-                }
-                Ok(())
+                let start = block * ROWS;
+                let valid = dispatch(SparseRows { x: rows, start, coef: &coef, n_classes, out });
+                if valid { Ok(()) } else { x.check(exec, "X") }
             })
         }
     }
 }
 
-/// `max(w, 0)` and `max(-w, 0)`: `sign(w) min(x, |w|) = min(x, w+) - min(x, w-)`.
-struct Parts<T> {
-    positive: Vec<T>,
-    negative: Vec<T>,
-}
-
-impl<T: Element> Parts<T> {
-    fn new<'a>(coef: impl Iterator<Item = &'a f64> + Clone) -> Self {
-        Self {
-            positive: coef.clone().map(|w| T::from_f64(w.max(0.0))).collect(),
-            negative: coef.map(|w| T::from_f64((-w).max(0.0))).collect(),
-        }
-    }
-}
-
-fn term<T: Element>(x: T, positive: T, negative: T) -> f64 {
-    let x = x.to_f64();
-    x.min(positive.to_f64()) - x.min(negative.to_f64())
-}
-
-fn score_sparse<T: Element>(x: &CsrView<'_, T>, row: usize, parts: &Parts<T>, out: &mut [T]) {
-    let n_classes = out.len();
-    let mut sums = vec![0.0; n_classes];
-    let (indices, values) = x.row_sums_of_duplicates(row);
-    for (&d, &value) in indices.iter().zip(values.iter()) {
-        let first = d.unsigned_abs() as usize * n_classes;
-        let positive = &parts.positive[first..first + n_classes];
-        let negative = &parts.negative[first..first + n_classes];
-        for ((sum, &p), &n) in sums.iter_mut().zip(positive).zip(negative) {
-            *sum += term(value, p, n);
-        }
-    }
-    for (out, sum) in out.iter_mut().zip(sums) {
-        *out = T::from_f64(sum);
-    }
-}
-
-/// The scores of one row.
-struct DenseRow<'a, T> {
-    row: &'a [T],
-    parts: &'a Parts<T>,
+/// The scores of some rows; answers whether their entries are valid.
+struct DenseRows<'a, T> {
+    rows: ArrayView2<'a, T>,
+    coef: &'a Array2<T>,
     out: &'a mut [T],
 }
 
-impl<T: Element> WithSimd for DenseRow<'_, T> {
-    type Output = ();
+impl<T: Element> WithSimd for DenseRows<'_, T> {
+    type Output = bool;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { row, parts, out } = self;
-        let n = row.len();
-        for (class, out) in out.iter_mut().enumerate() {
-            let positive = &parts.positive[class * n..(class + 1) * n];
-            let negative = &parts.negative[class * n..(class + 1) * n];
-            let chunks = row.chunks(COLUMNS).zip(positive.chunks(COLUMNS));
-            let mut sum = 0.0;
-            for ((x, p), n) in chunks.zip(negative.chunks(COLUMNS)) {
-                sum += chunk_sum(simd, x, p, n);
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Self { rows, coef, out } = self;
+        let n_classes = coef.nrows();
+        let mut sums = vec![0.0; TILE_ROWS * n_classes];
+        let mut valid = true;
+        for (group, out) in out.chunks_mut(TILE_ROWS * n_classes).enumerate() {
+            let start = group * TILE_ROWS;
+            let n_rows = out.len() / n_classes;
+            // The last row stands in for rows beyond the end.
+            let rows: [_; TILE_ROWS] =
+                core::array::from_fn(|r| contiguous(rows.row(start + r.min(n_rows - 1))));
+            let rows = rows.each_ref().map(|row| &row[..]);
+            for row in &rows[..n_rows] {
+                valid &= all_valid(row);
             }
-            *out = T::from_f64(sum);
+            sums.fill(0.0);
+            if n_rows == TILE_ROWS {
+                add_scores::<T, S, TILE_ROWS>(simd, rows, coef, &mut sums);
+            } else {
+                for (row, sums) in rows[..n_rows].iter().zip(sums.chunks_exact_mut(n_classes)) {
+                    add_scores::<T, S, 1>(simd, [*row], coef, sums);
+                }
+            }
+            for (out, &sum) in out.iter_mut().zip(&sums) {
+                *out = T::from_f64(sum);
+            }
+        }
+        valid
+    }
+}
+
+fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
+    row.to_slice().map_or_else(|| Cow::Owned(row.to_vec()), Cow::Borrowed)
+}
+
+/// Adds the scores of `R` rows, a row of sums after the other.
+#[inline(always)]
+fn add_scores<T: Element, S: Simd, const R: usize>(
+    simd: S,
+    rows: [&[T]; R],
+    coef: &Array2<T>,
+    sums: &mut [f64],
+) {
+    let (n_classes, n) = coef.dim();
+    let Some(coef) = coef.as_slice() else { return };
+    let columns = VECTORS * T::lanes::<S>();
+    for start in (0..n).step_by(columns) {
+        let end = n.min(start + columns);
+        let x = rows.map(|row| &row[start..end]);
+        for first in (0..n_classes).step_by(TILE_CLASSES) {
+            let part = &coef[first * n..];
+            let sums = &mut sums[first..];
+            match n_classes - first {
+                1 => add_tile::<T, S, R, 1>(simd, x, part, (n, start), sums, n_classes),
+                2 => add_tile::<T, S, R, 2>(simd, x, part, (n, start), sums, n_classes),
+                3 => add_tile::<T, S, R, 3>(simd, x, part, (n, start), sums, n_classes),
+                4 => add_tile::<T, S, R, 4>(simd, x, part, (n, start), sums, n_classes),
+                _ => add_tile::<T, S, R, TILE_CLASSES>(simd, x, part, (n, start), sums, n_classes),
+            }
         }
     }
 }
 
+/// Adds what some columns of `R` rows contribute to the scores of `C` classes, whose weights are
+/// `n` apart and begin at column `start`.
 #[inline(always)]
-fn chunk_sum<S: Simd, T: Element>(simd: S, x: &[T], positive: &[T], negative: &[T]) -> f64 {
-    let (x, x_tail) = T::vectors::<S>(x);
-    let (p, p_tail) = T::vectors::<S>(positive);
-    let (n, n_tail) = T::vectors::<S>(negative);
-    let mut sums = [T::splat(simd, T::default()); 2];
-    for (k, ((&x, &p), &n)) in x.iter().zip(p).zip(n).enumerate() {
-        let term = T::sub(simd, T::min(simd, x, p), T::min(simd, x, n));
-        sums[k % 2] = T::add(simd, sums[k % 2], term);
+fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    x: [&[T]; R],
+    coef: &[T],
+    (n, start): (usize, usize),
+    sums: &mut [f64],
+    n_classes: usize,
+) {
+    let len = x[0].len();
+    let w: [_; C] = core::array::from_fn(|c| &coef[c * n + start..][..len]);
+    let (x_vectors, x_tails) = (x.map(|x| T::vectors::<S>(x).0), x.map(|x| T::vectors::<S>(x).1));
+    let (w_vectors, w_tails) = (w.map(|w| T::vectors::<S>(w).0), w.map(|w| T::vectors::<S>(w).1));
+    let count = x_vectors[0].len();
+    let (x_vectors, w_vectors) = (x_vectors.map(|x| &x[..count]), w_vectors.map(|w| &w[..count]));
+    let mut acc = [[T::splat(simd, T::default()); C]; R];
+    for k in 0..count {
+        for r in 0..R {
+            let x = x_vectors[r][k];
+            for c in 0..C {
+                acc[r][c] = T::add(simd, acc[r][c], clip::<T, S>(simd, w_vectors[c][k], x));
+            }
+        }
     }
-    let mut sum = T::reduce_sum(simd, T::add(simd, sums[0], sums[1])).to_f64();
-    for ((&x, &p), &n) in x_tail.iter().zip(p_tail).zip(n_tail) {
-        sum += term(x, p, n);
+    for r in 0..R {
+        for c in 0..C {
+            let mut sum = T::reduce_sum(simd, acc[r][c]).to_f64();
+            for (&x, &w) in x_tails[r].iter().zip(w_tails[c]) {
+                sum += term(x.to_f64(), w.to_f64());
+            }
+            sums[r * n_classes + c] += sum;
+        }
     }
-    sum
+}
+
+/// `sign(w) min(x, |w|)` for `x >= 0`.
+#[inline(always)]
+fn term(x: f64, w: f64) -> f64 {
+    w.min(x).max(-x)
+}
+
+/// The weights of all classes column by column, padded with zeros to whole vectors.
+struct ByColumns {
+    weights: AlignedVec<f64>,
+    /// Of a column.
+    width: usize,
+}
+
+impl ByColumns {
+    fn new(coef: ArrayView2<'_, f64>) -> Self {
+        let n_classes = coef.nrows();
+        // One class needs no vectors.
+        let width = if n_classes == 1 { 1 } else { n_classes.next_multiple_of(lanes::<f64>()) };
+        let mut weights = AlignedVec::zeros(coef.ncols() * width);
+        for ((class, column), &w) in coef.indexed_iter() {
+            weights[column * width + class] = w;
+        }
+        Self { weights, width }
+    }
+}
+
+/// As [`DenseRows`], of a CSR matrix from row `start` on.
+struct SparseRows<'a, 'm, T> {
+    x: &'a CsrView<'m, T>,
+    start: usize,
+    coef: &'a ByColumns,
+    n_classes: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Self { x, start, coef, n_classes, out } = self;
+        let ByColumns { weights, width } = coef;
+        let mut sums = vec![0.0; *width];
+        let mut valid = true;
+        for (row, out) in (start..).zip(out.chunks_exact_mut(n_classes)) {
+            let (indices, values) = x.row_sums_of_duplicates(row);
+            valid &= all_valid(x.row(row).1) && all_valid(&values);
+            if n_classes == 1 {
+                sums[0] = sparse_score(&indices, &values, weights);
+            } else {
+                sparse_scores(simd, &indices, &values, weights, &mut sums);
+            }
+            for (out, &sum) in out.iter_mut().zip(&sums) {
+                *out = T::from_f64(sum);
+            }
+        }
+        valid
+    }
+}
+
+/// The score of one class; four sums, so that none waits for the one before.
+#[inline(always)]
+fn sparse_score<T: Element>(indices: &[i32], values: &[T], weights: &[f64]) -> f64 {
+    let mut sums = [0.0; 4];
+    let weight = |index: i32| weights[index.unsigned_abs() as usize];
+    let (indices, last_indices) = indices.as_chunks::<4>();
+    let (values, last_values) = values.as_chunks::<4>();
+    for (indices, values) in indices.iter().zip(values) {
+        for k in 0..4 {
+            sums[k] += term(values[k].to_f64(), weight(indices[k]));
+        }
+    }
+    for (&index, value) in last_indices.iter().zip(last_values) {
+        sums[0] += term(value.to_f64(), weight(index));
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
+
+/// The scores of all classes, a vector of them at a time.
+#[inline(always)]
+fn sparse_scores<T: Element, S: Simd>(
+    simd: S,
+    indices: &[i32],
+    values: &[T],
+    weights: &[f64],
+    sums: &mut [f64],
+) {
+    let weights = f64::vectors::<S>(weights).0;
+    let sums = f64::vectors_mut::<S>(sums).0;
+    let width = sums.len();
+    for (first, sums) in (0..width).step_by(2).zip(sums.chunks_mut(2)) {
+        let mut acc = [simd.splat_f64s(0.0); 2];
+        // The second vector is the first one again where there is no other.
+        let second = sums.len() - 1;
+        for (&index, value) in indices.iter().zip(values) {
+            let x = simd.splat_f64s(value.to_f64());
+            let w = &weights[index.unsigned_abs() as usize * width + first..];
+            acc[0] = simd.add_f64s(acc[0], clip::<f64, S>(simd, w[0], x));
+            acc[1] = simd.add_f64s(acc[1], clip::<f64, S>(simd, w[second], x));
+        }
+        sums.copy_from_slice(&acc[..sums.len()]);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array2, array};
+    use ndarray::array;
 
     #[test]
     fn dense_scores_are_their_definition() {

@@ -99,21 +99,12 @@ pub fn sinkhorn_distances<'a, T: Element>(
     m: ArrayView2<'_, f64>,
     options: &Sinkhorn,
 ) -> Result<SinkhornDistances<T>> {
-    let ground = Ground::new(m, options.reg, !options.regularized)?;
-    if options.tol.is_nan() || options.tol <= 0.0 {
-        let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
-        return Err(Error::Parameter { name: "tol", value: options.tol, expected });
-    }
-    let other = y.unwrap_or(x);
-    check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
-    check_bins("the number of columns of M", m.ncols(), other.n_columns())?;
-    let mass = check_masses(exec, x, y)?;
+    let all = AllPairs::new(exec, x, y, m, options)?;
     let pairs = Pairs {
         n_rows: x.n_rows(),
-        n_columns: other.n_rows(),
-        once: y.is_none() && ground.is_symmetric(),
+        n_columns: all.y.n_rows(),
+        once: y.is_none() && all.ground.is_symmetric(),
     };
-    let all = AllPairs { exec, x, y: other, ground, options, mass };
     let size = (pairs.len() / N_BLOCKS).clamp(BLOCK.0, BLOCK.1);
     let blocks = exec.map_blocks(pairs.len().div_ceil(size), |block| {
         all.solve(pairs.range(block * size, size))
@@ -197,29 +188,50 @@ impl Pairs {
     }
 }
 
-struct AllPairs<'a, 'm, T> {
+/// Histograms on both sides, any pairs of which may be solved.
+pub(super) struct AllPairs<'a, 'm, T> {
     exec: &'a Executor,
-    x: &'a HistogramMatrix<'m, T>,
-    y: &'a HistogramMatrix<'m, T>,
-    ground: Ground<'a>,
+    pub(super) x: &'a HistogramMatrix<'m, T>,
+    pub(super) y: &'a HistogramMatrix<'m, T>,
+    pub(super) ground: Ground<'a>,
     options: &'a Sinkhorn,
     mass: f64,
 }
 
 /// A row of `x` and a row of `y`.
-type Pair = (usize, usize);
+pub(super) type Pair = (usize, usize);
 
 /// What is kept of a pair.
-struct Found {
-    pair: Pair,
-    value: f64,
-    error: f64,
+pub(super) struct Found {
+    pub(super) pair: Pair,
+    pub(super) value: f64,
+    pub(super) error: f64,
     n_iter: usize,
     potentials: Option<[Vec<f64>; 2]>,
 }
 
-impl<T: Element> AllPairs<'_, '_, T> {
-    fn solve(&self, pairs: Vec<Pair>) -> Result<Vec<Found>> {
+impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
+    /// Looks at every argument of [`sinkhorn_distances`].
+    pub(super) fn new(
+        exec: &'a Executor,
+        x: &'a HistogramMatrix<'m, T>,
+        y: Option<&'a HistogramMatrix<'m, T>>,
+        m: ArrayView2<'a, f64>,
+        options: &'a Sinkhorn,
+    ) -> Result<Self> {
+        let ground = Ground::new(m, options.reg, !options.regularized)?;
+        if options.tol.is_nan() || options.tol <= 0.0 {
+            let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
+            return Err(Error::Parameter { name: "tol", value: options.tol, expected });
+        }
+        let other = y.unwrap_or(x);
+        check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
+        check_bins("the number of columns of M", m.ncols(), other.n_columns())?;
+        let mass = check_masses(exec, x, y)?;
+        Ok(Self { exec, x, y: other, ground, options, mass })
+    }
+
+    pub(super) fn solve(&self, pairs: Vec<Pair>) -> Result<Vec<Found>> {
         let (found, equal) = self.solve_different(pairs)?;
         Ok(found.into_iter().chain(self.solve_equal(equal)?).collect())
     }
@@ -265,7 +277,7 @@ impl<T: Element> AllPairs<'_, '_, T> {
 
     /// Solves the jobs in single precision, what that leaves in double, the rest in the log domain,
     /// and what is left then by Newton's method.
-    fn climb(&self, block: &Block, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
+    pub(super) fn climb(&self, block: &Block, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
         let Sinkhorn { tol, max_iter, .. } = *self.options;
@@ -398,7 +410,7 @@ fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 /// The inner product; an empty bin adds nothing.
-fn inner(a: &[f64], f: &[f64]) -> f64 {
+pub(super) fn inner(a: &[f64], f: &[f64]) -> f64 {
     a.iter().zip(f).filter(|(a, _)| **a > 0.0).map(|(a, f)| a * f).sum()
 }
 

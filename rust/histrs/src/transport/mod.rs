@@ -7,6 +7,8 @@
 //! | file | concept |
 //! |---|---|
 //! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
+//! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
+//! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
 //! | `problem` | the ground distance, and what a block of pairs needs of it |
 //! | `lanes` | many pairs side by side: filling, judging, retiring |
 //! | `scaling` | a step in the exponential domain: two matrix products |
@@ -15,13 +17,17 @@
 //! | `newton` | the pairs that scaling brings no further |
 //! | `product` | the product of the kernel and many columns |
 
+mod compression;
 mod distances;
 mod lanes;
 mod log_domain;
 mod mixing;
 mod newton;
+mod pairs;
 mod problem;
 mod product;
 mod scaling;
 
+pub use compression::{HistogramLoss, histogram_compression_loss};
 pub use distances::{Sinkhorn, SinkhornDistances, check_masses, sinkhorn_distances};
+pub use pairs::{SinkhornPairs, sinkhorn_pairs};

@@ -165,13 +165,13 @@ impl Block {
 }
 
 /// Some rows, dense, of mass 1.
-struct Dense {
+pub(super) struct Dense {
     values: Vec<f64>,
     n_columns: usize,
 }
 
 impl Dense {
-    fn new<T: Element>(x: &HistogramMatrix<'_, T>, rows: &[usize]) -> Self {
+    pub(super) fn new<T: Element>(x: &HistogramMatrix<'_, T>, rows: &[usize]) -> Self {
         let n_columns = x.n_columns();
         let mut values = vec![0.0; rows.len() * n_columns];
         for (&row, out) in rows.iter().zip(values.chunks_exact_mut(n_columns.max(1))) {
@@ -192,9 +192,13 @@ impl Dense {
         Self { values, n_columns }
     }
 
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[f64]> {
+        self.values.chunks_exact(self.n_columns.max(1))
+    }
+
     fn used(&self) -> Vec<usize> {
         let mut used = vec![false; self.n_columns];
-        for row in self.values.chunks_exact(self.n_columns.max(1)) {
+        for row in self.rows() {
             used.iter_mut().zip(row).for_each(|(used, &v)| *used |= v > 0.0);
         }
         (0..self.n_columns).filter(|&k| used[k]).collect()
@@ -204,7 +208,6 @@ impl Dense {
         if bins.len() == self.n_columns {
             return self.values.clone();
         }
-        let rows = self.values.chunks_exact(self.n_columns.max(1));
-        rows.flat_map(|row| bins.iter().map(|&k| row[k])).collect()
+        self.rows().flat_map(|row| bins.iter().map(|&k| row[k])).collect()
     }
 }

@@ -1,71 +1,48 @@
-"""Nearest neighbours in the metrics of this package."""
+"""The nearest-neighbour classifier."""
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import pairwise_distances
-from sklearn.utils import Tags, gen_batches
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, unchanged_on_error
-from histrs.metrics import airm_distances, jbld_distances
-from histrs.spd._stack import STACK_CHECKS, flattened, stacked
-
-__all__ = ["MetricKNNClassifier"]
-
-Kind = Literal["covariances", "histograms", "vectors"]
-
-# Distances held at once.
-_BATCH = 1 << 22
-
-
-class Metric(NamedTuple):
-    """A distance `(X, Y, *, n_jobs, **metric_params) -> (n_X, n_Y)`, and what it is between."""
-
-    distances: Callable[..., NDArray[Any]]
-    kind: Kind
-
-
-# A metric is one line.
-METRICS = {
-    "airm": Metric(airm_distances, "covariances"),
-    "euclidean": Metric(pairwise_distances, "vectors"),
-    "jbld": Metric(jbld_distances, "covariances"),
-}
-
-_CHECKS: dict[Kind, dict[str, Any]] = {
-    "covariances": {**STACK_CHECKS},
-    "histograms": {**HISTOGRAM_CHECKS},
-    "vectors": {"accept_sparse": "csr", "dtype": [np.float64, np.float32]},
-}
+from histrs._validation import Matrix, unchanged_on_error
+from histrs.neighbors._metrics import METRICS
+from histrs.neighbors._search import check_count
+from histrs.neighbors._space import Space, kind_of
 
 
 class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     """Nearest-neighbour classifier in the metrics of this package.
 
-    Every distance is computed, in blocks, so that the answer is that of brute force. Of
-    neighbours at the same distance those that came first in training are taken.
+    The answer is that of brute force. Of neighbours at the same distance those that came first in
+    training are taken. Where a cheaper bound below the distance is known, only distances that it
+    leaves open are computed: for "airm" the divergence of :func:`~histrs.metrics.jbld_distances`,
+    for "emd" and the cost of transport of "sinkhorn" relaxed transport and, where `M` is a
+    metric, the distances to single bins.
 
     Parameters
     ----------
     n_neighbors : int, default=1
         Neighbours that vote.
-    metric : {"jbld", "airm", "euclidean"} or callable, default="jbld"
-        "jbld" and "airm" are between covariance matrices, as `histrs.metrics.jbld_distances` and
-        `airm_distances`; "euclidean" is between vectors. A callable is given ``(X, Y, n_jobs=...)``
-        and `metric_params`, and returns distances of shape (n_X, n_Y).
+    metric : str or callable, default="jbld"
+        Between covariance matrices "jbld" and "airm"; between histograms "chi2", "sinkhorn" and
+        "emd", each as the function of `histrs.metrics` of that name, and
+        :math:`k(x, x) + k(y, y) - 2 k(x, y)` of the kernels "intersection" (which is the sum of
+        :math:`|x - y|`), "hellinger", "jensen_shannon", "additive_chi2" and "exp_chi2"; between
+        vectors "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and
+        returns distances of shape (n_X, n_Y).
     weights : {"uniform", "distance"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
         distance 0 then vote alone.
     metric_params : dict or None, default=None
-        Further arguments of the metric.
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -85,6 +62,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     See Also
     --------
     histrs.prototypes.CovarianceCompressor : Learns a few matrices that stand for all.
+    histrs.prototypes.HistogramCompressor : The same of histograms.
 
     References
     ----------
@@ -141,12 +119,11 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            checks = _CHECKS[self._metric().kind]
-            X, y = validate_data(self, flattened(X), y, **checks)
+            space = self._space()
+            X, y = space.check(self, X, y=y)
             check_classification_targets(y)
-            X = canonical(X)
             # Refuses now what every prediction would refuse.
-            self._distances(X, X[:1])
+            space.distances(X, X[:1])
             self.classes_, self.y_fit_ = np.unique(column_or_1d(y, warn=True), return_inverse=True)
             self.X_fit_ = X
         return self
@@ -177,19 +154,11 @@ default=None
             Places of the neighbours in the training data.
         """
         check_is_fitted(self)
-        k = self._count(n_neighbors, self.X_fit_.shape[0] - (X is None))
-        queries = self.X_fit_ if X is None else self._check(X)
-        distances = np.empty((queries.shape[0], k), dtype=np.float64)
-        indices = np.empty((queries.shape[0], k), dtype=np.intp)
-        for batch, D in self._batches(queries):
-            if X is None:
-                D[np.arange(len(D)), np.arange(batch.start, batch.stop)] = np.inf
-            for i, row in enumerate(D, batch.start):
-                # Ties at the last place are broken by index, as everywhere else.
-                last = np.partition(row, k - 1)[k - 1]
-                near = np.flatnonzero(row <= last)
-                indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
-                distances[i] = row[indices[i]]
+        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
+        k = check_count(wanted, self.X_fit_.shape[0] - (X is None))
+        space = self._space()
+        queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
+        distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
         return (distances, indices) if return_distance else indices
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -233,46 +202,13 @@ default=None
         np.add.at(shares, (np.arange(len(votes))[:, None], self.y_fit_[indices]), votes)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def _count(self, n_neighbors: int | None, n_candidates: int) -> int:
-        given = self.n_neighbors if n_neighbors is None else n_neighbors
-        try:
-            k = operator.index(given)
-        except TypeError as error:
-            raise TypeError(f"n_neighbors = {given!r}: expected a whole number.") from error
-        if k < 1:
-            raise ValueError(f"n_neighbors = {k}: it must be at least 1.")
-        if k > n_candidates:
-            raise ValueError(
-                f"n_neighbors = {k} is more than the {n_candidates} samples to choose from; "
-                "Expected n_neighbors <= n_samples_fit."
-            )
-        return k
-
-    def _metric(self) -> Metric:
-        return (
-            METRICS[self.metric] if isinstance(self.metric, str) else Metric(self.metric, "vectors")
-        )
-
-    def _check(self, X: ArrayLike | Matrix) -> Matrix:
-        checks = _CHECKS[self._metric().kind]
-        return canonical(validate_data(self, flattened(X), reset=False, **checks))
-
-    def _distances(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
-        metric = self._metric()
-        if metric.kind == "covariances":
-            X, Y = stacked(np.asarray(X)), stacked(np.asarray(Y))
-        return metric.distances(X, Y, n_jobs=self.n_jobs, **(self.metric_params or {}))
-
-    def _batches(self, X: Matrix) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Yield rows of `X` and their distances, a bounded number at a time."""
-        size = max(1, _BATCH // max(1, self.X_fit_.shape[0]))
-        for batch in gen_batches(X.shape[0], size):
-            yield batch, self._distances(X[batch], self.X_fit_)
+    def _space(self) -> Space:
+        return Space(self.metric, self.metric_params, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
-        kind = self._metric().kind if callable(self.metric) or self.metric in METRICS else "vectors"
+        kind = kind_of(self.metric)
         tags.input_tags.sparse = kind != "covariances"
         tags.input_tags.positive_only = kind == "histograms"
         tags.input_tags.three_d_array = kind == "covariances"

@@ -1,0 +1,84 @@
+"""The nearest of many, in the order of distance and then of place."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Found = tuple[NDArray[np.float64], NDArray[np.intp]]
+
+# What rounding may change in a distance or a bound, single precision included.
+_ROUNDING = 1e-6
+# Candidates of a query in the first round; each round has twice as many as the one before.
+_FIRST_ROUND = 8
+
+
+def nearest(D: NDArray[Any], k: int) -> Found:
+    """Return the `k` smallest entries of each row, and their places."""
+    distances = np.empty((len(D), k), dtype=np.float64)
+    indices = np.empty((len(D), k), dtype=np.intp)
+    for i, row in enumerate(D):
+        # Ties at the last place are broken by index, as everywhere else.
+        last = np.partition(row, k - 1)[k - 1]
+        near = np.flatnonzero(row <= last)
+        indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
+        distances[i] = row[indices[i]]
+    return distances, indices
+
+
+def nearest_by_bounds(
+    bounds: NDArray[np.float64],
+    of_pairs: Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]],
+    k: int,
+) -> Found:
+    """Return what `nearest` would, computing only distances that `bounds` leave open.
+
+    Parameters
+    ----------
+    bounds : ndarray of shape (n_queries, n_candidates)
+        Not above the distance; infinite for what is no candidate.
+    of_pairs : callable
+        ``(queries, candidates)`` to the distances of pairs.
+    k : int
+        Number of neighbours, at most that of candidates.
+
+    Returns
+    -------
+    distances, indices : ndarray of shape (n_queries, k)
+        As `nearest`.
+    """
+    n, m = bounds.shape
+    order = np.argsort(bounds, axis=1, kind="stable")
+    D = np.full((n, m), np.inf)
+    farthest = np.full(n, np.inf)
+    start, size = 0, max(k, _FIRST_ROUND)
+    while start < m:
+        places = order[:, start : start + size]
+        of_places = np.take_along_axis(bounds, places, axis=1)
+        limit = farthest * (1 + _ROUNDING)
+        rows, at = np.nonzero((of_places <= limit[:, None]) & np.isfinite(of_places))
+        if len(rows) == 0:
+            break
+        columns = places[rows, at]
+        D[rows, columns] = of_pairs(rows, columns)
+        farthest = np.partition(D, k - 1, axis=1)[:, k - 1]
+        start, size = start + size, 2 * size
+    return nearest(D, k)
+
+
+def check_count(n_neighbors: Any, n_candidates: int) -> int:
+    """Return a number of neighbours, or raise where there are not as many."""
+    try:
+        k = operator.index(n_neighbors)
+    except TypeError as error:
+        raise TypeError(f"n_neighbors = {n_neighbors!r}: expected a whole number.") from error
+    if k < 1:
+        raise ValueError(f"n_neighbors = {k}: it must be at least 1.")
+    if k > n_candidates:
+        raise ValueError(
+            f"n_neighbors = {k} is more than the {n_candidates} samples to choose from; "
+            "Expected n_neighbors <= n_samples_fit."
+        )
+    return k

@@ -1,0 +1,91 @@
+"""A metric with its parameters, as estimators use it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import validate_data
+
+from histrs._validation import Matrix, canonical
+from histrs.neighbors._metrics import CHECKS, METRICS, Metric
+from histrs.neighbors._search import Found, nearest, nearest_by_bounds
+from histrs.spd._stack import flattened, stacked
+
+# Distances held at once.
+_BATCH = 1 << 22
+
+
+class Space:
+    """A metric with its parameters and a number of threads."""
+
+    def __init__(
+        self,
+        metric: str | Callable[..., NDArray[Any]],
+        params: dict[str, Any] | None,
+        n_jobs: int | None,
+    ) -> None:
+        self._metric = METRICS[metric] if isinstance(metric, str) else Metric(metric, "vectors")
+        self._options = {"n_jobs": n_jobs, **(params or {})}
+        self.kind = self._metric.kind
+
+    def check(self, estimator: Any, X: Any, **arguments: Any) -> Any:
+        """Return `X`, and `y` if it is given, as scikit-learn checks them."""
+        checked = validate_data(estimator, flattened(X), **arguments, **CHECKS[self.kind])
+        if isinstance(checked, tuple):
+            return canonical(checked[0]), checked[1]
+        return canonical(checked)
+
+    def shaped(self, X: Matrix) -> Matrix:
+        """Return rows as what the metric is between: covariances become matrices."""
+        return stacked(np.asarray(X)) if self.kind == "covariances" and X.ndim == 2 else X
+
+    def distances(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
+        """Return the distances of all pairs."""
+        return self._metric.distances(self.shaped(X), self.shaped(Y), **self._options)
+
+    def centroid(self, X: Matrix) -> NDArray[Any]:
+        """Return a stack of one: the centre of `X`."""
+        return self._metric.centroid(self.shaped(X), **self._options)
+
+    def nearest(self, X: Matrix, Y: Matrix, k: int, *, others: bool = False) -> Found:
+        """Return distances and places of the `k` rows of `Y` that are nearest to those of `X`.
+
+        With `others` both are the same, and a row is no neighbour of its own.
+        """
+        X, Y = self.shaped(X), self.shaped(Y)
+        distances = np.empty((X.shape[0], k), dtype=np.float64)
+        indices = np.empty((X.shape[0], k), dtype=np.intp)
+        for batch in self._batches(X, Y):
+            excluded = np.arange(batch.start, batch.stop) if others else None
+            distances[batch], indices[batch] = self._nearest(X[batch], Y, k, excluded)
+        return distances, indices
+
+    def _batches(self, X: Matrix, Y: Matrix) -> Iterator[slice]:
+        size = max(1, _BATCH // max(1, Y.shape[0]))
+        return gen_batches(X.shape[0], size)  # type: ignore[no-any-return]
+
+    def _nearest(self, X: Matrix, Y: Matrix, k: int, excluded: NDArray[np.intp] | None) -> Found:
+        bounds, of_pairs = self._bounds(X, Y, k), self._metric.of_pairs
+        D = self._metric.distances(X, Y, **self._options) if bounds is None else bounds
+        if excluded is not None:
+            D[np.arange(len(D)), excluded] = np.inf
+        if bounds is None or of_pairs is None:
+            return nearest(D, k)
+
+        def of_some(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+            return of_pairs(X, Y, rows, columns, **self._options)
+
+        return nearest_by_bounds(D, of_some, k)
+
+    def _bounds(self, X: Matrix, Y: Matrix, k: int) -> NDArray[np.float64] | None:
+        # Where most distances are needed, bounds are in vain.
+        if self._metric.bounds is None or 4 * k >= Y.shape[0]:
+            return None
+        return self._metric.bounds(X, Y, **self._options)
+
+
+def kind_of(metric: Any) -> str:
+    """Return what a metric is between; of an unknown one "vectors"."""
+    return METRICS[metric].kind if isinstance(metric, str) and metric in METRICS else "vectors"

@@ -1,0 +1,166 @@
+"""What classifiers on few prototypes share."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from histrs._validation import Matrix, unchanged_on_error
+from histrs.neighbors._metrics import METRICS
+from histrs.neighbors._search import Found, check_count
+from histrs.neighbors._space import Space, kind_of
+
+Labels = NDArray[np.int64]
+Places = NDArray[np.intp]
+
+COMPRESSION_CONSTRAINTS = [
+    Interval(Integral, 1, None, closed="left"),
+    Interval(RealNotInt, 0.0, 1.0, closed="right"),
+]
+
+
+class PrototypeClassifier(ClassifierMixin, BaseEstimator):
+    """Predicts the class of the nearest prototype."""
+
+    prototypes_: Any
+    prototype_labels_: NDArray[Any]
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the classes of the nearest prototypes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries, of the kind that it was trained on.
+
+        Returns
+        -------
+        y : ndarray of shape (n_queries,)
+            Classes; of prototypes at the same distance the first decides.
+        """
+        _, indices = self._kneighbors(X, 1)
+        return np.asarray(self.prototype_labels_[indices[:, 0]])
+
+    def kneighbors(
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
+    ) -> Any:
+        """Find the nearest prototypes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries.
+        n_neighbors : int, default=1
+            Number of neighbours.
+        return_distance : bool, default=True
+            Whether to return distances.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            Distances in ascending order, with `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors)
+            Places of the neighbours in `prototypes_`.
+        """
+        distances, indices = self._kneighbors(X, n_neighbors)
+        return (distances, indices) if return_distance else indices
+
+    def _kneighbors(self, X: ArrayLike | Matrix, n_neighbors: int) -> Found:
+        check_is_fitted(self)
+        k = check_count(n_neighbors, len(self.prototype_labels_))
+        return self._nearest(self._check_queries(X), k)
+
+    @abstractmethod
+    def _check_queries(self, X: ArrayLike | Matrix) -> Any:
+        """Return queries as `_nearest` takes them."""
+
+    @abstractmethod
+    def _nearest(self, X: Any, k: int) -> Found:
+        """Return distances and places of the `k` nearest prototypes."""
+
+
+class Training(NamedTuple):
+    """Samples to choose from, and the metric to choose in."""
+
+    space: Space
+    X: Matrix
+    labels: Labels
+    classes: NDArray[Any]
+
+    def distances(self, places: Places) -> NDArray[Any]:
+        """Return the distances of all samples to some."""
+        return self.space.distances(self.X, self.X[places])
+
+
+class SelectedPrototypes(PrototypeClassifier):
+    """Prototypes that are training samples."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "metric": [StrOptions(set(METRICS)), callable],
+        "metric_params": [dict, None],
+        "n_jobs": [Integral, None],
+    }
+
+    metric: str | Callable[..., NDArray[Any]]
+    metric_params: dict[str, Any] | None
+    n_jobs: int | None
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Choose the prototypes; when it raises, the estimator is as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
+            Histograms, vectors or covariance matrices, as the metric asks.
+        y : array-like of shape (n_samples,)
+            Their classes.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            space = self._space()
+            X, y = space.check(self, X, y=y)
+            check_classification_targets(y)
+            self.classes_, labels = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            # Refuses what every prediction would refuse.
+            space.distances(X, X[:1])
+            training = Training(space, X, labels.astype(np.int64), self.classes_)
+            self.sample_indices_ = self._select(training)
+            self.prototypes_ = space.shaped(X[self.sample_indices_])
+            self.prototype_labels_ = self.classes_[labels[self.sample_indices_]]
+        return self
+
+    @abstractmethod
+    def _select(self, training: Training) -> Places:
+        """Return the places of the prototypes."""
+
+    def _space(self) -> Space:
+        return Space(self.metric, self.metric_params, self.n_jobs)
+
+    def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
+        checked: Matrix = self._space().check(self, X, reset=False)
+        return checked
+
+    def _nearest(self, X: Matrix, k: int) -> Found:
+        return self._space().nearest(X, self.prototypes_, k)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        kind = kind_of(self.metric)
+        tags.input_tags.sparse = kind != "covariances"
+        tags.input_tags.positive_only = kind == "histograms"
+        tags.input_tags.three_d_array = kind == "covariances"
+        return tags

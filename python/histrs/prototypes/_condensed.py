@@ -1,0 +1,112 @@
+"""The condensed nearest-neighbour rule."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from histrs.prototypes._base import Places, SelectedPrototypes, Training
+
+
+class CondensedNN(SelectedPrototypes):
+    """Nearest-neighbour classifier on samples that classify the others right.
+
+    Hart's condensed nearest neighbours [1]_: a sample that the prototypes so far misclassify
+    becomes one, until none is left. Training samples are then all classified right, unless two
+    are at distance 0 and of different classes, or the distance of a sample to itself is not the
+    least, as may happen with "sinkhorn". Their number is what comes out.
+
+
+    Parameters
+    ----------
+    metric : str or callable, default="jbld"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric_params : dict or None, default=None
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    random_state : int, RandomState instance or None, default=None
+        Draws the order in which samples are looked at.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
+(n_prototypes, p, p)
+        The samples chosen, in the order in which they were.
+    prototype_labels_ : ndarray of shape (n_prototypes,)
+        Their classes.
+    sample_indices_ : ndarray of shape (n_prototypes,)
+        Their places in the training data.
+    n_features_in_ : int
+        Number of features, p * p for matrices of p rows.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+
+    References
+    ----------
+    .. [1] P. Hart, "The condensed nearest neighbor rule", IEEE Transactions on Information Theory
+       14, 1968.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.prototypes import CondensedNN
+    >>> X = np.concatenate([np.arange(0, 10), np.arange(20, 30)])[:, None]
+    >>> y = np.repeat(["low", "high"], 10)
+    >>> model = CondensedNN(metric="euclidean", random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
+        self.metric_params = metric_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _select(self, training: Training) -> Places:
+        return condense(training, check_random_state(self.random_state))
+
+
+def condense(training: Training, random: np.random.RandomState) -> Places:
+    """Return places of samples that classify all others right, in the order of their choice."""
+    labels, n = training.labels, len(training.labels)
+    order = random.permutation(n)
+    nearest = np.full(n, np.inf)
+    predicted = np.full(n, -1)
+    chosen: list[int] = []
+    is_chosen = np.zeros(n, dtype=bool)
+    position = idle = 0
+    while idle < n:
+        i = order[position]
+        position = (position + 1) % n
+        if predicted[i] == labels[i] or is_chosen[i]:
+            idle += 1
+            continue
+        idle = 0
+        chosen.append(i)
+        is_chosen[i] = True
+        D = training.distances(np.array([i]))[:, 0]
+        nearer = nearest > D
+        nearest[nearer], predicted[nearer] = D[nearer], labels[i]
+    return np.array(chosen, dtype=np.intp)

@@ -1,0 +1,152 @@
+"""Random mutation hill climbing."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._sample import class_sample
+
+# Candidates whose distances are computed together.
+_TOGETHER = 32
+
+
+class RandomMutationNN(SelectedPrototypes):
+    """Nearest-neighbour classifier on a sample improved by random exchanges.
+
+    Random mutation hill climbing [1]_: of a random sample one prototype after the other is
+    exchanged for a training sample drawn at random, and put back if more training samples are
+    misclassified than before. The last prototype of a class stays.
+
+
+    Parameters
+    ----------
+    compression : int or float, default=0.05
+        Number of prototypes of each class, or their share of the training samples, which is
+        divided among classes in proportion, at least one each.
+    metric : str or callable, default="jbld"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric_params : dict or None, default=None
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    max_iter : int, default=500
+        Number of exchanges that are tried.
+    random_state : int, RandomState instance or None, default=None
+        Draws the sample and the exchanges.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
+(n_prototypes, p, p)
+        The samples chosen.
+    prototype_labels_ : ndarray of shape (n_prototypes,)
+        Their classes.
+    sample_indices_ : ndarray of shape (n_prototypes,)
+        Their places in the training data.
+    n_iter_ : int
+        Exchanges tried.
+    n_features_in_ : int
+        Number of features, p * p for matrices of p rows.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+
+    References
+    ----------
+    .. [1] D. B. Skalak, "Prototype and feature selection by sampling and random mutation hill
+       climbing algorithms", ICML 1994.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.prototypes import RandomMutationNN
+    >>> X = np.concatenate([np.arange(0, 10), np.arange(20, 30)])[:, None]
+    >>> y = np.repeat(["low", "high"], 10)
+    >>> model = RandomMutationNN(1, metric="euclidean", random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "compression": COMPRESSION_CONSTRAINTS,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        compression: float = 0.05,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric_params: dict[str, Any] | None = None,
+        max_iter: int = 500,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.compression = compression
+        self.metric = metric
+        self.metric_params = metric_params
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _select(self, training: Training) -> Places:
+        random = check_random_state(self.random_state)
+        sample = class_sample(training.labels, training.classes, self.compression, random)
+        self.n_iter_ = self.max_iter
+        return hill_climb(training, sample, self.max_iter, random)
+
+
+def hill_climb(training: Training, sample: Places, max_iter: int, random: RandomState) -> Places:
+    """Return a sample as large, that misclassifies no more training samples.
+
+    Parameters
+    ----------
+    training : Training
+        Samples to choose from.
+    sample : ndarray of shape (n_prototypes,)
+        Places of the prototypes at the start.
+    max_iter : int
+        Number of exchanges that are tried.
+    random : RandomState
+        Draws them.
+    """
+    labels, n = training.labels, len(training.labels)
+    chosen = sample.copy()
+    # A row for each prototype.
+    D = np.ascontiguousarray(training.distances(chosen).T)
+
+    def n_right() -> int:
+        return int(np.sum(labels[chosen[np.argmin(D, axis=0)]] == labels))
+
+    best = n_right()
+    for start in range(0, max_iter, _TOGETHER):
+        size = min(_TOGETHER, max_iter - start)
+        places, candidates = random.randint(len(chosen), size=size), random.randint(n, size=size)
+        columns = training.distances(candidates).T
+        for place, candidate, column in zip(places, candidates, columns, strict=True):
+            before = chosen[place]
+            only = np.sum(labels[chosen] == labels[before]) == 1
+            if candidate in chosen or (only and labels[candidate] != labels[before]):
+                continue
+            kept = D[place].copy()
+            chosen[place], D[place] = candidate, column
+            right = n_right()
+            if right >= best:
+                best = right
+            else:
+                chosen[place], D[place] = before, kept
+    return chosen

@@ -1,0 +1,92 @@
+"""A random sample as prototypes."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._sample import class_sample
+
+
+class RandomSubset(SelectedPrototypes):
+    """Nearest-neighbour classifier on a random sample of each class.
+
+    The baseline of [1]_, from which its learned prototypes start.
+
+
+    Parameters
+    ----------
+    compression : int or float, default=0.05
+        Number of prototypes of each class, or their share of the training samples, which is
+        divided among classes in proportion, at least one each.
+    metric : str or callable, default="jbld"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric_params : dict or None, default=None
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    random_state : int, RandomState instance or None, default=None
+        Draws the sample.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
+(n_prototypes, p, p)
+        The samples chosen, class by class.
+    prototype_labels_ : ndarray of shape (n_prototypes,)
+        Their classes.
+    sample_indices_ : ndarray of shape (n_prototypes,)
+        Their places in the training data.
+    n_features_in_ : int
+        Number of features, p * p for matrices of p rows.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+
+    References
+    ----------
+    .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for
+       covariance and histogram descriptors", 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.prototypes import RandomSubset
+    >>> X = np.concatenate([np.arange(0, 10), np.arange(20, 30)])[:, None]
+    >>> y = np.repeat(["low", "high"], 10)
+    >>> model = RandomSubset(2, metric="euclidean", random_state=0).fit(X, y)
+    >>> model.predict([[4], [24]])
+    array(['low', 'high'], dtype='<U4')
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "compression": COMPRESSION_CONSTRAINTS,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        compression: float = 0.05,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.compression = compression
+        self.metric = metric
+        self.metric_params = metric_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _select(self, training: Training) -> Places:
+        random = check_random_state(self.random_state)
+        return class_sample(training.labels, training.classes, self.compression, random)

@@ -1,0 +1,115 @@
+"""The reduced nearest-neighbour rule."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from histrs.prototypes._base import Labels, Places, SelectedPrototypes, Training
+from histrs.prototypes._condensed import condense
+
+
+class ReducedNN(SelectedPrototypes):
+    """Nearest-neighbour classifier on what is needed of the condensed samples.
+
+    Gates' reduced nearest neighbours [1]_: of the samples that
+    :class:`~histrs.prototypes.CondensedNN` chooses those are left out, one after the other,
+    without which no more training samples are misclassified.
+
+
+    Parameters
+    ----------
+    metric : str or callable, default="jbld"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric_params : dict or None, default=None
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    random_state : int, RandomState instance or None, default=None
+        Draws the order in which samples are looked at.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
+(n_prototypes, p, p)
+        The samples chosen, in the order in which they were.
+    prototype_labels_ : ndarray of shape (n_prototypes,)
+        Their classes.
+    sample_indices_ : ndarray of shape (n_prototypes,)
+        Their places in the training data.
+    n_features_in_ : int
+        Number of features, p * p for matrices of p rows.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+
+    References
+    ----------
+    .. [1] G. Gates, "The reduced nearest neighbor rule", IEEE Transactions on Information Theory
+       18, 1972.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.prototypes import ReducedNN
+    >>> X = np.concatenate([np.arange(0, 10), np.arange(20, 30)])[:, None]
+    >>> y = np.repeat(["low", "high"], 10)
+    >>> model = ReducedNN(metric="euclidean", random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
+        self.metric_params = metric_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _select(self, training: Training) -> Places:
+        chosen = condense(training, check_random_state(self.random_state))
+        return chosen[needed(training.distances(chosen), training.labels, training.labels[chosen])]
+
+
+def needed(D: NDArray[Any], labels: Labels, own: Labels) -> NDArray[np.bool_]:
+    """Return which columns are left when those that change nothing for the worse are dropped.
+
+    Parameters
+    ----------
+    D : ndarray of shape (n_samples, n_prototypes)
+        Distances.
+    labels : ndarray of shape (n_samples,)
+        Classes of the samples.
+    own : ndarray of shape (n_prototypes,)
+        Classes of the prototypes.
+    """
+    kept = np.ones(len(own), dtype=bool)
+    nearest = np.argmin(D, axis=1)
+    for j in range(len(own)):
+        cell = np.flatnonzero(nearest == j)
+        others = np.flatnonzero(kept & (np.arange(len(own)) != j))
+        if len(others) == 0:
+            break
+        heirs = others[np.argmin(D[np.ix_(cell, others)], axis=1)]
+        if np.sum(own[heirs] == labels[cell]) >= np.sum(own[j] == labels[cell]):
+            kept[j] = False
+            nearest[cell] = heirs
+    return kept

@@ -1,0 +1,51 @@
+"""Samples in which every class has its share."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from histrs.prototypes._base import Labels, Places
+
+
+def class_counts(labels: Labels, classes: NDArray[Any], compression: float) -> NDArray[np.intp]:
+    """Return the number of prototypes of each class.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Places of the classes.
+    classes : ndarray of shape (n_classes,)
+        The classes, for the error.
+    compression : int or float
+        Prototypes of each class, or their share of the samples.
+    """
+    n, sizes = len(labels), np.bincount(labels)
+    if isinstance(compression, Integral):
+        short = np.flatnonzero(sizes < compression)
+        if len(short) > 0:
+            raise ValueError(
+                f"compression = {compression} prototypes of each class, but class "
+                f"{classes[short[0]]} has {sizes[short[0]]} of {n} training samples; give a "
+                "smaller number, or a share of the samples."
+            )
+        return np.full(len(sizes), compression, dtype=np.intp)
+    wanted = max(1, round(compression * n))
+    counts = np.maximum(1, np.floor(wanted * sizes / n)).astype(np.intp)
+    # What rounding left over goes to the classes with most samples a prototype.
+    while counts.sum() < wanted:
+        counts[np.argmax(np.where(counts < sizes, sizes / counts, -1.0))] += 1
+    return counts
+
+
+def class_sample(
+    labels: Labels, classes: NDArray[Any], compression: float, random: RandomState
+) -> Places:
+    """Return places of samples, as many of each class as `class_counts` says."""
+    drawn = [
+        random.choice(np.flatnonzero(labels == label), count, replace=False)
+        for label, count in enumerate(class_counts(labels, classes, compression))
+    ]
+    return np.concatenate(drawn)

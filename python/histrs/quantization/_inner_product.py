@@ -1,0 +1,116 @@
+"""The inner product of codewords that their kernel induces, as an operator."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import pinvh
+
+from histrs import _histrs
+from histrs._validation import to_core
+from histrs.kernel_approximation import AdditiveChi2Map
+from histrs.metrics import intersection_kernel
+
+Array = NDArray[np.float64]
+
+# Features a value for the chi-square kernel of codewords.
+_CHI2_COMPONENTS = 9
+
+
+class InnerProduct(Protocol):
+    """A positive semi-definite matrix `K_ZZ` that is never formed."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of features, twice."""
+
+    def matmul(self, V: Array) -> Array:
+        """Return `K_ZZ V`, for `V` of shape (n_features_out, k)."""
+
+    def solve(self, V: Array) -> Array:
+        """Return `K_ZZ^+ V`, with the pseudo-inverse."""
+
+
+class FactoredProduct:
+    """`K_ZZ = F F^T`, block after block.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n_blocks, n_codes, n_components)
+        What the inner products are of, for each codeword.
+    """
+
+    def __init__(self, factor: Array) -> None:
+        self.factor = factor
+        size = factor.shape[0] * factor.shape[1]
+        self.shape = (size, size)
+
+    def matmul(self, V: Array) -> Array:
+        """Return `F (F^T V)`."""
+        blocks = self._blocks(V)
+        product: Array = self.factor @ (self.factor.transpose(0, 2, 1) @ blocks)
+        return product.reshape(V.shape)
+
+    def solve(self, V: Array) -> Array:
+        """Return `K_ZZ^+ V`, from the pseudo-inverses of the factors of the blocks."""
+        inverse = np.linalg.pinv(self.factor)
+        solution: Array = inverse.transpose(0, 2, 1) @ (inverse @ self._blocks(V))
+        return solution.reshape(V.shape)
+
+    def _blocks(self, V: Array) -> Array:
+        return np.ascontiguousarray(V).reshape(*self.factor.shape[:2], -1)
+
+
+class IntersectionProduct:
+    """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums a column.
+
+    Parameters
+    ----------
+    codebooks : ndarray of shape (n_blocks, n_codes, width)
+        The codewords.
+    n_threads : int
+        Threads of a product.
+    """
+
+    def __init__(self, codebooks: Array, n_threads: int) -> None:
+        n_blocks, n_codes, width = codebooks.shape
+        size = n_blocks * n_codes
+        # Codewords of different blocks share no column, so that their minimum is 0.
+        columns = np.arange(width) + width * np.arange(n_blocks)[:, None, None]
+        columns = np.broadcast_to(columns, codebooks.shape)
+        indptr = np.arange(size + 1) * width
+        Z = sparse.csr_array(
+            (codebooks.ravel(), columns.ravel(), indptr), shape=(size, n_blocks * width)
+        )
+        self._codebooks = codebooks
+        self._columns = _histrs.SortedColumns(to_core(Z), n_threads)
+        self._n_threads = n_threads
+        self.shape = (size, size)
+
+    def matmul(self, V: Array) -> Array:
+        """Return `K_ZZ V`."""
+        return self._columns.product(np.ascontiguousarray(V), self._n_threads)
+
+    def solve(self, V: Array) -> Array:
+        """Return `K_ZZ^+ V`, a block at a time."""
+        n_blocks, n_codes, _ = self._codebooks.shape
+        blocks = np.ascontiguousarray(V).reshape(n_blocks, n_codes, -1)
+        parts = [
+            pinvh(intersection_kernel(Z)) @ part
+            for Z, part in zip(self._codebooks, blocks, strict=True)
+        ]
+        return np.concatenate(parts).reshape(V.shape)
+
+
+def inner_product(codebooks: Array, metric: str, n_threads: int) -> InnerProduct:
+    """Return the inner product of the codewords of a metric's kernel."""
+    if metric == "intersection":
+        return IntersectionProduct(codebooks, n_threads)
+    if metric == "hellinger":
+        return FactoredProduct(np.sqrt(codebooks))
+    if metric == "chi2":
+        rows = codebooks.reshape(-1, codebooks.shape[2])
+        features = AdditiveChi2Map(_CHI2_COMPONENTS).fit_transform(rows)
+        return FactoredProduct(features.reshape(*codebooks.shape[:2], -1))
+    return FactoredProduct(codebooks)

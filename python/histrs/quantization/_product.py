@@ -1,0 +1,493 @@
+"""Product quantisation as a feature map with one non-zero a block."""
+
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from histrs import _histrs
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    unchanged_on_error,
+)
+from histrs.quantization import _codebooks
+from histrs.quantization._inner_product import InnerProduct, inner_product
+from histrs.streaming import _file
+from histrs.streaming._rows import chunks
+
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
+
+_KIND = "product quantizer"
+_LIMIT = 2**16
+
+
+class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Rows as one short code for each block of columns.
+
+    The columns are cut into `M` blocks, and each block of a row is replaced by the number of the
+    nearest of `D` codewords, which k-means finds [1]_. A row then takes `M` bytes (two each above
+    256 codewords) where it took `4 d` or `8 d`.
+
+    As a feature map [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries, and rows
+    are compared by :math:`\hat K(x, x') = \Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their
+    codewords. `histrs.svm.BundleSVC` learns on the codes directly.
+
+    For a kernel other than the linear one, the codewords must be near in the metric of that kernel:
+
+    ================  ==================================  ==============================
+    `metric`          distance, summed over a block       kernel
+    ================  ==================================  ==============================
+    "euclidean"       :math:`(x - z)^2`                   :math:`x z`
+    "hellinger"       :math:`(\sqrt x - \sqrt z)^2`       :math:`\sqrt{x z}`
+    "chi2"            :math:`(x - z)^2 / (x + z)`         :math:`2 x z / (x + z)`
+    "intersection"    :math:`|x - z|`                     :math:`\min(x, z)`
+    ================  ==================================  ==============================
+
+    Codebooks are scikit-learn's k-means, of square roots for "hellinger" and "chi2"; for "chi2" and
+    "intersection" three more rounds of Lloyd's algorithm follow in the metric itself, with the
+    codewords of least distance (for "intersection" medians).
+
+    Parameters
+    ----------
+    n_blocks : int, default=8
+        Number of blocks `M`, at most the number of columns `d`. Where it does not divide `d`, the
+        first `d mod M` blocks have one column more than the others.
+    n_codes : int, default=256
+        Codewords `D` of each block, from 2 to 65,536 and no more than there are rows; up to 256
+        make codes of 8 bits, more of 16.
+    metric : {"euclidean", "hellinger", "chi2", "intersection"}, default="euclidean"
+        What makes a codeword the nearest. All but the first need non-negative rows.
+    algorithm : {"lloyd", "minibatch"}, default="lloyd"
+        `sklearn.cluster.KMeans` or `MiniBatchKMeans`.
+    max_samples : int or None, default=16384
+        Rows drawn to learn codebooks from, at least `n_codes`; None uses all.
+    max_iter : int, default=25
+        Iterations of k-means.
+    random_state : int, RandomState instance or None, default=None
+        Draws rows and first codewords.
+    n_jobs : int or None, default=None
+        Threads; None means every core. The result does not depend on it.
+
+    Attributes
+    ----------
+    codebooks_ : ndarray of shape (n_blocks, n_codes, width)
+        The codewords, in the units and the dtype of the training data; narrower blocks have zeros
+        behind their columns.
+    block_offsets_ : ndarray of shape (n_blocks + 1,)
+        The first column of each block, then the number of columns.
+    counts_ : ndarray of shape (n_blocks, n_codes)
+        Rows that each codeword has stood for in learning; `partial_fit` goes on from there.
+    inner_product_ : object
+        :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)` for arrays of shape
+        (n_blocks * n_codes, k), and `shape`. It is never formed: the linear, Hellinger and
+        chi-square kernels multiply by a factor and its transpose (for the chi-square kernel the
+        features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums a column.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has string names.
+
+    References
+    ----------
+    .. [1] H. Jégou, M. Douze and C. Schmid, "Product quantization for nearest neighbor search",
+       PAMI 33(1), 2011.
+    .. [2] A. Vedaldi and A. Zisserman, "Sparse kernel approximations for efficient classification
+       and detection", CVPR 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histrs.quantization import ProductQuantizer
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> pq = ProductQuantizer(n_blocks=8, n_codes=64, random_state=0).fit(X)
+    >>> codes = pq.transform(X)
+    >>> codes.shape, codes.dtype, X.nbytes // codes.nbytes
+    ((1797, 8), dtype('uint8'), 64)
+    >>> error = ((pq.inverse_transform(codes) - X) ** 2).sum()
+    >>> bool(error < 0.2 * ((X - X.mean(axis=0)) ** 2).sum())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        "n_codes": [Interval(Integral, 2, _LIMIT, closed="both")],
+        "metric": [StrOptions({"euclidean", "hellinger", "chi2", "intersection"})],
+        "algorithm": [StrOptions({"lloyd", "minibatch"})],
+        "max_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    codebooks_: NDArray[Any]
+    block_offsets_: NDArray[np.int64]
+    counts_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_blocks: int = 8,
+        n_codes: int = 256,
+        metric: Literal["euclidean", "hellinger", "chi2", "intersection"] = "euclidean",
+        *,
+        algorithm: Literal["lloyd", "minibatch"] = "lloyd",
+        max_samples: int | None = 16384,
+        max_iter: int = 25,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_blocks = n_blocks
+        self.n_codes = n_codes
+        self.metric = metric
+        self.algorithm = algorithm
+        self.max_samples = max_samples
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ---- learning ------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: Any = None) -> Self:
+        """Learn codebooks; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows, non-negative unless the metric is Euclidean. Of a memory map only the rows
+            that are drawn are read, once they have been checked.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The fitted quantizer.
+        """
+        with unchanged_on_error(self):
+            self._learn(self._check(X, reset=True))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike | Matrix, y: Any = None) -> Self:
+        """Learn codebooks from the first chunk, and move them with the next ones.
+
+        A further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
+        becomes the mean of all rows it has stood for; of square roots for "hellinger" and "chi2".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`; the first chunk must have at least `n_codes`.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The quantizer.
+        """
+        with unchanged_on_error(self):
+            if not hasattr(self, "codebooks_"):
+                self._learn(self._check(X, reset=True))
+                return self
+            rows = self._check(X, reset=False)
+            codes = self._encode(rows)
+            codebooks, counts = self.codebooks_.astype(np.float64), self.counts_.copy()
+            n_codes = codebooks.shape[1]
+            for m, (start, stop) in enumerate(self._edges()):
+                values = _codebooks.coordinates(_codebooks.block(rows, start, stop), self.metric)
+                sums = _codebooks.sums_by_code(values, codes[:, m], n_codes)
+                centres = codebooks[m, :, : stop - start]
+                sums += counts[m][:, None] * _codebooks.coordinates(centres, self.metric)
+                counts[m] += np.bincount(codes[:, m], minlength=n_codes)
+                used = counts[m] > 0
+                means = sums[used] / counts[m][used, None]
+                centres[used] = _codebooks.values_at(means, self.metric)
+            self.codebooks_ = codebooks.astype(self.codebooks_.dtype)
+            self.counts_ = counts
+        return self
+
+    def _check(self, X: Any, *, reset: bool) -> Matrix:
+        rows = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
+        if self.metric != "euclidean":
+            _histrs.check_histograms(to_core(rows), count_threads(self.n_jobs))
+        else:
+            _histrs.check_finite(to_core(rows), count_threads(self.n_jobs))
+        return rows
+
+    def _learn(self, rows: Matrix) -> None:
+        n, d = rows.shape
+        if self.n_blocks > d:
+            raise ValueError(
+                f"n_blocks = {self.n_blocks} is more than n_features = {d}: a block has at least "
+                "one column."
+            )
+        if n < self.n_codes:
+            raise ValueError(
+                f"n_samples = {n} is fewer than n_codes = {self.n_codes}: k-means needs a row for "
+                "each codeword; give more rows, or ask for fewer codes."
+            )
+        rng = check_random_state(self.random_state)
+        if self.max_samples is not None and n > max(self.max_samples, self.n_codes):
+            kept = rng.permutation(n)[: max(self.max_samples, self.n_codes)]
+            rows = rows[np.sort(kept)]
+        sizes = np.full(self.n_blocks, d // self.n_blocks)
+        sizes[: d % self.n_blocks] += 1
+        self.block_offsets_ = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        n_threads = count_threads(self.n_jobs)
+        codebooks = _codebooks.learn(
+            rows,
+            self.block_offsets_,
+            self.n_codes,
+            self.metric,
+            self.algorithm,
+            self.max_iter,
+            rng,
+            n_threads,
+        )
+        codebooks = _codebooks.refine(
+            rows,
+            self.block_offsets_,
+            codebooks,
+            self.metric,
+            lambda codebooks: self._encode(rows, codebooks),
+        )
+        self.codebooks_ = codebooks.astype(rows.dtype)
+        codes = self._encode(rows)
+        self.counts_ = np.stack(
+            [np.bincount(column, minlength=self.n_codes) for column in codes.T]
+        ).astype(np.float64)
+
+    def _edges(self) -> Iterable[tuple[int, int]]:
+        return pairwise(self.block_offsets_.tolist())
+
+    # ---- encoding ------------------------------------------------------------------------------
+
+    def transform(self, X: ArrayLike | Matrix) -> Codes:
+        """Return the codes of rows.
+
+        Distances are evaluated in the dtype of `X`; of codewords that are equally near, the first
+        is taken.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_blocks)
+            Numbers of codewords, uint8 for up to 256 codewords, else uint16.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
+        return self._encode(rows)
+
+    def encode(
+        self, rows: Any, *, chunk_size: int = 65536, out: NDArray[Any] | None = None
+    ) -> Codes:
+        """Return the codes of rows that need not fit in memory.
+
+        Parameters
+        ----------
+        rows : array-like, sparse matrix, path or iterable
+            An array or memory map, a CSR matrix, the path of an `.npy` file, or an iterable of
+            chunks of rows.
+        chunk_size : int, default=65536
+            Rows that are read at a time, except from an iterable.
+        out : ndarray of shape (n_samples, n_blocks), default=None
+            Where the codes go: an array of their dtype, for instance of
+            `numpy.lib.format.open_memmap`. None makes a new one.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_blocks)
+            As `transform` returns them; `out`, where it is given.
+        """
+        check_is_fitted(self)
+        dtype = self._code_dtype()
+        if out is not None and (out.dtype != dtype or out.shape[1:] != (len(self.codebooks_),)):
+            raise ValueError(
+                f"out has dtype {out.dtype} and shape {out.shape}: codes need {dtype} and "
+                f"(n_samples, {len(self.codebooks_)})."
+            )
+        parts, n = [], 0
+        for chunk, _ in chunks(rows, None, chunk_size, 0):
+            codes = self.transform(chunk)
+            if out is None:
+                parts.append(codes)
+            elif n + len(codes) > len(out):
+                raise ValueError(f"out has {len(out)} rows: the data have more.")
+            else:
+                out[n : n + len(codes)] = codes
+            n += len(codes)
+        if out is None:
+            return np.concatenate([np.empty((0, len(self.codebooks_)), dtype), *parts])
+        if n < len(out):
+            raise ValueError(f"out has {len(out)} rows, but the data {n}.")
+        return out
+
+    def inverse_transform(self, codes: ArrayLike) -> NDArray[Any]:
+        """Return the codewords of codes, side by side.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n_samples, n_blocks)
+            Codes.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows in the dtype of the training data.
+        """
+        check_is_fitted(self)
+        return _histrs.quantization_decode(
+            self.check_codes(codes),
+            self.codebooks_,
+            self.block_offsets_,
+            self.n_features_in_,
+            count_threads(self.n_jobs),
+        )
+
+    def check_codes(self, codes: ArrayLike) -> Codes:
+        """Return codes in the dtype of `transform`, or raise an error that names a bad one.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n_samples, n_blocks)
+            Codes of any integer dtype.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_blocks)
+            The same, uint8 or uint16; a copy only where the dtype differs.
+        """
+        check_is_fitted(self)
+        codes = np.asarray(codes)
+        n_blocks, n_codes, _ = self.codebooks_.shape
+        if codes.dtype.kind not in "iu":
+            raise ValueError(f"codes have dtype {codes.dtype}: they are integers.")
+        if codes.ndim != 2 or codes.shape[1] != n_blocks:
+            raise ValueError(
+                f"codes have shape {codes.shape}: there is one for each of {n_blocks} blocks; "
+                "encode the rows with the quantizer whose codebooks are used."
+            )
+        dtype = self._code_dtype()
+        if codes.dtype != dtype or n_codes <= np.iinfo(dtype).max:
+            bad = (codes < 0) | (codes >= n_codes)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"codes[{row}, {column}] = {codes[row, column]}: there are {n_codes} "
+                    "codewords, numbered from 0; encode the rows with the quantizer whose "
+                    "codebooks are used."
+                )
+        return codes.astype(dtype, copy=False)
+
+    def _code_dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint8 if self.codebooks_.shape[1] <= 256 else np.uint16)
+
+    def _encode(self, rows: Matrix, codebooks: NDArray[Any] | None = None) -> Codes:
+        codebooks = self.codebooks_ if codebooks is None else codebooks
+        return _histrs.quantization_encode(
+            to_core(rows),
+            codebooks.astype(rows.dtype, copy=False),
+            self.block_offsets_,
+            self.metric,
+            codebooks.shape[1] > 256,
+            count_threads(self.n_jobs),
+        )
+
+    # ---- the feature map -----------------------------------------------------------------------
+
+    @property
+    def inner_product_(self) -> InnerProduct:
+        """The inner product of codewords."""
+        check_is_fitted(self)
+        codebooks = self.codebooks_.astype(np.float64)
+        return inner_product(codebooks, self.metric, count_threads(self.n_jobs))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.codebooks_)
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the quantizer to a file, without pickle, replacing it in one step.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; the file has a checksum.
+        """
+        check_is_fitted(self)
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, Integral):
+            raise ValueError("random_state must be an integer or None to be kept in a file.")
+        names = getattr(self, "feature_names_in_", None)
+        header = {
+            "parameters": {
+                **self.get_params(),
+                "random_state": None if seed is None else int(seed),
+            },
+            "dtype": self.codebooks_.dtype.name,
+            "names": None if names is None else names.tolist(),
+        }
+        arrays = {
+            "codebooks": self.codebooks_,
+            "counts": self.counts_,
+            "offsets": self.block_offsets_,
+        }
+        _file.write(Path(path), header, arrays, kind=_KIND)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a quantizer that `save` has written.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. A damaged one, or one of another kind, raises a ValueError.
+
+        Returns
+        -------
+        quantizer : ProductQuantizer
+            It encodes as the one that was saved.
+        """
+        header, arrays = _file.read(Path(path), kind=_KIND)
+        quantizer = cls(**header["parameters"])
+        quantizer.codebooks_ = arrays["codebooks"].astype(header["dtype"])
+        quantizer.counts_ = arrays["counts"]
+        quantizer.block_offsets_ = arrays["offsets"].astype(np.int64)
+        quantizer.n_features_in_ = int(quantizer.block_offsets_[-1])
+        if header["names"] is not None:
+            quantizer.feature_names_in_ = np.array(header["names"], dtype=object)
+        return quantizer
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.metric != "euclidean"
+        assert tags.transformer_tags is not None
+        tags.transformer_tags.preserves_dtype = []
+        return tags

@@ -1,0 +1,105 @@
+"""Sums over the partitions of dask arrays, made where the partitions lie."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from histrs.streaming._source import RowSource
+
+Array = Any
+
+
+def is_dask(rows: Any) -> bool:
+    """Say whether rows are a dask array, without importing dask."""
+    return all(hasattr(rows, name) for name in ("__dask_graph__", "to_delayed", "numblocks"))
+
+
+def unique(labels: Any) -> NDArray[Any]:
+    """Return the different labels, in ascending order."""
+    if is_dask(labels):
+        from dask import array
+
+        labels = array.unique(labels).compute()
+    return np.unique(np.asarray(labels))
+
+
+def partitions(rows: Array, targets: Any) -> list[tuple[Any, Any]]:
+    """Return the partitions of rows, whole rows each, and of their targets, as delayed values."""
+    if rows.ndim != 2:
+        raise ValueError(f"X has shape {rows.shape}: expected rows and columns, a 2D array.")
+    rows = rows.rechunk({1: -1}) if rows.numblocks[1] > 1 else rows
+    blocks = list(rows.to_delayed().ravel())
+    if not blocks:
+        raise ValueError("there are no rows: moments need at least one chunk.")
+    if targets is None:
+        return [(block, None) for block in blocks]
+    return list(zip(blocks, _like(targets, rows), strict=True))
+
+
+def _like(targets: Any, rows: Array) -> list[Any]:
+    """Return partitions of targets that fit those of the rows."""
+    known = not np.isnan(np.sum(rows.shape[0]))
+    if known and len(targets) != rows.shape[0]:
+        raise ValueError(
+            f"Y has {len(targets)} rows and the data {rows.shape[0]}: give a target for each row."
+        )
+    if not is_dask(targets):
+        if not known:
+            raise ValueError(
+                "Y must be a dask array with the partitions of X, whose sizes are unknown."
+            )
+        edges = np.cumsum([0, *rows.chunks[0]])
+        return [np.asarray(targets)[a:b] for a, b in pairwise(edges)]
+    chunks = (rows.chunks[0], *((-1,) if targets.ndim == 2 else ()))
+    if targets.ndim == 2 or (known and targets.chunks[0] != rows.chunks[0]):
+        targets = targets.rechunk(chunks if known else {1: -1})
+    if targets.numblocks[0] != rows.numblocks[0]:
+        raise ValueError(
+            f"X has {rows.numblocks[0]} partitions and Y {targets.numblocks[0]}: compute the sizes "
+            "of the partitions, or give Y the partitions of X."
+        )
+    return list(targets.to_delayed().ravel())
+
+
+def computed_partitions(rows: Array, targets: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the partitions one after the other; no more than one is in memory here."""
+    import dask
+
+    for block, target in partitions(rows, targets):
+        yield dask.compute(block, target)
+
+
+def reduced(source: "RowSource", moments_of: Callable[["RowSource"], list[Any]]) -> list[Any]:
+    """Return moments of all partitions: those of each, merged as a tree.
+
+    The tree depends on the number of partitions alone, so that results do not depend on who
+    computes what, or twice because a worker was lost.
+    """
+    import dask
+
+    of_part = dask.delayed(_of_partition, pure=False, traverse=False)
+    merge = dask.delayed(_merge, pure=False)
+    bare = source.without_rows()
+    parts = [
+        of_part(moments_of, bare, block, target)
+        for block, target in partitions(source.rows, source.targets)
+    ]
+    while len(parts) > 1:
+        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+        parts = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    moments: list[Any] = parts[0].compute()
+    return moments
+
+
+def _of_partition(
+    moments_of: Callable[["RowSource"], list[Any]], source: "RowSource", block: Any, target: Any
+) -> list[Any]:
+    return moments_of(source.with_rows([(block, target)]))
+
+
+def _merge(first: list[Any], second: list[Any]) -> list[Any]:
+    return [a.merge(b) for a, b in zip(first, second, strict=True)]

@@ -1,0 +1,358 @@
+"""The lasso and the group lasso, from moments."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+
+from histrs import _histrs
+from histrs._validation import count_threads
+from histrs.streaming._linear import MomentRegressor, check_labelled
+from histrs.streaming._moments import Moments
+from histrs.streaming._quadratic import Groups, SquaredError, checked_groups
+from histrs.streaming._sums import Array
+
+_PARAMETERS: dict[str, list[Any]] = {
+    "alpha": [Interval(Real, 0, None, closed="neither")],
+    "fit_intercept": ["boolean"],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "warm_start": ["boolean"],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
+
+
+class _Lasso(MomentRegressor):
+    """Coordinate descent for either penalty; subclasses say how features are grouped."""
+
+    alpha: float
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    warm_start: bool
+
+    def _groups(self, n_features: int) -> Groups:
+        raise NotImplementedError
+
+    def _penalty(self, alpha: float) -> tuple[float, float]:
+        """Return the strengths of the norms and of the squares."""
+        return alpha, 0.0
+
+    def path(
+        self, moments: Moments, *, alphas: int | ArrayLike = 100, eps: float = 1e-3
+    ) -> tuple[Array, Array, Array]:
+        """Compute the coefficients for a path of penalties, each from those before it.
+
+        The model itself is not changed, and its `alpha` not used.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of rows with targets.
+        alphas : int or array-like of shape (n_alphas,), default=100
+            Penalties, or how many: from the smallest at which all coefficients are zero down to
+            `eps` times that, in geometric steps.
+        eps : float, default=1e-3
+            The last penalty over the first; used if `alphas` is a number.
+
+        Returns
+        -------
+        alphas : ndarray of shape (n_alphas,)
+            The penalties in descending order.
+        coefs : ndarray of shape (n_features, n_alphas) or (n_targets, n_features, n_alphas)
+            Coefficients; without the first axis for one target.
+        dual_gaps : ndarray of shape (n_alphas,) or (n_targets, n_alphas)
+            Bounds on how far each objective is above its minimum.
+
+        Raises
+        ------
+        ValueError
+            If there are no targets, or a penalty is not positive.
+        """
+        self._validate_params()
+        check_labelled(moments)
+        error = SquaredError.of(moments, self.fit_intercept)
+        groups = self._groups(moments.n_features)
+        gram = groups.diagonalise(error.gram)
+        values = self._alphas(alphas, eps, np.max(groups.norms(groups.rotate(error.cross))))
+        start = np.zeros_like(error.cross)
+        coefs, gaps, _ = self._descend(error, groups, gram, values, start)
+        coefs, gaps = np.moveaxis(coefs, 0, -1), gaps.T
+        return values, *((coefs[0], gaps[0]) if moments.n_targets == 1 else (coefs, gaps))
+
+    def _alphas(self, alphas: int | ArrayLike, eps: float, largest: float) -> Array:
+        if isinstance(alphas, int | np.integer):
+            if alphas < 1 or not 0 < eps < 1:
+                raise ValueError(f"alphas = {alphas}, eps = {eps}: 1 or more, and 0 < eps < 1.")
+            top = max(float(largest) / self._penalty(1.0)[0], np.finfo(np.float64).tiny)
+            return np.geomspace(top, top * eps, int(alphas))
+        values = np.sort(np.atleast_1d(np.asarray(alphas, dtype=np.float64)))[::-1]
+        if values.ndim != 1 or not values.size or not np.all((values > 0) & np.isfinite(values)):
+            raise ValueError(f"alphas = {alphas!r}: expected positive penalties.")
+        return values.copy()
+
+    def _learn(self, moments: Moments) -> None:
+        check_labelled(moments)
+        error = SquaredError.of(moments, self.fit_intercept)
+        groups = self._groups(moments.n_features)
+        start = self._start(error.cross.shape)
+        gram = groups.diagonalise(error.gram)
+        coefs, gaps, n_iter = self._descend(error, groups, gram, np.array([self.alpha]), start)
+        self.coef_, self.dual_gap_, self.n_iter_ = coefs[0], gaps[0], n_iter[0]
+        self.intercept_ = error.y_mean - self.coef_ @ error.mean
+
+    def _start(self, shape: tuple[int, ...]) -> Array:
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return np.zeros(shape)
+        start = np.atleast_2d(self.coef_)
+        if start.shape != shape:
+            raise ValueError(
+                f"warm_start=True, but coef_ has shape {start.shape} and these data need {shape}; "
+                "set warm_start=False, or clone the model."
+            )
+        return start
+
+    def _descend(
+        self, error: SquaredError, groups: Groups, gram: Array, alphas: Array, start: Array
+    ) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Return coefficients, (A, T, D), gaps and numbers of passes, (A, T)."""
+        coefs, gaps, n_iter = _histrs.group_lasso_path(
+            (gram, groups.rotate(error.cross), error.y_squares),
+            (groups.ends, groups.weights),
+            [self._penalty(float(alpha)) for alpha in alphas],
+            groups.rotate(start),
+            self.tol,
+            self.max_iter,
+            count_threads(self.n_jobs),
+        )
+        late = gaps > self.tol * error.y_squares
+        if np.any(late):
+            place = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
+            warnings.warn(
+                f"{type(self).__name__} did not converge for {np.sum(late)} of {gaps.size} "
+                f"objectives: after {self.max_iter} passes the duality gap of target {place[1]} "
+                f"at alpha = {alphas[place[0]]:.3g} is {gaps[place]:.3g}, above tol * mean(y**2) "
+                f"= {self.tol * error.y_squares[place[1]]:.3g}. Increase max_iter, tol or alpha.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return groups.rotate_back(coefs), gaps, n_iter
+
+    def _drop_target_axis(self) -> None:
+        super()._drop_target_axis()
+        self.dual_gap_, self.n_iter_ = float(self.dual_gap_[0]), int(self.n_iter_[0])
+
+
+class MomentLasso(_Lasso):
+    r"""The lasso, or the elastic net, from moments.
+
+    Minimises for each target the objective of `sklearn.linear_model.ElasticNet`,
+
+    .. math:: \frac{1}{2n} \|y - b - Z w\|^2 + \alpha \rho \|w\|_1
+              + \frac{\alpha (1 - \rho)}{2} \|w\|^2,
+
+    with :math:`\rho` the `l1_ratio`, which is that of `Lasso` for 1. It depends on the rows through
+    their moments alone (section 6 of [1]_), so that any number of rows is read once. Coordinate
+    descent on the moments costs `O(D)` for each changed coefficient, whatever `n`; extrapolation
+    of its iterates [2]_ makes up for correlated features.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength :math:`\alpha > 0` of the penalty.
+    l1_ratio : float, default=1.0
+        Share :math:`0 < \rho \le 1` of the absolute values in the penalty.
+    fit_intercept : bool, default=True
+        Whether to learn the intercept `b`, which is not penalised.
+    tol : float, default=1e-4
+        Largest duality gap at which the descent ends, over the mean square of the targets (about
+        their mean, with an intercept).
+    max_iter : int, default=1000
+        Most passes over the coefficients; a ConvergenceWarning says when they did not suffice.
+    warm_start : bool, default=False
+        Whether `fit` starts from `coef_`.
+    n_jobs : int or None, default=None
+        Threads of BLAS while rows are read, and of the descent, which share the targets; None
+        means every core.
+    verbose : int, default=0
+        1 shows how many rows were read, with tqdm where it is installed.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercepts.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        A bound, up to the rounding of the moments, on how far the objective is above its minimum.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Passes over the coefficients.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    Moments.of : Moments of files and of iterables, for `fit_moments`.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+    .. [2] Q. Bertrand and M. Massias, "Anderson acceleration of coordinate descent", AISTATS 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.streaming import MomentLasso, Moments
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.standard_normal((5000, 6))
+    >>> y = 3 * Z[:, 1] - Z[:, 4] + 2
+    >>> model = MomentLasso(alpha=0.5).fit_moments(Moments.of(Z, y))
+    >>> model.coef_.round(1) + 0
+    array([ 0. ,  2.5,  0. ,  0. , -0.5,  0. ])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_PARAMETERS,
+        "l1_ratio": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 1.0,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _groups(self, n_features: int) -> Groups:
+        return checked_groups(None, None, n_features)
+
+    def _penalty(self, alpha: float) -> tuple[float, float]:
+        return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
+
+
+class MomentGroupLasso(_Lasso):
+    r"""The group lasso, from moments: whole groups of features are used or left out.
+
+    Minimises for each target
+
+    .. math:: \frac{1}{2n} \|y - b - Z w\|^2 + \alpha \sum_g \omega_g \|w_g\|,
+
+    the penalty of Yuan and Lin [1]_, for instance with the random features of one descriptor as a
+    group. It depends on the rows through their moments alone (section 6 of [2]_). Features are
+    rotated within their group, which leaves norms as they are, until its block of the Gram matrix
+    is diagonal; the minimiser over a group is then the root of an equation in one unknown, and
+    the descent goes from group to group by exact minimisation.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_features,), default=None
+        For each feature the name of its group: numbers or strings. None makes each feature a
+        group, as in `MomentLasso`.
+    alpha : float, default=1.0
+        Strength :math:`\alpha > 0` of the penalty.
+    group_weights : array-like of shape (n_groups,), default=None
+        Positive weights :math:`\omega_g`, in the order of ``numpy.unique(groups)``; None takes
+        the square roots of the numbers of features.
+    fit_intercept : bool, default=True
+        Whether to learn the intercept `b`, which is not penalised.
+    tol : float, default=1e-4
+        Largest duality gap at which the descent ends, over the mean square of the targets (about
+        their mean, with an intercept).
+    max_iter : int, default=1000
+        Most passes over the groups; a ConvergenceWarning says when they did not suffice.
+    warm_start : bool, default=False
+        Whether `fit` starts from `coef_`.
+    n_jobs : int or None, default=None
+        Threads of BLAS while rows are read, and of the descent, which share the targets; None
+        means every core.
+    verbose : int, default=0
+        1 shows how many rows were read, with tqdm where it is installed.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients; those of a group that is left out are exactly zero.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercepts.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        A bound, up to the rounding of the moments, on how far the objective is above its minimum.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Passes over the groups.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    References
+    ----------
+    .. [1] M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
+       variables", Journal of the Royal Statistical Society B 68(1), 2006.
+    .. [2] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.streaming import MomentGroupLasso, Moments
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.standard_normal((5000, 6))
+    >>> y = 3 * Z[:, 2] - Z[:, 3]
+    >>> groups = ["colour", "colour", "shape", "shape", "texture", "texture"]
+    >>> model = MomentGroupLasso(groups, alpha=0.2).fit_moments(Moments.of(Z, y))
+    >>> model.coef_.round(1) + 0
+    array([ 0. ,  0. ,  2.7, -0.9,  0. ,  0. ])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_PARAMETERS,
+        "groups": ["array-like", None],
+        "group_weights": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        groups: ArrayLike | None = None,
+        *,
+        alpha: float = 1.0,
+        group_weights: ArrayLike | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.groups = groups
+        self.alpha = alpha
+        self.group_weights = group_weights
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _groups(self, n_features: int) -> Groups:
+        return checked_groups(self.groups, self.group_weights, n_features)

@@ -1,0 +1,194 @@
+"""What the linear models of moments have in common."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from histrs._validation import Matrix, unchanged_on_error
+from histrs.streaming._dask import is_dask
+from histrs.streaming._moments import Moments
+from histrs.streaming._rows import ROW_CHECKS, Rows
+from histrs.streaming._source import CHUNK_SIZE, RowSource
+from histrs.streaming._sums import Array
+
+
+class LinearModel(BaseEstimator):
+    """Coefficients of the features and intercepts."""
+
+    coef_: Array
+    intercept_: Array | float
+    n_jobs: int | None
+    verbose: int
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the model."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _source(
+        self, rows: Rows, Y: Any, feature_map: Any = None, chunk_size: int = CHUNK_SIZE
+    ) -> RowSource:
+        """Return rows to learn from."""
+        if is_dask(rows) or feature_map is not None:
+            # Names of columns are not those of features, or not known.
+            self.__dict__.pop("feature_names_in_", None)
+        if is_dask(rows) and feature_map is None:
+            self.n_features_in_ = rows.shape[1]
+        return RowSource(
+            rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
+        )
+
+    def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **ROW_CHECKS)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+
+class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
+    """Regression from rows or from their moments."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Learn from rows; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            At least two finite rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If the data are not as above, or a parameter does not fit them.
+        """
+        with unchanged_on_error(self):
+            if not is_dask(X):
+                X, y = validate_data(
+                    self,
+                    X,
+                    y,
+                    multi_output=True,
+                    y_numeric=True,
+                    ensure_min_samples=2,
+                    **ROW_CHECKS,
+                )
+                y = np.asarray(y, dtype=np.float64)
+            self._learn_source(self._source(X, y))
+            if np.ndim(y) == 1:
+                self._drop_target_axis()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_rows(
+        self,
+        rows: Rows,
+        Y: Any = None,
+        *,
+        feature_map: BaseEstimator | None = None,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> Self:
+        """Learn from rows that need not fit in memory; on an error nothing changes.
+
+        Parameters
+        ----------
+        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
+            an iterator.
+        Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
+            Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
+            array.
+        feature_map : estimator, default=None
+            A fitted transformer, applied to a chunk at a time. The model is one of its features.
+        chunk_size : int, default=4096
+            Rows to a chunk, where `rows` is not an iterable.
+
+        Returns
+        -------
+        self : object
+            The fitted model. With one target its attributes are those of a fit to 1D `y`.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows or targets, shapes differ, an entry is not finite, or a parameter
+            does not fit.
+        """
+        with unchanged_on_error(self):
+            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self.n_features_in_ = self.coef_.shape[-1]
+            if len(self.coef_) == 1:
+                self._drop_target_axis()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments; on an error nothing changes.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of two rows or more, some with targets. Rows without targets contribute to
+            principal directions, and to nothing else.
+
+        Returns
+        -------
+        self : object
+            The fitted model. With one target its attributes are those of a fit to 1D `y`.
+
+        Raises
+        ------
+        ValueError
+            If there are no targets, or a parameter does not fit the moments or needs the rows.
+        """
+        with unchanged_on_error(self):
+            self.n_features_in_ = moments.n_features
+            self._learn(moments)
+            if moments.n_targets == 1:
+                self._drop_target_axis()
+        return self
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            ``X @ coef_.T + intercept_``.
+        """
+        return self._scores(X)
+
+    def _learn_source(self, source: RowSource) -> None:
+        self._learn(Moments._gathered(source))
+
+    def _learn(self, moments: Moments) -> None:
+        """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
+        raise NotImplementedError
+
+    def _drop_target_axis(self) -> None:
+        self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])
+
+
+def check_labelled(moments: Moments) -> None:
+    """Refuse moments of fewer than two rows, or without targets."""
+    if not moments.n_labelled or moments.n < 2:
+        raise ValueError(
+            f"n_samples = {moments.n}, {moments.n_labelled} with targets: two rows or more, "
+            "and a target, are needed."
+        )

@@ -1,0 +1,98 @@
+"""A pass over rows: where they come from, what is made of a chunk, threads and progress."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from histrs._progress import RowsProgress
+from histrs._validation import count_threads
+from histrs.streaming._dask import is_dask
+from histrs.streaming._rows import Chunk, Rows, chunks
+from histrs.streaming._sums import BLOCK_ROWS
+
+CHUNK_SIZE = 4 * BLOCK_ROWS
+
+
+def unchanged(targets: Any) -> Any:
+    """Return targets as they are."""
+    return targets
+
+
+@contextmanager
+def in_chunk(number: int, source: "RowSource") -> Iterator[None]:
+    """Say in errors which chunk is bad."""
+    try:
+        yield
+    except ValueError as error:
+        if source.is_one_chunk():
+            raise
+        raise ValueError(f"in chunk {number}, counted from 0: {error}") from error
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows and targets, what is made of a chunk of them, and how a pass is made."""
+
+    rows: Rows
+    targets: Any = None
+    feature_map: Any = None
+    encode: Callable[[Any], Any] = unchanged
+    """What is made of targets."""
+    chunk_size: int = CHUNK_SIZE
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chunk_size < 1:
+            raise ValueError(f"chunk_size = {self.chunk_size}: a chunk is a row or more.")
+
+    def check_rereadable(self, what: str) -> None:
+        """Refuse an iterator, which has one pass, for what needs more."""
+        if isinstance(self.rows, Iterator):
+            raise ValueError(
+                f"{what} needs more than one pass over the rows, and an iterator has one: give an "
+                "array, a path, or a list or an object whose __iter__ begins again."
+            )
+
+    def chunks(self, what: str, skip: int = 0, seen: int | None = None) -> Iterator[Chunk]:
+        """Yield rows as the model sees them and their targets; `what` names the pass."""
+        # Looked up once a pass: limits cost more than a small chunk.
+        with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
+            for Z, targets in chunks(self.rows, self.targets, self.chunk_size, skip, seen):
+                Z = Z if self.feature_map is None else self.feature_map.transform(Z)
+                yield Z, None if targets is None else self.encode(targets)
+                progress(np.shape(Z)[0])
+
+    def first_row(self) -> Any:
+        """Return the first row before it is mapped, as a matrix."""
+        for Z, _ in chunks(self.rows, self.targets, self.chunk_size):
+            return Z[:1]
+        raise ValueError("there are no rows.")
+
+    def is_one_chunk(self) -> bool:
+        """Say whether the rows are a matrix no longer than a chunk."""
+        return self._n_chunks() == 1
+
+    def without_rows(self) -> Self:
+        """Return how a pass is made, to be sent to where the rows are."""
+        return replace(self, rows=None, targets=None, verbose=0)
+
+    def with_rows(self, rows: Rows) -> Self:
+        """Return the source of other rows."""
+        return replace(self, rows=rows)
+
+    def _n_chunks(self) -> int | None:
+        shape = getattr(self.rows, "shape", None)
+        return None if shape is None or is_dask(self.rows) else -(-shape[0] // self.chunk_size)
+
+    def _limits(self) -> AbstractContextManager[Any]:
+        if self.n_jobs is None:
+            return nullcontext()
+        limits: AbstractContextManager[Any] = threadpool_limits(
+            limits=count_threads(self.n_jobs), user_api="blas"
+        )
+        return limits

@@ -1,0 +1,417 @@
+"""The support vector machine on the features of a map, learned by cutting planes."""
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, check_random_state, compute_sample_weight, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from histrs import _histrs
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    unchanged_on_error,
+    validate_fit,
+)
+from histrs.quantization import ProductQuantizer
+from histrs.quantization._inner_product import FactoredProduct
+from histrs.svm._bundle_solver import Solution, Targets, solve, solved
+from histrs.svm._pegasos import pegasos
+from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
+
+
+class BundleSVC(ClassifierMixin, BaseEstimator):
+    r"""Linear classifier in the space of a feature map, with the map's own inner product.
+
+    A map gives features :math:`\Phi(x)`, often sparse, that are compared by
+    :math:`\Phi(x)^T K_{ZZ} \Phi(x')`. The model is :math:`f(x) = v^T \Phi(x) + b`, and
+
+    .. math::
+
+       E(v) = \frac\lambda2 \left(v^T K_{ZZ}^+ v + b^2 / s^2\right)
+              + \frac{1}{\sum_i w_i} \sum_i w_i\, l(y_i f(x_i))
+
+    (equation 11 of [1]_) is minimised by cutting planes in one slack variable. A pass over the rows
+    reads their features alone; :math:`K_{ZZ}` enters once after the pass, as a product with one
+    vector a class, and its pseudo-inverse never. One pass serves all classes, which are learned
+    one against the rest.
+
+    On the codes of a `ProductQuantizer` this is *delayed expansion*: a pass adds up entries of
+    tables, and costs as many additions as there are codes.
+
+    Parameters
+    ----------
+    feature_map : transformer or None, default=None
+        Maps rows to features: `ProductQuantizer`, `SparseAdditiveMap`, or any transformer. Its
+        attribute `inner_product_`, if it has one, is :math:`K_{ZZ}`: an object with a method
+        `matmul(V)`; else features are compared by their scalar product. It is cloned and fitted
+        to the rows; to keep one that is fitted, wrap it in `sklearn.frozen.FrozenEstimator`. None
+        takes the rows as they are.
+    alpha : float, default=1e-4
+        The strength :math:`\lambda` of the regulariser. `LinearSVC` calls
+        :math:`C = 1 / (\lambda n)`.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
+        :math:`\log(1 + e^{-z})`.
+    input : {"rows", "features"}, default="rows"
+        What `X` is: rows for `feature_map`, or what its `transform` has returned (codes of a
+        `ProductQuantizer`, say). With "features" the map must be fitted, and is used as it is.
+    solver : {"bundle", "pegasos"}, default="bundle"
+        "pegasos" makes stochastic subgradient steps on the same objective, in the metric of the
+        kernel, for comparison; not for the squared hinge loss, whose slope has no bound.
+    expansion : {"delayed", "immediate"}, default="delayed"
+        "immediate" expands the codes of a `ProductQuantizer` to codewords whenever they are read,
+        for comparison: same models, more time. Other maps have nothing to expand, and the
+        intersection metric no finite expansion.
+    fit_intercept : bool, default=True
+        Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
+    intercept_scaling : float, default=1.0
+        The scale `s`: the larger, the less the intercept is penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the losses of each class.
+    tol : float, default=1e-3
+        Largest gap between objective and its lower bound, as a part of the objective.
+    max_iter : int, default=1000
+        Most cutting planes of a class, or epochs of "pegasos".
+    batch_size : int, default=256
+        Rows of a step of "pegasos".
+    random_state : int, RandomState instance or None, default=None
+        Draws the batches of "pegasos".
+    n_jobs : int or None, default=None
+        Threads; None means every core. The result does not depend on it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features_out) or (n_classes, n_features_out)
+        The models `v`, in the space of the features: for a `ProductQuantizer` the score of each
+        codeword.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts; 0 without.
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    feature_map_ : transformer or None
+        The fitted map.
+    objective_ : ndarray of shape (1,) or (n_classes,)
+        The objective of each problem.
+    dual_gap_ : ndarray of shape (1,) or (n_classes,)
+        A certified bound on how far the objective is from its minimum.
+    n_iter_ : int
+        Passes over the rows.
+    n_features_in_ : int
+        Number of columns of `X`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has string names.
+
+    Notes
+    -----
+    The paper prints the minimiser of the planes as :math:`K_{ZZ} \alpha / \lambda`; it is
+    :math:`K_{ZZ} A \alpha / \lambda`. The dual is :math:`\max b^T \alpha - \|A \alpha\|^2 / (2
+    \lambda)` in the norm of :math:`K_{ZZ}`, on the simplex. Beyond the paper, the best point so far
+    moves by a line search, and planes are taken near it, as in [2]_; that saves most of the passes.
+
+    Weights behave as repeated rows. With codebooks of single precision, tables are of single
+    precision, and sums are carried in double.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Sparse kernel approximations for efficient classification
+       and detection", CVPR 2012.
+    .. [2] V. Franc and S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk
+       minimization", JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histrs.quantization import ProductQuantizer
+    >>> from histrs.svm import BundleSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pq = ProductQuantizer(n_blocks=16, n_codes=64, metric="hellinger", random_state=0)
+    >>> model = BundleSVC(pq, alpha=1e-3).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.9)
+    True
+    >>> bool((model.dual_gap_ <= 1e-3 * model.objective_).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "feature_map": [HasMethods(["fit", "transform"]), None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
+        "input": [StrOptions({"rows", "features"})],
+        "solver": [StrOptions({"bundle", "pegasos"})],
+        "expansion": [StrOptions({"delayed", "immediate"})],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        feature_map: Any = None,
+        *,
+        alpha: float = 1e-4,
+        loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge",
+        input: Literal["rows", "features"] = "rows",
+        solver: Literal["bundle", "pegasos"] = "bundle",
+        expansion: Literal["delayed", "immediate"] = "delayed",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        batch_size: int = 256,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.alpha = alpha
+        self.loss = loss
+        self.input = input
+        self.solver = solver
+        self.expansion = expansion
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn the models; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or features with `input="features"`.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the losses; rows of weight 0 are left out.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            X, y, weight = self._check_training(X, y, sample_weight)
+            self._fit_map(X)
+            rows = self._rows(self._features(X))
+            targets = self._targets(y, weight)
+            solution = self._solve(rows, targets)
+            self.coef_ = rows.coef(solution.models)
+            self.intercept_ = (
+                solution.models[:, -1].copy() if self.fit_intercept else np.zeros(len(self.coef_))
+            )
+            self.objective_, self.dual_gap_ = solution.objective, solution.dual_gap
+            self.n_iter_ = int(solution.n_iter.max())
+        self._warn(solution)
+        return self
+
+    def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the scores `f(x)`; of codes they are sums of table entries.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or features with `input="features"`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Scores, float32 for rows of float32; for two classes that of `classes_[1]`.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X, reset=False)
+        features = self._features(X)
+        scores = self._with_map(features, self.coef_) + self.intercept_[:, None]
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        scores = np.ascontiguousarray(scores.T, dtype=dtype)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or features with `input="features"`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    # ---- arguments -----------------------------------------------------------------------------
+
+    def _check_training(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+        self._check_parameters()
+        if self._takes_codes():
+            X, y = validate_data(self, X, y, dtype=None)
+            X = self._quantizer().check_codes(X)
+        else:
+            X, y = validate_fit(self, X, y)
+            X = canonical(X)
+            _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = weight > 0.0
+        if not used.any():
+            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
+        if not used.all():
+            X, y, weight = X[used], y[used], weight[used]
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
+                "greater than one."
+            )
+        return X, y, weight
+
+    def _check_parameters(self) -> None:
+        if self.solver == "pegasos" and self.loss == "squared_hinge":
+            raise ValueError(
+                'solver = "pegasos" does not converge for loss = "squared_hinge", whose slope has '
+                'no bound: use solver = "bundle".'
+            )
+        quantizer = self._quantizer()
+        if self.expansion == "immediate" and not (
+            isinstance(quantizer, ProductQuantizer) and quantizer.metric != "intersection"
+        ):
+            raise ValueError(
+                'expansion = "immediate" is for a ProductQuantizer whose metric is not '
+                '"intersection": use expansion = "delayed".'
+            )
+
+    def _quantizer(self) -> Any:
+        """Return the map as it was given, without the wrapper that keeps it fitted."""
+        given = self.feature_map
+        return given.estimator if isinstance(given, FrozenEstimator) else given
+
+    def _takes_codes(self) -> bool:
+        return self.input == "features" and isinstance(self._quantizer(), ProductQuantizer)
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Any:
+        if self._takes_codes():
+            X = validate_data(self, X, reset=reset, dtype=None)
+            return self.feature_map_.check_codes(X)
+        X = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
+        _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
+        return X
+
+    def _fit_map(self, X: Any) -> None:
+        given = self._quantizer()
+        if given is None or self.input == "features":
+            if given is not None:
+                check_is_fitted(given)
+            self.feature_map_ = given
+        elif isinstance(self.feature_map, FrozenEstimator):
+            check_is_fitted(given)
+            self.feature_map_ = given
+        else:
+            self.feature_map_ = clone(given).fit(X)
+
+    def _features(self, X: Any) -> Any:
+        if self.feature_map_ is None or self.input == "features":
+            return X
+        return self.feature_map_.transform(X)
+
+    # ---- the problem ---------------------------------------------------------------------------
+
+    def _rows(self, features: Any) -> Rows:
+        product = getattr(self.feature_map_, "inner_product_", None)
+        n_threads = count_threads(self.n_jobs)
+        rows: Rows
+        if isinstance(self.feature_map_, ProductQuantizer):
+            codebooks = self.feature_map_.codebooks_
+            if self.expansion == "delayed":
+                n_codes = codebooks.shape[1]
+                rows = CodeRows(features, product, n_codes, codebooks.dtype, n_threads)
+            else:
+                assert isinstance(product, FactoredProduct)
+                rows = ExpandedRows(features, product, codebooks.dtype, n_threads)
+        else:
+            if sparse.issparse(features):
+                features = features.tocsr()
+            rows = FeatureRows(features, product)
+        return (
+            RowsWithIntercept(rows, float(self.intercept_scaling)) if self.fit_intercept else rows
+        )
+
+    def _with_map(self, features: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores of features, of shape (n_problems, n_samples)."""
+        if not isinstance(self.feature_map_, ProductQuantizer):
+            return FeatureRows(features, None).scores(coef)
+        codebooks = self.feature_map_.codebooks_
+        tables = coef.reshape(len(coef), *codebooks.shape[:2]).transpose(1, 2, 0)
+        tables = np.ascontiguousarray(tables, dtype=codebooks.dtype)
+        return _histrs.quantization_scores(features, tables, count_threads(self.n_jobs))
+
+    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
+        labels = np.searchsorted(self.classes_, y).astype(np.int32)
+        n_classes = len(self.classes_)
+        positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
+        weights = weight / weight.sum() * compute_sample_weight(self.class_weight, y)
+        return Targets(labels, weights, positive, self.loss, count_threads(self.n_jobs))
+
+    def _solve(self, rows: Rows, targets: Targets) -> Solution:
+        alpha, tol = float(self.alpha), float(self.tol)
+        if self.solver == "bundle":
+            return solve(rows, targets, alpha, tol, self.max_iter)
+        rng = check_random_state(self.random_state)
+        return pegasos(rows, targets, alpha, tol, self.max_iter, self.batch_size, rng)
+
+    def _warn(self, solution: Solution) -> None:
+        missed = ~solved(solution, float(self.tol))
+        if missed.any():
+            gap = float(np.max(solution.dual_gap[missed] / solution.objective[missed]))
+            warnings.warn(
+                f"{missed.sum()} of {len(missed)} problems are not solved to tol = {self.tol}: "
+                f"the certified gap is {gap:.2g} of the objective after {self.n_iter_} passes; "
+                "raise max_iter, tol or alpha.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        if self.feature_map is None:
+            tags.input_tags.sparse = True
+        elif not self._takes_codes():
+            tags.input_tags.sparse = get_tags(self.feature_map).input_tags.sparse
+            tags.input_tags.positive_only = get_tags(self.feature_map).input_tags.positive_only
+        return tags

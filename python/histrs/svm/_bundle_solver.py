@@ -1,0 +1,215 @@
+"""Cutting planes in one slack variable, all one-against-rest problems in one pass over the rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+from histrs.svm._planes import Planes
+from histrs.svm._rows import Rows
+
+Array = NDArray[np.float64]
+
+# How far behind the best point, towards the minimiser of the planes, the next plane is taken.
+_BEYOND = 0.1
+# A search ends when the derivative is this part of that at the start.
+_FLAT = 0.05
+_MAX_PLACES = 8
+# The part of the tolerance that the dual may be off.
+_DUAL_PART = 0.05
+# The gap must fall by this part of it in so many iterations.
+_PROGRESS = 1e-3
+_PATIENCE = 100
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The problems that are solved: their rows' classes and weights, and their loss."""
+
+    labels: NDArray[np.int32]
+    weights: Array
+    positive: NDArray[np.int32]
+    loss: str
+    n_threads: int
+
+    def some(self, kept: NDArray[np.intp]) -> "Targets":
+        """Return some of the problems."""
+        positive = np.ascontiguousarray(self.positive[kept])
+        return Targets(self.labels, self.weights, positive, self.loss, self.n_threads)
+
+    def losses(self, start: Array, end: Array, places: Array) -> tuple[Array, Array]:
+        """Return losses on the line between scores, and their derivatives along it."""
+        return _histrs.svm_line_losses(self.loss, start, end, self._rows(), places, self.n_threads)
+
+    def step(self, start: Array, end: Array, best: Array, cut: Array) -> tuple[Array, Array, Array]:
+        """Return the scores at `best`, and losses and gradients at `cut`."""
+        return _histrs.svm_line_step(self.loss, start, end, self._rows(), best, cut, self.n_threads)
+
+    def _rows(self) -> tuple[NDArray[np.int32], Array, NDArray[np.int32]]:
+        return self.labels, self.weights, self.positive
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Models, and how good they are."""
+
+    models: Array
+    objective: Array
+    dual_gap: Array
+    n_iter: NDArray[np.intp]
+    n_planes: NDArray[np.intp]
+
+
+def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
+    """Minimise convex functions on [0, 1]; return places and values, none above that at 0.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the values and derivatives of all functions, at a place each.
+    value : ndarray
+        The values at 0.
+    """
+    zero, one = np.zeros_like(value), np.ones_like(value)
+    _, low_slope = at(zero)
+    place, least = zero, value
+    low, high = zero, one
+    high_slope = np.full_like(value, np.nan)
+    here = one
+    flat = _FLAT * np.abs(low_slope)
+    done = low_slope >= 0
+    for _ in range(_MAX_PLACES):
+        if done.all():
+            break
+        found, slope = at(here)
+        better = ~done & (found < least)
+        place, least = np.where(better, here, place), np.where(better, found, least)
+        # Flat above the start is beyond the minimum.
+        done |= ((np.abs(slope) <= flat) & (found < value)) | ((here == 1) & (slope <= 0))
+        rising = slope > 0
+        high, high_slope = np.where(rising, here, high), np.where(rising, slope, high_slope)
+        low, low_slope = np.where(rising, low, here), np.where(rising, low_slope, slope)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = low_slope / (low_slope - high_slope)
+        # Away from the ends, at which a secant of a convex function gets stuck.
+        part = np.clip(np.where(np.isfinite(part), part, 0.5), 0.1, 0.9)
+        here = np.where(done, here, low + part * (high - low))
+    return place, least
+
+
+class _Search:
+    """The state of all problems, of which fewer and fewer are active."""
+
+    def __init__(self, rows: Rows, targets: Targets, alpha: float, tol: float) -> None:
+        n_problems = len(targets.positive)
+        self.rows, self.alpha, self.tol = rows, alpha, tol
+        self.targets = targets
+        self.planes = [Planes(rows.width, alpha) for _ in range(n_problems)]
+        self.active = np.arange(n_problems)
+        self.best = np.zeros((n_problems, rows.width))
+        self.cut = np.zeros((n_problems, rows.width))
+        self.squares = np.zeros(n_problems)
+        self.n_iter = np.zeros(n_problems, dtype=np.intp)
+        scores = np.zeros((n_problems, len(rows)))
+        nowhere = np.zeros(n_problems)
+        self.scores, self.cut_losses, self.gradients = targets.step(
+            scores, scores, nowhere, nowhere
+        )
+        self.losses = self.cut_losses.copy()
+        self.bounds = np.full(n_problems, -np.inf)
+        self._least_gap = np.full(n_problems, np.inf)
+        self._stale = np.zeros(n_problems, dtype=np.intp)
+
+    def objective(self) -> Array:
+        return self.alpha / 2 * self.squares + self.losses
+
+    def iterate(self) -> None:
+        """Add a plane to each active problem, and move towards the minimisers of the planes."""
+        minimisers = self._add_planes()
+        ends = self.rows.scores(minimisers)
+        active = self.active
+        models = [self.planes[k] for k in active]
+        square = np.array([planes.square() for planes in models])
+        mixed = np.array([planes.with_best() for planes in models])
+        start = self.squares[active]
+
+        def at(places: Array) -> tuple[Array, Array]:
+            loss, slope = self.targets.losses(self.scores, ends, places)
+            rest = 1 - places
+            norm = rest**2 * start + 2 * places * rest * mixed + places**2 * square
+            turn = -rest * start + (1 - 2 * places) * mixed + places * square
+            return self.alpha / 2 * norm + loss, self.alpha * turn + slope
+
+        place, least = search(at, self.objective()[active])
+        rest = 1 - place
+        self.squares[active] = rest**2 * start + 2 * place * rest * mixed + place**2 * square
+        self.losses[active] = least - self.alpha / 2 * self.squares[active]
+        cut = place + _BEYOND * rest
+        old = self.best[active]
+        self.cut[active] = old + cut[:, None] * (minimisers - old)
+        self.best[active] = old + place[:, None] * (minimisers - old)
+        for planes, at_place in zip(models, place, strict=True):
+            planes.at_best += at_place * (planes.at_model() - planes.at_best)
+        self.n_iter[active] += 1
+        self._retire(ends, place, cut)
+
+    def _add_planes(self) -> Array:
+        """Return the minimisers of the planes, of which there is one more for each problem."""
+        a, products = self.rows.gradients(self.gradients)
+        minimisers = np.empty((len(self.active), self.rows.width))
+        objective = self.objective()
+        for i, k in enumerate(self.active):
+            planes = self.planes[k]
+            # The paper's a is minus the gradient.
+            b = self.cut_losses[i] - a[i] @ self.cut[k]
+            planes.add(-a[i], -products[i], b, -(a[i] @ self.best[k]))
+            tol = _DUAL_PART * self.tol * objective[k]
+            bound = planes.solve(tol, self.targets.n_threads)
+            self.bounds[k] = max(self.bounds[k], bound)
+            planes.remove_idle()
+            minimisers[i] = planes.model()
+        return minimisers
+
+    def _retire(self, ends: Array, place: Array, cut: Array) -> None:
+        """Go on with the problems that are not solved and still get better."""
+        gap = self.gaps()[self.active]
+        progress = gap < (1 - _PROGRESS) * self._least_gap[self.active]
+        self._stale[self.active] = np.where(progress, 0, self._stale[self.active] + 1)
+        self._least_gap[self.active] = np.minimum(gap, self._least_gap[self.active])
+        solved = gap <= self.tol * self.objective()[self.active]
+        kept = np.flatnonzero(~solved & (self._stale[self.active] < _PATIENCE))
+        if len(kept) < len(self.active):
+            self.active, self.targets = self.active[kept], self.targets.some(kept)
+            self.scores, ends = self.scores[kept], ends[kept]
+        if len(kept):
+            self.scores, self.cut_losses, self.gradients = self.targets.step(
+                self.scores, ends, place[kept], cut[kept]
+            )
+
+    def gaps(self) -> Array:
+        return np.maximum(self.objective() - self.bounds, 0.0)
+
+
+def solve(rows: Rows, targets: Targets, alpha: float, tol: float, max_iter: int) -> Solution:
+    r"""Minimise :math:`\frac\lambda2 v^T K^+ v + \sum_i w_i l(y_i v^T \phi_i)` for all problems.
+
+    An iteration adds to each problem a plane below its loss, minimises the regulariser plus the
+    largest plane, goes from the best point so far to the best one on the line to that minimiser,
+    and takes the next plane a little behind it. The value of the dual is a lower bound of the
+    objective, so that the gap to it is certified.
+    """
+    state = _Search(rows, targets, alpha, tol)
+    for _ in range(max_iter):
+        if not len(state.active):
+            break
+        state.iterate()
+    n_planes = np.array([len(planes) for planes in state.planes])
+    return Solution(state.best, state.objective(), state.gaps(), state.n_iter, n_planes)
+
+
+def solved(solution: Solution, tol: float) -> Any:
+    """Say of each problem whether its gap is below the tolerance."""
+    return solution.dual_gap <= tol * solution.objective

@@ -1,0 +1,80 @@
+"""Stochastic subgradient steps in the metric of the kernel, with the gap at the end."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from histrs.svm._bundle_solver import Solution, Targets
+from histrs.svm._rows import Rows
+
+Array = NDArray[np.float64]
+
+
+def pegasos(
+    rows: Rows,
+    targets: Targets,
+    alpha: float,
+    tol: float,
+    max_iter: int,
+    batch_size: int,
+    rng: np.random.RandomState,
+) -> Solution:
+    r"""Make steps :math:`v \leftarrow v - \eta_t (\lambda v + K g_t)` of length `1 / (lambda t)`.
+
+    Here `g_t` is the gradient of the loss of a batch, times the number of batches. Every epoch
+    sees every row once, so that the mean of the derivatives a row has had is a feasible point of
+    the dual, and the last model is the one that belongs to it. That gives the gap, once an epoch.
+    """
+    n, n_problems = len(rows), len(targets.positive)
+    n_batches = -(-n // batch_size)
+    v = np.zeros((n_problems, rows.width))
+    square = np.zeros(n_problems)
+    # Minus the derivatives of the losses in the margins, summed over the epochs.
+    duals = np.zeros((n_problems, n))
+    signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
+    t = n_iter = 0
+    objective, gap = np.ones(n_problems), np.full(n_problems, np.inf)
+    while n_iter < max_iter and not np.all(gap <= tol * objective):
+        order = rng.permutation(n)
+        for batch in np.array_split(order, n_batches):
+            t += 1
+            part = rows.part(batch)
+            here = Targets(
+                targets.labels[batch],
+                targets.weights[batch],
+                targets.positive,
+                targets.loss,
+                targets.n_threads,
+            )
+            scores = part.scores(v)
+            place = np.zeros(n_problems)
+            _, _, gradients = here.step(scores, scores, place, place)
+            with np.errstate(invalid="ignore"):
+                change = -signs[:, batch] * gradients / here.weights
+            duals[:, batch] += np.where(here.weights > 0, change, 0.0)
+            a, product = part.gradients(n_batches * gradients)
+            eta = 1 / (alpha * t)
+            rest = 1 - 1 / t
+            square = (
+                rest**2 * square
+                - 2 * eta * rest * np.sum(a * v, axis=1)
+                + eta**2 * np.sum(a * product, axis=1)
+            )
+            v = rest * v - eta * product
+        n_iter += 1
+        place = np.zeros(n_problems)
+        scores = rows.scores(v)
+        losses, _ = targets.losses(scores, scores, place)
+        penalty = alpha / 2 * np.maximum(square, 0.0)
+        objective = penalty + losses
+        bound = _conjugate(duals / n_iter, targets.loss) @ targets.weights - penalty
+        gap = np.maximum(objective - bound, 0.0)
+    counts = np.full(n_problems, n_iter)
+    return Solution(v, objective, gap, counts, np.zeros(n_problems, dtype=np.intp))
+
+
+def _conjugate(dual: Array, loss: str) -> Array:
+    """Return minus the conjugate of the loss, at minus the dual variables."""
+    if loss == "hinge":
+        return dual
+    return -xlogy(dual, dual) - xlogy(1 - dual, 1 - dual)

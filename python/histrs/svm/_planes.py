@@ -1,0 +1,99 @@
+"""The cutting planes of one problem, and the model that they determine."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+
+Array = NDArray[np.float64]
+
+# A plane that has had no part in so many optima in a row is removed.
+_IDLE = 30
+_MAX_STEPS = 1_000_000
+
+
+class Planes:
+    r"""Planes :math:`b_i - \langle a_i, v \rangle` below a loss, and the dual on the simplex.
+
+    The model that minimises :math:`\frac\lambda2 v^T K^+ v + \max_i b_i - \langle a_i, v \rangle`
+    is :math:`v = K A \alpha / \lambda`, where :math:`\alpha` maximises
+    :math:`b^T \alpha - \alpha^T A^T K A \alpha / (2 \lambda)` on the simplex.
+
+    Parameters
+    ----------
+    width : int
+        Length of a model.
+    alpha : float
+        :math:`\lambda`.
+    """
+
+    def __init__(self, width: int, alpha: float) -> None:
+        self._lambda = alpha
+        self._products = np.empty((8, width))  # rows K a_i, with room to spare
+        self._gram = np.empty((8, 8))
+        self._b = np.empty(0)
+        self._idle = np.empty(0, dtype=np.intp)
+        self.weights = np.empty(0)
+        """The dual variables."""
+        self.at_best = np.empty(0)
+        """The products of the planes with the best model so far."""
+
+    def __len__(self) -> int:
+        return len(self._b)
+
+    def add(self, a: Array, product: Array, b: float, at_best: float) -> None:
+        """Add the plane `b - a . v`, with `K a` and its product with the best model."""
+        n = len(self)
+        if n == len(self._products):
+            self._products = np.concatenate([self._products, np.empty_like(self._products)])
+            gram = np.empty((2 * n, 2 * n))
+            gram[:n, :n] = self._gram
+            self._gram = gram
+        self._products[n] = product
+        self._gram[n, : n + 1] = self._products[: n + 1] @ a
+        self._gram[:n, n] = self._gram[n, :n]
+        self._b = np.append(self._b, b)
+        self._idle = np.append(self._idle, 0)
+        self.weights = np.append(self.weights, 0.0 if n else 1.0)
+        self.at_best = np.append(self.at_best, at_best)
+
+    def solve(self, tol: float, n_threads: int) -> float:
+        """Find the weights to a tolerance; return the value of the dual, a lower bound."""
+        n = len(self)
+        gram = np.ascontiguousarray(self._gram[:n, :n])
+        self.weights, _ = _histrs.svm_simplex_maximum(
+            gram / self._lambda, self._b, self.weights, tol, _MAX_STEPS, n_threads
+        )
+        self._idle = np.where(self.weights > 0, 0, self._idle + 1)
+        return float(self._b @ self.weights - self.square() * self._lambda / 2)
+
+    def remove_idle(self) -> None:
+        """Forget planes that have had no part for long."""
+        kept = np.flatnonzero(self._idle < _IDLE)
+        n = len(kept)
+        if n == len(self):
+            return
+        self._products[:n] = self._products[kept]
+        self._gram[:n, :n] = self._gram[np.ix_(kept, kept)]
+        self._b, self._idle = self._b[kept], self._idle[kept]
+        self.weights, self.at_best = self.weights[kept], self.at_best[kept]
+
+    def model(self) -> Array:
+        """Return the model of the weights."""
+        used = np.flatnonzero(self.weights)
+        v: Array = (self.weights[used] / self._lambda) @ self._products[used]
+        return v
+
+    def at_model(self) -> Array:
+        """Return the products of the planes with the model of the weights."""
+        n = len(self)
+        product: Array = self._gram[:n, :n] @ self.weights / self._lambda
+        return product
+
+    def square(self) -> float:
+        """Return `v^T K^+ v` of the model of the weights."""
+        return max(0.0, float(self.weights @ self.at_model()) / self._lambda)
+
+    def with_best(self) -> float:
+        """Return `v^T K^+ u` of the model and the best one."""
+        return float(self.weights @ self.at_best) / self._lambda

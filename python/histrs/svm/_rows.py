@@ -1,0 +1,256 @@
+"""What a solver needs of the rows: their scores, and the gradient that weights of them make.
+
+A solver works in a space of `width` coordinates in which a model is a vector `v` and a gradient has
+two forms, `a` and `K a`, of which `a . v` is the derivative along `v`, and `v` is a sum of `K a`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from histrs import _histrs
+from histrs._validation import Matrix
+from histrs.quantization._inner_product import FactoredProduct, InnerProduct
+
+Array = NDArray[np.float64]
+
+# Rows that are converted or expanded at a time.
+_CHUNK = 2048
+
+
+class Rows(Protocol):
+    """Rows of features, and their inner product."""
+
+    width: int
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def scores(self, V: Array) -> Array:
+        """Return scores of shape (k, n) for models of shape (k, width)."""
+
+    def gradients(self, G: Array) -> tuple[Array, Array]:
+        """Return `a` and `K a`, of shape (k, width), for weights of shape (k, n)."""
+
+    def coef(self, V: Array) -> Array:
+        """Return models in the space of the features."""
+
+    def part(self, rows: NDArray[np.intp]) -> Self:
+        """Return some of the rows."""
+
+
+class FeatureRows:
+    """Features as they are, dense or CSR, with an inner product or none.
+
+    Parameters
+    ----------
+    features : ndarray or sparse matrix of shape (n, width)
+        The features.
+    product : InnerProduct or None
+        Their inner product; None is the identity.
+    """
+
+    def __init__(self, features: Matrix, product: InnerProduct | None) -> None:
+        self._features: Any = features
+        self._product = product
+        self.width = int(features.shape[1])
+
+    def __len__(self) -> int:
+        return int(self._features.shape[0])
+
+    def scores(self, V: Array) -> Array:
+        if sparse.issparse(self._features):
+            return np.ascontiguousarray((self._features @ V.T).T, dtype=np.float64)
+        out = np.empty((len(V), len(self)))
+        for part, block in self._blocks():
+            np.matmul(V, block.T, out=out[:, part])
+        return out
+
+    def gradients(self, G: Array) -> tuple[Array, Array]:
+        if sparse.issparse(self._features):
+            a = np.ascontiguousarray((self._features.T @ G.T).T, dtype=np.float64)
+        else:
+            a = np.zeros((len(G), self.width))
+            for part, block in self._blocks():
+                a += G[:, part] @ block
+        product = self._product
+        return a, a if product is None else np.ascontiguousarray(product.matmul(a.T).T)
+
+    def coef(self, V: Array) -> Array:
+        return V
+
+    def part(self, rows: NDArray[np.intp]) -> "FeatureRows":
+        return FeatureRows(self._features[rows], self._product)
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Yield the rows in double precision."""
+        for start in range(0, len(self), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            yield part, np.asarray(self._features[part], dtype=np.float64)
+
+
+class CodeRows:
+    """Codes of a product quantizer, expanded after each pass: delayed expansion.
+
+    A pass adds up table entries; the codewords enter once, as a dense product. Where the inner
+    product is `F F^T`, models are vectors `w` with `v = F w`, so that a gradient is `F^T a`.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, n_blocks)
+        The codes.
+    product : InnerProduct
+        The inner product of the codewords.
+    n_codes : int
+        Codewords of a block.
+    dtype : dtype
+        Of the tables: the precision of the codewords.
+    n_threads : int
+        Threads.
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[Any],
+        product: InnerProduct,
+        n_codes: int,
+        dtype: np.dtype[Any],
+        n_threads: int,
+    ) -> None:
+        self._arguments = product, n_codes, dtype, n_threads
+        self._codes = codes
+        self._product, self._n_codes, self._dtype, self._n_threads = self._arguments
+        self._factor = product.factor if isinstance(product, FactoredProduct) else None
+        width = codes.shape[1] * n_codes
+        self.width = width if self._factor is None else self._factor[:, 0].size
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def scores(self, V: Array) -> Array:
+        tables = self._tables(V).astype(self._dtype, copy=False)
+        return _histrs.quantization_scores(self._codes, tables, self._n_threads)
+
+    def gradients(self, G: Array) -> tuple[Array, Array]:
+        G = np.ascontiguousarray(G)
+        sums = _histrs.quantization_sums(self._codes, self._n_codes, G, self._n_threads)
+        if self._factor is None:
+            a = sums.reshape(self.width, len(G))
+            return np.ascontiguousarray(a.T), np.ascontiguousarray(self._product.matmul(a).T)
+        a = self._factor.transpose(0, 2, 1) @ sums
+        a = np.ascontiguousarray(a.reshape(self.width, len(G)).T)
+        return a, a
+
+    def coef(self, V: Array) -> Array:
+        tables = self._tables(V)
+        return np.ascontiguousarray(tables.reshape(-1, len(V)).T)
+
+    def part(self, rows: NDArray[np.intp]) -> "CodeRows":
+        return CodeRows(self._codes[rows], *self._arguments)
+
+    def _tables(self, V: Array) -> Array:
+        """Return a score for each codeword, of shape (n_blocks, n_codes, k)."""
+        parts = V.T.reshape(self._codes.shape[1], -1, len(V))
+        return np.ascontiguousarray(parts) if self._factor is None else self._factor @ parts
+
+
+class ExpandedRows:
+    """Codes of a product quantizer, expanded whenever they are read: immediate expansion.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, n_blocks)
+        The codes.
+    product : FactoredProduct
+        The inner product of the codewords.
+    dtype : dtype
+        Of the expanded rows: the precision of the codewords.
+    n_threads : int
+        Threads.
+    """
+
+    def __init__(
+        self, codes: NDArray[Any], product: FactoredProduct, dtype: np.dtype[Any], n_threads: int
+    ) -> None:
+        self._arguments = product, dtype, n_threads
+        self._codes = codes
+        self._product, self._dtype, self._n_threads = self._arguments
+        self._codewords = product.factor.astype(dtype, copy=False)
+        n_blocks, n_codes, size = product.factor.shape
+        self._shape = n_blocks, n_codes
+        self._offsets = size * np.arange(n_blocks + 1, dtype=np.int64)
+        self.width = n_blocks * size
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def scores(self, V: Array) -> Array:
+        out = np.empty((len(V), len(self)))
+        V = V.astype(self._dtype, copy=False)
+        for part, rows in self._expanded():
+            out[:, part] = V @ rows.T
+        return out
+
+    def gradients(self, G: Array) -> tuple[Array, Array]:
+        a = np.zeros((len(G), self.width))
+        for part, rows in self._expanded():
+            a += G[:, part].astype(self._dtype, copy=False) @ rows
+        return a, a
+
+    def coef(self, V: Array) -> Array:
+        n_blocks, n_codes = self._shape
+        tables = self._product.factor @ V.T.reshape(n_blocks, -1, len(V))
+        return np.ascontiguousarray(tables.reshape(n_blocks * n_codes, len(V)).T)
+
+    def part(self, rows: NDArray[np.intp]) -> "ExpandedRows":
+        return ExpandedRows(self._codes[rows], *self._arguments)
+
+    def _expanded(self) -> Iterator[tuple[slice, NDArray[Any]]]:
+        for start in range(0, len(self), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            codes = self._codes[part]
+            yield (
+                part,
+                _histrs.quantization_decode(
+                    codes, self._codewords, self._offsets, self.width, self._n_threads
+                ),
+            )
+
+
+class RowsWithIntercept:
+    """Rows with a further feature, constant, whose inner product is a scale squared.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows without.
+    scale : float
+        The scale: the larger, the less the intercept is penalised.
+    """
+
+    def __init__(self, rows: Rows, scale: float) -> None:
+        self._rows = rows
+        self._scale = scale
+        self.width = rows.width + 1
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def scores(self, V: Array) -> Array:
+        scores = self._rows.scores(np.ascontiguousarray(V[:, :-1]))
+        scores += V[:, -1:]
+        return scores
+
+    def gradients(self, G: Array) -> tuple[Array, Array]:
+        a, product = self._rows.gradients(G)
+        total = G.sum(axis=1, keepdims=True)
+        return np.hstack([a, total]), np.hstack([product, self._scale**2 * total])
+
+    def coef(self, V: Array) -> Array:
+        return self._rows.coef(np.ascontiguousarray(V[:, :-1]))
+
+    def part(self, rows: NDArray[np.intp]) -> "RowsWithIntercept":
+        return RowsWithIntercept(self._rows.part(rows), self._scale)

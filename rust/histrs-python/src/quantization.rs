@@ -1,0 +1,156 @@
+//! Product quantisation.
+
+use histrs::HistogramMatrix;
+use histrs::quantization as core;
+use ndarray::ArrayView3;
+use numpy::{IntoPyArray, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::convert::{Histograms, double, filled, single, with_histograms};
+use crate::door::{enter, to_python};
+
+/// Codebooks, a block, a codeword and a column an axis.
+#[derive(FromPyObject)]
+pub(crate) enum Tables<'py> {
+    Double(PyReadonlyArray3<'py, f64>),
+    Single(PyReadonlyArray3<'py, f32>),
+}
+
+/// Codes, a row of the data a row.
+#[derive(FromPyObject)]
+pub(crate) enum Codes<'py> {
+    Short(PyReadonlyArray2<'py, u8>),
+    Long(PyReadonlyArray2<'py, u16>),
+}
+
+/// The nearest codewords; `wide` asks for 16 bits a code.
+#[pyfunction]
+pub(crate) fn quantization_encode<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    codebooks: Tables<'py>,
+    offsets: PyReadonlyArray1<'py, i64>,
+    metric: &str,
+    wide: bool,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (metric, offsets) = (metric.parse().map_err(to_python)?, offsets.as_slice()?);
+    match (&x, &codebooks) {
+        (Histograms::Dense64(_) | Histograms::Csr64(_), Tables::Double(codebooks)) => {
+            encode(py, &double(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
+        }
+        (Histograms::Dense32(_) | Histograms::Csr32(_), Tables::Single(codebooks)) => {
+            encode(py, &single(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
+        }
+        _ => Err(PyTypeError::new_err("X and the codebooks must have the same dtype")),
+    }
+}
+
+fn encode<'py, T: histrs::Element>(
+    py: Python<'py>,
+    x: &HistogramMatrix<'_, T>,
+    codebooks: ArrayView3<'_, T>,
+    offsets: &[i64],
+    metric: core::Metric,
+    wide: bool,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let codebooks = core::Codebooks::new(metric, codebooks, offsets).map_err(to_python)?;
+    let shape = (x.n_rows(), codebooks.n_blocks());
+    if wide {
+        filled::<u16>(py, shape, |out| {
+            enter(py, n_threads, |e| core::encode(e, x, &codebooks, out))
+        })
+    } else {
+        filled::<u8>(py, shape, |out| enter(py, n_threads, |e| core::encode(e, x, &codebooks, out)))
+    }
+}
+
+/// Sums of table entries, a class a row; `tables` has a block, a codeword and a class an axis.
+#[pyfunction]
+pub(crate) fn quantization_scores<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    tables: Tables<'py>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    match (codes, tables) {
+        (Codes::Short(codes), Tables::Double(t)) => scores(py, &codes, t.as_array(), n_threads),
+        (Codes::Short(codes), Tables::Single(t)) => scores(py, &codes, t.as_array(), n_threads),
+        (Codes::Long(codes), Tables::Double(t)) => scores(py, &codes, t.as_array(), n_threads),
+        (Codes::Long(codes), Tables::Single(t)) => scores(py, &codes, t.as_array(), n_threads),
+    }
+}
+
+fn scores<'py, T: histrs::Real, C: core::Code + numpy::Element>(
+    py: Python<'py>,
+    codes: &PyReadonlyArray2<'_, C>,
+    tables: ArrayView3<'_, T>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let codes = codes.as_array();
+    filled(py, (tables.dim().2, codes.nrows()), |out| {
+        enter(py, n_threads, |e| core::code_scores(e, codes, tables, out))
+    })
+}
+
+/// Sums of the weights of the rows that share a code, a block, a codeword and a class an axis.
+#[pyfunction]
+pub(crate) fn quantization_sums<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    n_codes: usize,
+    weights: PyReadonlyArray2<'py, f64>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let weights = weights.as_array();
+    let sums = match &codes {
+        Codes::Short(codes) => {
+            let codes = codes.as_array();
+            enter(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
+        }
+        Codes::Long(codes) => {
+            let codes = codes.as_array();
+            enter(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
+        }
+    };
+    Ok(sums.into_pyarray(py))
+}
+
+/// The codewords that codes stand for, side by side.
+#[pyfunction]
+pub(crate) fn quantization_decode<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    codebooks: Tables<'py>,
+    offsets: PyReadonlyArray1<'py, i64>,
+    n_columns: usize,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let at = (offsets.as_slice()?, n_columns, n_threads);
+    match (codes, codebooks) {
+        (Codes::Short(codes), Tables::Double(z)) => decode(py, &codes, z.as_array(), at),
+        (Codes::Short(codes), Tables::Single(z)) => decode(py, &codes, z.as_array(), at),
+        (Codes::Long(codes), Tables::Double(z)) => decode(py, &codes, z.as_array(), at),
+        (Codes::Long(codes), Tables::Single(z)) => decode(py, &codes, z.as_array(), at),
+    }
+}
+
+fn decode<'py, T: histrs::Element + numpy::Element, C: core::Code + numpy::Element>(
+    py: Python<'py>,
+    codes: &PyReadonlyArray2<'_, C>,
+    codebooks: ArrayView3<'_, T>,
+    (offsets, n_columns, n_threads): (&[i64], usize, usize),
+) -> PyResult<Bound<'py, PyAny>> {
+    let codes = codes.as_array();
+    filled(py, (codes.nrows(), n_columns), |out| {
+        enter(py, n_threads, |e| core::decode(e, codes, codebooks, offsets, out))
+    })
+}
+
+/// Fails at the first entry that is not finite.
+#[pyfunction]
+pub(crate) fn check_finite(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<()> {
+    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check_finite(e, "X")))
+}

@@ -1,0 +1,88 @@
+//! Anderson's extrapolation of the iterates of a descent.
+
+/// Iterates that are combined.
+pub(super) const WINDOW: usize = 5;
+/// Weight of the identity beside the normal equations, which are singular near convergence.
+const REGULARISATION: f64 = 1e-12;
+
+/// The combination of the last iterates whose steps cancel best.
+///
+/// With the differences `u_k = w_k - w_(k-1)` it is `sum_k c_k w_k`, where `c` of sum one
+/// minimises `|sum_k c_k u_k|`. Source: Bertrand and Massias, *Anderson acceleration of coordinate
+/// descent*, AISTATS 2021.
+pub(super) fn extrapolate(iterates: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let last = iterates.last()?;
+    let steps: Vec<Vec<f64>> = iterates
+        .windows(2)
+        .map(|pair| pair[1].iter().zip(&pair[0]).map(|(new, old)| new - old).collect())
+        .collect();
+    let n = steps.len();
+    let mut products = vec![[0.0; WINDOW]; n];
+    for i in 0..n {
+        for j in 0..=i {
+            let product: f64 = steps[i].iter().zip(&steps[j]).map(|(a, b)| a * b).sum();
+            products[i][j] = product;
+            products[j][i] = product;
+        }
+    }
+    let trace: f64 = (0..n).map(|i| products[i][i]).sum();
+    if !(trace > 0.0 && trace.is_finite()) {
+        return None;
+    }
+    for (i, row) in products.iter_mut().enumerate() {
+        row[i] += REGULARISATION * trace;
+    }
+    let mut weights = solve(products)?;
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|c| *c /= sum);
+    let mut combined = vec![0.0; last.len()];
+    for (weight, iterate) in weights.iter().zip(&iterates[1..]) {
+        for (sum, w) in combined.iter_mut().zip(iterate) {
+            *sum += weight * w;
+        }
+    }
+    combined.iter().all(|w| w.is_finite()).then_some(combined)
+}
+
+/// Solves `A c = 1` for a positive definite matrix of a few rows, by elimination.
+fn solve(mut a: Vec<[f64; WINDOW]>) -> Option<Vec<f64>> {
+    let n = a.len();
+    let mut right = vec![1.0; n];
+    for k in 0..n {
+        let pivot = a[k];
+        if pivot[k].is_nan() || pivot[k] <= 0.0 {
+            return None;
+        }
+        for i in k + 1..n {
+            let factor = a[i][k] / pivot[k];
+            for (a, pivot) in a[i].iter_mut().zip(&pivot) {
+                *a -= factor * pivot;
+            }
+            right[i] -= factor * right[k];
+        }
+    }
+    for k in (0..n).rev() {
+        for j in k + 1..n {
+            right[k] -= a[k][j] * right[j];
+        }
+        right[k] /= a[k][k];
+    }
+    Some(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linear iterations of fewer modes than steps end at their fixed point.
+    #[test]
+    fn a_linear_iteration_is_solved() {
+        let rates = [0.9, 0.5, -0.3, 0.1];
+        let iterates: Vec<Vec<f64>> = (0..=WINDOW)
+            .map(|k| rates.iter().map(|r: &f64| 1.0 + r.powi(i32::try_from(k).unwrap())).collect())
+            .collect();
+        let combined = extrapolate(&iterates).unwrap();
+        assert!(combined.iter().all(|w| (w - 1.0).abs() < 1e-3), "{combined:?}");
+        assert_eq!(extrapolate(&vec![vec![1.0]; 3]), None);
+    }
+}

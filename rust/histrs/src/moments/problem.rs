@@ -1,0 +1,142 @@
+//! What the lasso and the group lasso minimise, in terms of moments.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView1, ArrayView2};
+
+use crate::error::{Error, Result, check_length};
+
+/// Strengths of the two penalties of `sum_g l1 weight_g |w_g| + l2 |w|^2 / 2`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Penalty {
+    /// Of the norms of the groups; positive.
+    pub l1: f64,
+    /// Of the squares; non-negative.
+    pub l2: f64,
+}
+
+/// `w^T G w / 2 - v^T w` and groups of coefficients, for some targets.
+///
+/// Each block of `G` on the diagonal that belongs to a group must itself be diagonal: rotate the
+/// features of a group by the eigenvectors of its block, which leaves norms as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct LassoProblem<'a> {
+    gram: ArrayView2<'a, f64>,
+    cross: ArrayView2<'a, f64>,
+    y_squares: ArrayView1<'a, f64>,
+    ends: &'a [i64],
+    weights: &'a [f64],
+}
+
+impl<'a> LassoProblem<'a> {
+    /// Takes `G` of shape `(D, D)`, symmetric and in rows, `v` of shape `(T, D)`, `y^T y / n` of
+    /// shape `(T,)`, and for each group its end and its weight.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when lengths disagree or rows of `gram` or `cross` are not contiguous,
+    /// [`Error::Parameter`] when ends do not ascend to `D` or a weight is not positive.
+    pub fn new(
+        gram: ArrayView2<'a, f64>,
+        cross: ArrayView2<'a, f64>,
+        y_squares: ArrayView1<'a, f64>,
+        ends: &'a [i64],
+        weights: &'a [f64],
+    ) -> Result<Self> {
+        let d = gram.ncols();
+        check_length("the number of rows of G", gram.nrows(), d, "G is a square matrix")?;
+        check_length("the number of columns of v", cross.ncols(), d, "give one a feature")?;
+        check_length("the number of targets", y_squares.len(), cross.nrows(), "give one a target")?;
+        check_length("the number of weights", weights.len(), ends.len(), "give one a group")?;
+        let cure = "lay G and v out in rows";
+        for matrix in [gram, cross] {
+            let contiguous = matrix.is_standard_layout();
+            check_length("the stride of a row", usize::from(!contiguous), 0, cure)?;
+        }
+        check_ends(ends, d)?;
+        for &weight in weights {
+            if !(weight > 0.0 && weight.is_finite()) {
+                let expected = "weights of groups are positive and finite";
+                return Err(Error::Parameter { name: "weights", value: weight, expected });
+            }
+        }
+        Ok(Self { gram, cross, y_squares, ends, weights })
+    }
+
+    /// Number of coefficients of a target.
+    #[must_use]
+    pub fn n_features(&self) -> usize {
+        self.gram.ncols()
+    }
+
+    /// Number of targets.
+    #[must_use]
+    pub fn n_targets(&self) -> usize {
+        self.cross.nrows()
+    }
+
+    /// The problem of one target.
+    pub(super) fn target(&self, target: usize) -> Target<'a> {
+        let row = |matrix: &ArrayView2<'a, f64>, row| {
+            let d = matrix.ncols();
+            matrix.to_slice().map_or(&[] as &[f64], |values| &values[row * d..(row + 1) * d])
+        };
+        Target {
+            gram: self.gram.to_slice().unwrap_or_default(),
+            v: row(&self.cross, target),
+            y_square: self.y_squares[target],
+            ends: self.ends,
+            weights: self.weights,
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // for the message alone
+fn check_ends(ends: &[i64], n_features: usize) -> Result<()> {
+    let mut last = 0;
+    for &end in ends {
+        if end <= last {
+            let expected = "ends of groups ascend: no group is empty";
+            return Err(Error::Parameter { name: "groups", value: end as f64, expected });
+        }
+        last = end;
+    }
+    let n_grouped = usize::try_from(last).unwrap_or_default();
+    check_length("the end of the last group", n_grouped, n_features, "put each feature in one")
+}
+
+/// The problem of one target.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    gram: &'a [f64],
+    pub(super) v: &'a [f64],
+    pub(super) y_square: f64,
+    ends: &'a [i64],
+    weights: &'a [f64],
+}
+
+impl<'a> Target<'a> {
+    /// A row of `G`.
+    #[inline]
+    pub(super) fn gram_row(&self, i: usize) -> &'a [f64] {
+        let d = self.v.len();
+        &self.gram[i * d..(i + 1) * d]
+    }
+
+    /// A diagonal entry of `G`; rounding may have left it a little below zero.
+    #[inline]
+    pub(super) fn curvature(&self, i: usize) -> f64 {
+        self.gram[i * (self.v.len() + 1)].max(0.0)
+    }
+
+    /// The features and the weight of each group.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (Range<usize>, f64)> + 'a {
+        let mut start = 0;
+        self.ends.iter().zip(self.weights).map(move |(&end, &weight)| {
+            #[allow(clippy::cast_possible_truncation)] // `check_ends` compared it with `D`
+            let range = start..end.unsigned_abs() as usize;
+            start = range.end;
+            (range, weight)
+        })
+    }
+}

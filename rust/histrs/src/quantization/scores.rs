@@ -1,0 +1,159 @@
+//! Sums of table entries, all classes in one pass over the codes.
+
+use ndarray::{ArrayView2, ArrayView3, Axis};
+use pulp::{Simd, WithSimd};
+
+use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
+use crate::exec::{Executor, rows_by_block};
+use crate::quantization::Code;
+use crate::quantization::codes::check_codes;
+use crate::simd::{AlignedVec, Real, dispatch};
+
+/// Rows of a block.
+const ROWS: usize = 1024;
+/// Bytes of tables that are read again and again, and so should stay in the cache.
+const CACHED: usize = 1 << 18;
+/// Look-ups added in the element type before the sum is carried in double precision.
+const LOOK_UPS: usize = 16;
+/// Classes of a panel.
+pub(super) const PANEL: usize = 32;
+
+/// Writes `sum_m tables[m, codes[i, m], c]` for every class `c` and row `i`, one class after the
+/// other; `tables` has a block, a codeword and a class an axis.
+///
+/// # Errors
+///
+/// [`Error::CodeOutOfRange`](crate::Error::CodeOutOfRange) at the first code that has no codeword,
+/// [`Error::Shape`](crate::Error::Shape) when lengths disagree,
+/// [`Error::Interrupted`](crate::Error::Interrupted).
+///
+/// # Examples
+///
+/// ```
+/// use histrs::{Executor, quantization::code_scores};
+/// use ndarray::array;
+///
+/// let exec = Executor::new(1)?;
+/// let codes = array![[0_u8, 1], [1, 1]];
+/// let tables = array![[[1.0, 10.0], [2.0, 20.0]], [[4.0, 40.0], [8.0, 80.0]]];
+/// let mut scores = [0.0; 4];
+/// code_scores(&exec, codes.view(), tables.view(), &mut scores)?;
+/// assert_eq!(scores, [9.0, 10.0, 90.0, 100.0]);
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn code_scores<T: Real, C: Code>(
+    exec: &Executor,
+    codes: ArrayView2<'_, C>,
+    tables: ArrayView3<'_, T>,
+    out: &mut [f64],
+) -> Result<()> {
+    let (n_rows, n_blocks) = codes.dim();
+    let (n_tables, n_codes, n_classes) = tables.dim();
+    check_length(
+        "the number of tables",
+        n_tables,
+        n_blocks,
+        "give one for each column of the codes",
+    )?;
+    check_length(OUTPUT, out.len(), n_rows * n_classes, GIVE_WHOLE_ROWS)?;
+    check_codes(exec, codes, n_codes)?;
+    let codes = codes.as_standard_layout();
+    let Some(codes) = codes.as_slice() else { return Ok(()) };
+    if n_rows * n_blocks == 0 {
+        out.fill(0.0);
+        return Ok(());
+    }
+    for (panel, out) in out.chunks_mut(PANEL * n_rows).enumerate() {
+        let first = panel * PANEL;
+        let n_classes = out.len() / n_rows;
+        let width = n_classes.next_power_of_two();
+        let mut padded = AlignedVec::zeros(n_tables * n_codes * width);
+        let entries = tables.lanes(Axis(2)).into_iter();
+        for (entries, padded) in entries.zip(padded.chunks_exact_mut(width)) {
+            let entries = entries.iter().skip(first).take(n_classes);
+            for (padded, &value) in padded.iter_mut().zip(entries) {
+                *padded = value;
+            }
+        }
+        let mut blocks = rows_by_block(out, n_rows, ROWS);
+        exec.for_chunks(&mut blocks, 1, |block, out| {
+            let start = block * ROWS;
+            let Some(out) = out.first_mut() else { return Ok(()) };
+            let end = n_rows.min(start + ROWS);
+            let codes = &codes[start * n_blocks..end * n_blocks];
+            dispatch(ScoreRows { codes, n_blocks, n_codes, tables: &padded, width, out });
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The scores of some rows.
+struct ScoreRows<'a, 'o, T, C> {
+    codes: &'a [C],
+    n_blocks: usize,
+    n_codes: usize,
+    tables: &'a [T],
+    width: usize,
+    out: &'a mut Vec<&'o mut [f64]>,
+}
+
+impl<T: Real, C: Code> WithSimd for ScoreRows<'_, '_, T, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        match self.width {
+            1 => self.score::<1>(),
+            2 => self.score::<2>(),
+            4 => self.score::<4>(),
+            8 => self.score::<8>(),
+            16 => self.score::<16>(),
+            _ => self.score::<PANEL>(),
+        }
+    }
+}
+
+impl<T: Real, C: Code> ScoreRows<'_, '_, T, C> {
+    #[inline(always)]
+    fn score<const N: usize>(self) {
+        let Self { codes, n_blocks, n_codes, tables, width: _, out } = self;
+        let table = n_codes * N;
+        let group = (CACHED / (table * size_of::<T>()).max(1)).clamp(1, n_blocks.max(1));
+        let mut sums = vec![[0.0; N]; out.first().map_or(0, |out| out.len())];
+        for (i, tables) in tables.chunks(group * table).enumerate() {
+            let tables = tables.as_chunks::<N>().0;
+            for (codes, sums) in codes.chunks_exact(n_blocks).zip(&mut sums) {
+                let codes = &codes[i * group..n_blocks.min((i + 1) * group)];
+                add_entries(codes, tables, n_codes, sums);
+            }
+        }
+        for (class, out) in out.iter_mut().enumerate() {
+            for (out, sums) in out.iter_mut().zip(&sums) {
+                *out = sums[class];
+            }
+        }
+    }
+}
+
+/// Adds the entries of a row's codes.
+#[inline(always)]
+fn add_entries<T: Real, C: Code, const N: usize>(
+    codes: &[C],
+    tables: &[[T; N]],
+    n_codes: usize,
+    sums: &mut [f64; N],
+) {
+    let each = codes.chunks(LOOK_UPS).zip(tables.chunks(LOOK_UPS * n_codes));
+    for (codes, tables) in each {
+        let mut partial = [T::default(); N];
+        for (code, table) in codes.iter().zip(tables.chunks_exact(n_codes)) {
+            for (sum, &entry) in partial.iter_mut().zip(&table[code.index()]) {
+                *sum = *sum + entry;
+            }
+        }
+        for (sum, partial) in sums.iter_mut().zip(partial) {
+            *sum += partial.to_f64();
+        }
+    }
+}

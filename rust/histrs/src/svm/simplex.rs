@@ -1,0 +1,113 @@
+//! The dual of the bundle problem: a concave quadratic on the simplex.
+
+use ndarray::ArrayView2;
+
+use crate::error::{Error, Result, check_length};
+use crate::exec::Executor;
+
+/// Steps between two looks at the stop flag.
+const CHECK_EVERY: usize = 1024;
+
+/// Moves `alpha`, on the simplex, towards the maximum of `b^T alpha - alpha^T H alpha / 2`, and
+/// returns how far it may be from it: `max_i g_i - alpha^T g` with `g = b - H alpha`.
+///
+/// Pairs of coordinates exchange mass: the one of the largest derivative takes from the one from
+/// which it gains most (V. Franc's `libqp`; R.-E. Fan, P.-H. Chen and C.-J. Lin, *Working set
+/// selection using second order information*, JMLR 2005). Every step raises the objective, so an
+/// optimum from before is a warm start. It ends at a bound of `tol`, when rounding stops it, or
+/// after `max_steps`.
+///
+/// # Errors
+///
+/// [`Error::Shape`] when lengths disagree, [`Error::Parameter`] unless `alpha` is non-negative and
+/// adds up to 1, [`Error::Interrupted`].
+pub fn simplex_maximum(
+    exec: &Executor,
+    h: ArrayView2<'_, f64>,
+    b: &[f64],
+    alpha: &mut [f64],
+    tol: f64,
+    max_steps: usize,
+) -> Result<f64> {
+    let n = b.len();
+    let cure = "give one entry for each plane";
+    check_length("the number of rows of H", h.nrows(), n, cure)?;
+    check_length("the number of columns of H", h.ncols(), n, cure)?;
+    check_length("the length of alpha", alpha.len(), n, cure)?;
+    let mass: f64 = alpha.iter().sum();
+    if !((mass - 1.0).abs() < 1e-9 && alpha.iter().all(|&a| a >= 0.0)) {
+        let expected = "weights are non-negative and add up to 1";
+        return Err(Error::Parameter { name: "the sum of alpha", value: mass, expected });
+    }
+    let gradient_at = |alpha: &[f64]| -> Vec<f64> {
+        let product =
+            h.rows().into_iter().map(|row| row.iter().zip(alpha).map(|(h, a)| h * a).sum());
+        b.iter().zip(product).map(|(b, p): (_, f64)| b - p).collect()
+    };
+    let mut gradient = gradient_at(alpha);
+    for step in 0..max_steps {
+        if step % CHECK_EVERY == 0 {
+            exec.check()?;
+            gradient = gradient_at(alpha);
+        }
+        let up = largest(&gradient);
+        if bound(&gradient, alpha, up) <= tol {
+            break;
+        }
+        let Some((down, change)) = best_exchange(h, &gradient, alpha, up) else { break };
+        let change = change.min(alpha[down]);
+        let before = alpha[up];
+        alpha[up] += change;
+        alpha[down] = if change < alpha[down] { alpha[down] - change } else { 0.0 };
+        if alpha[up] == before {
+            break;
+        }
+        for (i, gradient) in gradient.iter_mut().enumerate() {
+            *gradient -= change * (h[[up, i]] - h[[down, i]]);
+        }
+    }
+    let mass: f64 = alpha.iter().sum();
+    alpha.iter_mut().for_each(|alpha| *alpha /= mass);
+    let gradient = gradient_at(alpha);
+    Ok(bound(&gradient, alpha, largest(&gradient)).max(0.0))
+}
+
+fn largest(gradient: &[f64]) -> usize {
+    let mut best = 0;
+    for (i, value) in gradient.iter().enumerate() {
+        if *value > gradient[best] {
+            best = i;
+        }
+    }
+    best
+}
+
+fn bound(gradient: &[f64], alpha: &[f64], up: usize) -> f64 {
+    gradient[up] - gradient.iter().zip(alpha).map(|(g, a)| g * a).sum::<f64>()
+}
+
+/// The coordinate that gives, and how much: the exchange of the largest gain.
+fn best_exchange(
+    h: ArrayView2<'_, f64>,
+    gradient: &[f64],
+    alpha: &[f64],
+    up: usize,
+) -> Option<(usize, f64)> {
+    let mut best = None;
+    let mut most = 0.0;
+    for (i, (&g, &mass)) in gradient.iter().zip(alpha).enumerate() {
+        let slope = gradient[up] - g;
+        if mass <= 0.0 || slope <= 0.0 {
+            continue;
+        }
+        let curvature = h[[up, up]] + h[[i, i]] - 2.0 * h[[up, i]];
+        let wanted = if curvature > 0.0 { slope / curvature } else { f64::INFINITY };
+        let change = wanted.min(mass);
+        let gain = change * (slope - 0.5 * change * curvature.max(0.0));
+        if gain > most {
+            most = gain;
+            best = Some((i, change));
+        }
+    }
+    best
+}

@@ -1,0 +1,86 @@
+//! The Sinkhorn distance of chosen pairs, for searches that need not compare all.
+
+use ndarray::{Array1, ArrayView2};
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::matrix::HistogramMatrix;
+use crate::simd::Element;
+use crate::transport::distances::{AllPairs, Sinkhorn};
+
+/// Pairs of a block.
+const BLOCK: usize = 256;
+
+/// Distances of chosen pairs, and the errors of their marginals.
+#[derive(Debug, Clone)]
+pub struct SinkhornPairs<T> {
+    /// The distances.
+    pub values: Array1<T>,
+    /// L1 errors of the marginals, as a part of the mass.
+    pub errors: Array1<f64>,
+}
+
+/// Sinkhorn distances between `x[i]` and `y[j]` for each `(i, j)` of `pairs`, as
+/// [`sinkhorn_distances`](crate::transport::sinkhorn_distances) computes them; potentials are not
+/// kept.
+///
+/// # Errors
+///
+/// As [`sinkhorn_distances`](crate::transport::sinkhorn_distances), and [`Error::Shape`] when a
+/// pair names a row that is not there.
+///
+/// # Examples
+///
+/// ```
+/// use histrs::transport::{Sinkhorn, sinkhorn_pairs};
+/// use histrs::{Executor, HistogramMatrix};
+/// use ndarray::array;
+///
+/// let exec = Executor::new(1)?;
+/// let x = array![[1.0_f64, 0.0], [0.25, 0.75]];
+/// let m = array![[0.0, 1.0], [1.0, 0.0]];
+/// let options =
+///     Sinkhorn { reg: 0.05, tol: 1e-9, max_iter: 1000, regularized: false, potentials: false };
+/// let x = HistogramMatrix::dense(x.view());
+/// let found = sinkhorn_pairs(&exec, &x, &x, &[(1, 0)], m.view(), &options)?;
+/// assert!((found.values[0] - 0.75).abs() < 1e-9);
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn sinkhorn_pairs<'a, T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'a, T>,
+    y: &HistogramMatrix<'a, T>,
+    pairs: &[(usize, usize)],
+    m: ArrayView2<'_, f64>,
+    options: &Sinkhorn,
+) -> Result<SinkhornPairs<T>> {
+    let all = AllPairs::new(exec, x, Some(y), m, options)?;
+    check_rows("the last row of X that a pair names", pairs.iter().map(|p| p.0), x.n_rows())?;
+    check_rows("the last row of Y that a pair names", pairs.iter().map(|p| p.1), y.n_rows())?;
+    // Pairs of one row lie in one block, which then holds few histograms.
+    let mut order: Vec<usize> = (0..pairs.len()).collect();
+    order.sort_by_key(|&k| pairs[k]);
+    let blocks = exec.map_blocks(order.len().div_ceil(BLOCK), |block| {
+        let part = &order[block * BLOCK..order.len().min((block + 1) * BLOCK)];
+        let mut found = all.solve(part.iter().map(|&k| pairs[k]).collect())?;
+        found.sort_by_key(|found| found.pair);
+        Ok(found)
+    })?;
+    let mut values = Array1::from_elem(pairs.len(), T::default());
+    let mut errors = Array1::zeros(pairs.len());
+    for (&k, found) in order.iter().zip(blocks.iter().flatten()) {
+        values[k] = T::from_f64(found.value);
+        errors[k] = found.error;
+    }
+    Ok(SinkhornPairs { values, errors })
+}
+
+fn check_rows(what: &'static str, rows: impl Iterator<Item = usize>, n_rows: usize) -> Result<()> {
+    match rows.max() {
+        Some(found) if found >= n_rows => {
+            let (expected, cure) = (n_rows.saturating_sub(1), "a pair names a row of each");
+            Err(Error::Shape { what, found, expected, cure })
+        }
+        _ => Ok(()),
+    }
+}

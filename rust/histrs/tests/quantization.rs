@@ -1,0 +1,140 @@
+//! Product quantisation against its definitions, and threads.
+
+#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
+
+mod common;
+
+use common::*;
+use histrs::quantization::{Code, Codebooks, Metric, code_scores, code_sums, decode, encode};
+use histrs::{Element, Error, HistogramMatrix};
+use ndarray::{Array2, Array3, array};
+use proptest::prelude::*;
+
+const METRICS: [Metric; 4] =
+    [Metric::Euclidean, Metric::Hellinger, Metric::Chi2, Metric::Intersection];
+
+fn distance(metric: Metric, x: f64, z: f64) -> f64 {
+    match metric {
+        Metric::Euclidean => (x - z).powi(2),
+        Metric::Hellinger => (x.sqrt() - z.sqrt()).powi(2),
+        Metric::Chi2 if x + z > 0.0 => (x - z).powi(2) / (x + z),
+        Metric::Chi2 => 0.0,
+        Metric::Intersection => (x - z).abs(),
+    }
+}
+
+/// Values of which about a third are 0.
+fn values(n: usize, random: &mut Random) -> Vec<f64> {
+    (0..n).map(|_| (random.unit() * 1.5 - 0.5).max(0.0)).collect()
+}
+
+fn check_nearest<T: Element>(
+    n: usize,
+    widths: &[usize],
+    n_codes: usize,
+    metric: Metric,
+    seed: u64,
+) {
+    let mut random = Random(seed);
+    let mut offsets = vec![0];
+    for width in widths {
+        offsets.push(offsets[offsets.len() - 1] + *width as i64);
+    }
+    let d = offsets[widths.len()] as usize;
+    let width = *widths.iter().max().unwrap();
+    let x = Array2::from_shape_vec((n, d), values(n * d, &mut random)).unwrap();
+    let shape = (widths.len(), n_codes, width);
+    let z = Array3::from_shape_vec(shape, values(widths.len() * n_codes * width, &mut random));
+    let (x, z) = (x.mapv(T::from_f64), z.unwrap().mapv(T::from_f64));
+    let codebooks = Codebooks::new(metric, z.view(), &offsets).unwrap();
+    let results: Vec<Vec<u16>> = executors()
+        .iter()
+        .map(|exec| {
+            let mut codes = vec![0; n * widths.len()];
+            encode(exec, &HistogramMatrix::dense(x.view()), &codebooks, &mut codes).unwrap();
+            codes
+        })
+        .collect();
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+    let slack = if size_of::<T>() == 4 { 1e-4 } else { 1e-12 };
+    for (i, codes) in results[0].chunks(widths.len()).enumerate() {
+        for (m, code) in codes.iter().enumerate() {
+            let columns = offsets[m] as usize..offsets[m + 1] as usize;
+            let at = |k: usize| -> f64 {
+                columns
+                    .clone()
+                    .map(|d| {
+                        let z = z[[m, k, d - columns.start]].to_f64();
+                        distance(metric, x[[i, d]].to_f64(), z)
+                    })
+                    .sum()
+            };
+            let least = (0..n_codes).map(at).fold(f64::INFINITY, f64::min);
+            assert!(at(code.index()) <= least + slack);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn codes_are_the_nearest_codewords(
+        n in prop::sample::select(vec![0_usize, 1, 4, 5, 64, 65, 130]),
+        widths in prop::collection::vec(1..10_usize, 1..4),
+        n_codes in prop::sample::select(vec![1_usize, 2, 63, 64, 65, 257]),
+        metric in prop::sample::select(METRICS.to_vec()),
+        seed in any::<u64>(),
+    ) {
+        check_nearest::<f64>(n, &widths, n_codes, metric, seed);
+        check_nearest::<f32>(n, &widths, n_codes, metric, seed);
+    }
+
+    #[test]
+    fn sums_are_the_transpose_of_scores(
+        n in prop::sample::select(vec![0_usize, 1, 1025, 2049]),
+        n_blocks in 1..20_usize,
+        n_codes in prop::sample::select(vec![1_usize, 3, 256]),
+        n_classes in prop::sample::select(vec![1_usize, 2, 3, 16, 17, 33]),
+        seed in any::<u64>(),
+    ) {
+        let mut random = Random(seed);
+        let codes = Array2::from_shape_fn((n, n_blocks), |_| random.below(n_codes) as u8);
+        // Integers, whose sums are exact.
+        let shape = (n_blocks, n_codes, n_classes);
+        let tables = Array3::from_shape_fn(shape, |_| random.below(19) as f64 - 9.0);
+        let weights = Array2::from_shape_fn((n_classes, n), |_| random.below(5) as f64 - 2.0);
+        for exec in executors() {
+            let mut scores = vec![f64::NAN; n_classes * n];
+            code_scores(exec, codes.view(), tables.view(), &mut scores).unwrap();
+            let sums = code_sums(exec, codes.view(), n_codes, weights.view()).unwrap();
+            let left: f64 = scores.iter().zip(&weights).map(|(s, w)| s * w).sum();
+            prop_assert_eq!(left, (&sums * &tables).sum());
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let codes = array![[0_u8, 1], [2, 0]];
+    let tables = Array3::<f64>::zeros((2, 2, 1));
+    let error = code_scores(exec(), codes.view(), tables.view(), &mut [0.0; 2]).unwrap_err();
+    assert_eq!(error, Error::CodeOutOfRange { row: 1, block: 0, code: 2, n_codes: 2 });
+    assert!(code_scores(exec(), codes.view(), tables.view(), &mut [0.0; 3]).is_err());
+    assert!(code_sums(exec(), codes.view(), 3, Array2::zeros((1, 3)).view()).is_err());
+    assert!(decode(exec(), codes.view(), tables.view(), &[0, 1, 3], &mut [0.0; 6]).is_err());
+    let book = |offsets: &[i64]| Codebooks::new(Metric::Chi2, tables.view(), offsets);
+    for offsets in [&[0_i64, 1][..], &[1, 2, 3], &[0, 0, 1], &[0, 1, 3], &[0, 1, -1]] {
+        assert!(book(offsets).is_err(), "{offsets:?}");
+    }
+    let codebooks = book(&[0, 1, 2]).unwrap();
+    let x = array![[0.0, -1.0]];
+    let error = encode(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8; 2]);
+    assert!(error.unwrap_err().to_string().contains("X[0, 1] = -1"));
+    let wide = Array3::<f64>::zeros((1, 257, 1));
+    let codebooks = Codebooks::new(Metric::Euclidean, wide.view(), &[0, 1]).unwrap();
+    let x = array![[1.0]];
+    let error = encode(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8]);
+    assert!(error.unwrap_err().to_string().contains("n_codes = 257"));
+    assert!("cosine".parse::<Metric>().is_err());
+}

@@ -1,0 +1,471 @@
+"""The bundle solver: its planes, its dual, its certificate, its maps, and its contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
+
+from histrs import _histrs
+from histrs.metrics import intersection_kernel
+from histrs.quantization import ProductQuantizer
+from histrs.svm import BundleSVC
+from histrs.svm._bundle_solver import search
+from histrs.svm._planes import Planes
+from tests.helpers import CONTAINERS, awkward_histograms
+from tests.oracles import bundle as oracle
+from tests.oracles import quantization as codes_oracle
+
+pytestmark = pytest.mark.simd_paths
+
+LOSSES = ["hinge", "squared_hinge", "logistic"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1000] / 16, y[:1000], X[1000:] / 16, y[1000:]
+
+
+class Formed:
+    """An inner product that is a matrix."""
+
+    def __init__(self, K):
+        self.K, self.shape, self.calls = K, K.shape, 0
+
+    def matmul(self, V):
+        assert V.ndim == 2
+        self.calls += 1
+        return self.K @ V
+
+    def solve(self, V):
+        return np.linalg.pinv(self.K, hermitian=True) @ V
+
+
+class HatMap(TransformerMixin, BaseEstimator):
+    """Equation 8: two adjacent knots a value, the intersection kernel of all knots; CSR out."""
+
+    def __init__(self, n_knots=9):
+        self.n_knots = n_knots
+
+    def fit(self, X, y=None):
+        knots = np.linspace(0, 1, self.n_knots)
+        self.inner_product_ = Formed(np.kron(np.eye(X.shape[1]), np.minimum(knots[:, None], knots)))
+        return self
+
+    def transform(self, X):
+        position = np.clip(np.asarray(X, dtype=float), 0, 1) * (self.n_knots - 1)
+        left = np.minimum(position.astype(int), self.n_knots - 2)
+        right = position - left
+        columns = left + self.n_knots * np.arange(X.shape[1])
+        indices = np.stack([columns, columns + 1], axis=2).ravel()
+        data = np.stack([1 - right, right], axis=2).ravel()
+        indptr = 2 * X.shape[1] * np.arange(len(X) + 1)
+        return sparse.csr_array((data, indices, indptr), (len(X), X.shape[1] * self.n_knots))
+
+
+def signs_and_weights(y, positive):
+    return np.where(y == positive, 1.0, -1.0), np.full(len(y), 1 / len(y))
+
+
+# ---- the core -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@given(
+    n=st.sampled_from([1, 7, 8, 9, 4095, 4097]),
+    n_problems=st.integers(1, 3),
+    scale=st.sampled_from([1e-3, 1.0, 30.0, 1e3]),
+    seed=st.integers(0, 99),
+)
+def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed):
+    rng = np.random.default_rng(seed)
+    start, end = rng.standard_normal((2, n_problems, n)) * scale
+    labels = rng.integers(0, 4, n).astype(np.int32)
+    positive = rng.permutation(4)[:n_problems].astype(np.int32)
+    weights = rng.random(n)
+    places = rng.random(n_problems)
+    cut = rng.random(n_problems)
+    targets = labels, weights, positive
+
+    def losses(at):
+        scores = start + at[:, None] * (end - start)
+        signs = np.where(labels == positive[:, None], 1.0, -1.0)
+        return oracle.LOSSES[loss](signs * scores) @ weights
+
+    for n_threads in (1, 2):
+        found, slopes = _histrs.svm_line_losses(loss, start, end, targets, places, n_threads)
+        np.testing.assert_allclose(found, losses(places), rtol=1e-12, atol=1e-15 * n)
+        best, at_cut, _ = _histrs.svm_line_step(loss, start, end, targets, places, cut, n_threads)
+        scores = start + places[:, None] * (end - start)
+        np.testing.assert_allclose(best, scores, rtol=1e-12, atol=1e-12 * scale)
+        np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
+    # Subgradients: no chord is below the tangent.
+    step = 1e-4 / scale
+    rise = (losses(places + step) - losses(places)) / step
+    fall = (losses(places) - losses(places - step)) / step
+    slack = 1e-6 * (1 + np.abs(slopes))
+    assert np.all(fall - slack <= slopes)
+    assert np.all(slopes <= rise + slack)
+    at_places = _histrs.svm_line_step(loss, start, end, targets, places, places, 2)[2]
+    np.testing.assert_allclose(
+        np.sum(at_places * (end - start), axis=1), slopes, rtol=1e-9, atol=1e-9 * scale
+    )
+
+
+@given(
+    n=st.integers(1, 9),
+    rank=st.integers(0, 9),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    seed=st.integers(0, 99),
+)
+def test_the_dual_is_the_quadratic_program(n, rank, scale, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, rank))
+    H, b = A @ A.T, rng.standard_normal(n)
+    start = np.eye(n)[0]
+    alpha, gap = _histrs.svm_simplex_maximum(H * scale, b * scale, start, 1e-9 * scale, 10**6, 1)
+    assert alpha.min() >= 0
+    assert alpha.sum() == pytest.approx(1)
+    value = b @ alpha - alpha @ H @ alpha / 2
+    assert gap <= 1.1e-9 * scale
+    assert value == pytest.approx(oracle.simplex_maximum(H, b), abs=1e-6)
+    # The bound bounds, wherever the search stops.
+    alpha, gap = _histrs.svm_simplex_maximum(H, b, start, 0.0, 1, 1)
+    assert b @ alpha - alpha @ H @ alpha / 2 + gap >= value - 1e-8
+
+
+def test_bad_weights_of_planes():
+    for bad in (np.array([0.5, 0.6]), np.array([-0.5, 1.5]), np.array([np.nan, 1.0])):
+        with pytest.raises(ValueError, match="sum of alpha"):
+            _histrs.svm_simplex_maximum(np.eye(2), np.ones(2), bad, 0.0, 1, 1)
+
+
+@given(seed=st.integers(0, 999))
+def test_a_search_never_climbs_and_nears_the_minimum(seed):
+    rng = np.random.default_rng(seed)
+    centres, curves, kinks = rng.uniform(-0.5, 1.5, 5), rng.random(5) * 5, rng.uniform(0, 1, 5)
+
+    def at(t):
+        value = curves * (t - centres) ** 2 + np.abs(t - kinks)
+        return value, 2 * curves * (t - centres) + np.where(t >= kinks, 1.0, -1.0)
+
+    place, least = search(at, at(np.zeros(5))[0])
+    np.testing.assert_allclose(least, at(place)[0])
+    grid = np.array([at(np.full(5, t))[0] for t in np.linspace(0, 1, 1001)])
+    assert np.all(least <= grid[0])
+    assert np.all(least - grid.min(axis=0) <= 0.3 * (grid[0] - grid.min(axis=0)) + 1e-12)
+
+
+def test_planes_bound_the_objective_and_old_ones_go(rng):
+    K = np.eye(3)
+    planes = Planes(3, 0.1)
+    bounds = []
+    for _ in range(80):
+        a = rng.standard_normal(3)
+        planes.add(a, K @ a, rng.random(), 0.0)
+        bounds.append(planes.solve(1e-12, 1))
+        planes.remove_idle()
+    assert np.all(np.diff(bounds) >= -1e-9)
+    assert len(planes) < 60
+    v = planes.model()
+    assert planes.square() == pytest.approx(v @ v)
+
+
+# ---- the optimum --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "intersection"])
+@pytest.mark.parametrize("alpha", [1e-1, 1e-3])
+def test_the_optimum_is_the_one_of_the_quadratic_program(digits, metric, alpha):
+    X, y = digits[0][:80], digits[1][:80]
+    pq = ProductQuantizer(8, 6, metric, random_state=0).fit(X)
+    model = BundleSVC(
+        FrozenEstimator(pq), alpha=alpha, tol=1e-6, fit_intercept=False, max_iter=5000
+    ).fit(X, y)
+    features = codes_oracle.one_hot(pq.transform(X), 6)
+    K = codes_oracle.codeword_kernel(pq.codebooks_, metric)
+    for k in range(0, 10, 3):
+        signs, weights = signs_and_weights(y, k)
+        found = oracle.objective(features, K, signs, weights, alpha, model.coef_[k])
+        assert found == pytest.approx(model.objective_[k], rel=1e-7)
+        minimum = oracle.hinge_minimum(features, K, signs, weights, alpha)
+        assert model.dual_gap_[k] <= 1e-6 * found
+        # The certificate: the minimum is within the gap.
+        assert found - model.dual_gap_[k] <= minimum * (1 + 1e-8)
+        assert minimum <= found * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+def test_the_objective_is_that_of_linear_svc(digits, loss, alpha):
+    X, y = digits[:2]
+    n = len(X)
+    model = BundleSVC(alpha=alpha, loss=loss, tol=1e-5, max_iter=5000).fit(X, y)
+    peer = LinearSVC(
+        loss=loss, dual=True, C=1 / (alpha * n), tol=1e-7, max_iter=200_000, random_state=0
+    ).fit(X, y)
+    for k in range(10):
+        signs, weights = signs_and_weights(y, k)
+        theirs = oracle.objective(
+            X, np.eye(64), signs, weights, alpha, peer.coef_[k], peer.intercept_[k], loss=loss
+        )
+        assert model.objective_[k] <= theirs * (1 + 1e-4)
+        assert theirs <= model.objective_[k] * (1 + 1e-4)
+        assert theirs >= model.objective_[k] - model.dual_gap_[k] - 1e-12
+
+
+def test_the_logistic_objective_is_that_of_logistic_regression(digits):
+    X, y = digits[0], digits[1] % 2
+    alpha = 1e-3
+    model = BundleSVC(alpha=alpha, loss="logistic", tol=1e-6, fit_intercept=False).fit(X, y)
+    peer = LogisticRegression(
+        C=1 / (alpha * len(X)), fit_intercept=False, tol=1e-10, max_iter=10_000
+    ).fit(X, y)
+    signs, weights = signs_and_weights(y, 1)
+    theirs = oracle.objective(X, np.eye(64), signs, weights, alpha, peer.coef_[0], loss="logistic")
+    assert model.objective_[0] == pytest.approx(theirs, rel=2e-6)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=0.02)
+
+
+def test_a_map_with_an_inner_product_learns_its_kernel(digits):
+    X, y, X_test, y_test = digits
+    model = BundleSVC(HatMap(17), alpha=1e-3).fit(X, y)
+    kernel = SVC(kernel="precomputed", C=1 / (1e-3 * len(X))).fit(intersection_kernel(X), y)
+    ceiling = kernel.score(intersection_kernel(X_test, X), y_test)
+    assert model.score(X_test, y_test) > ceiling - 0.02
+    assert model.score(X_test, y_test) > BundleSVC(alpha=1e-3).fit(X, y).score(X_test, y_test)
+    # The inner product enters once a pass.
+    assert model.feature_map_.inner_product_.calls <= model.n_iter_
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "hellinger", "chi2"])
+def test_immediate_expansion_learns_the_same(digits, metric):
+    X, y, X_test, _ = digits
+    pq = FrozenEstimator(ProductQuantizer(16, 16, metric, random_state=0).fit(X))
+    delayed, immediate = (
+        BundleSVC(pq, alpha=1e-3, expansion=how, tol=1e-4).fit(X, y)
+        for how in ("delayed", "immediate")
+    )
+    np.testing.assert_allclose(delayed.objective_, immediate.objective_, rtol=1e-4)
+    a, b = delayed.decision_function(X_test), immediate.decision_function(X_test)
+    assert np.abs(a - b).max() < 0.05 * a.std()
+
+
+def test_a_linear_model_of_the_decoded_rows_is_the_same(digits):
+    X, y, X_test, _ = digits
+    pq = ProductQuantizer(16, 16, random_state=0).fit(X)
+    on_codes = BundleSVC(FrozenEstimator(pq), alpha=1e-3, tol=1e-5).fit(X, y)
+    plain = BundleSVC(alpha=1e-3, tol=1e-5).fit(pq.inverse_transform(pq.transform(X)), y)
+    np.testing.assert_allclose(on_codes.objective_, plain.objective_, rtol=2e-5)
+    decoded = pq.inverse_transform(pq.transform(X_test))
+    a, b = on_codes.decision_function(X_test), plain.decision_function(decoded)
+    assert np.abs(a - b).max() < 0.05 * a.std()
+
+
+def test_codes_are_learned_from_without_rows(digits):
+    X, y, X_test, y_test = digits
+    pq = ProductQuantizer(16, 16, "intersection", random_state=0).fit(X)
+    rows = BundleSVC(FrozenEstimator(pq), alpha=1e-3).fit(X, y)
+    codes = BundleSVC(pq, alpha=1e-3, input="features").fit(pq.transform(X), y)
+    np.testing.assert_array_equal(codes.coef_, rows.coef_)
+    assert codes.coef_.shape == (10, 16 * 16)
+    np.testing.assert_array_equal(
+        codes.decision_function(pq.transform(X_test)), rows.decision_function(X_test)
+    )
+    assert codes.score(pq.transform(X_test).astype(np.int64), y_test) > 0.9
+    table = codes.coef_.reshape(10, 16, 16)
+    one = pq.transform(X_test[:1])[0]
+    expected = table[:, np.arange(16), one].sum(axis=1) + codes.intercept_
+    np.testing.assert_allclose(codes.decision_function(one[None])[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sparse_and_dense_rows_and_any_number_of_threads(digits, loss):
+    X, y = digits[:2]
+    model = BundleSVC(alpha=1e-2, loss=loss, n_jobs=1).fit(X, y)
+    coef = model.coef_
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).fit(X, y).coef_, coef)
+    model.fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(model.coef_, coef, atol=0.02 * np.abs(coef).max())
+    pq = FrozenEstimator(ProductQuantizer(8, 16, random_state=0).fit(X))
+    found = {
+        BundleSVC(pq, alpha=1e-2, loss=loss, n_jobs=n).fit(X, y).coef_.tobytes() for n in (1, 2)
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.filterwarnings("ignore:X .* feature names:UserWarning")
+def test_containers(name, rng):
+    X, y = awkward_histograms(rng, 24), np.arange(24) % 3
+    expected = BundleSVC(alpha=0.1, tol=1e-6).fit(X, y)
+    model = BundleSVC(alpha=0.1, tol=1e-6).fit(CONTAINERS[name](X), y)
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-5)
+    scores = model.decision_function(CONTAINERS[name](X))
+    assert np.abs(scores - expected.decision_function(X)).max() < 0.01
+
+
+def test_weights_are_repeated_rows(rng):
+    X, y = rng.random((60, 5)), np.arange(60) % 3
+    counts = rng.integers(0, 4, 60)
+    settings = {"alpha": 1e-2, "tol": 1e-7}
+    repeated = BundleSVC(**settings).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    weighted = BundleSVC(**settings).fit(X, y, counts)
+    np.testing.assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-2)
+    by_class = BundleSVC(class_weight={0: 2.0}, **settings).fit(X, y)
+    twice = BundleSVC(**settings).fit(X, y, np.where(y == 0, 2.0, 1.0))
+    # Class weights do not change what the regulariser is weighed against.
+    assert by_class.objective_[1] > twice.objective_[1]
+
+
+def test_the_intercept_scale(rng):
+    X = rng.random((100, 3)) + 5
+    y = (X[:, 0] + 0.1 * rng.standard_normal(100) > 5.3).astype(int)
+    small, large = (
+        BundleSVC(alpha=1e-3, intercept_scaling=s, max_iter=5000).fit(X, y) for s in (0.1, 100.0)
+    )
+    assert abs(small.intercept_[0]) < abs(large.intercept_[0])
+    assert large.objective_[0] < small.objective_[0]
+    assert BundleSVC(fit_intercept=False, alpha=0.1).fit(X, y).intercept_[0] == 0.0
+
+
+# ---- pegasos ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_pegasos_nears_the_same_optimum_and_knows_how_far_it_is(digits, loss, quantized):
+    X, y = digits[:2]
+    pq = FrozenEstimator(ProductQuantizer(8, 16, "hellinger", random_state=0).fit(X))
+    settings = {"alpha": 1e-2, "loss": loss, "feature_map": pq if quantized else None}
+    bundle = BundleSVC(tol=1e-6, **settings).fit(X, y)
+    model = BundleSVC(
+        solver="pegasos", tol=0.02, batch_size=32, max_iter=200, random_state=0, **settings
+    ).fit(X, y)
+    assert np.all(model.dual_gap_ <= 0.02 * model.objective_)
+    minimum = bundle.objective_ - bundle.dual_gap_
+    assert np.all(model.objective_ >= minimum)
+    assert np.all(model.objective_ - model.dual_gap_ <= bundle.objective_)
+    again = BundleSVC(
+        solver="pegasos", tol=0.02, batch_size=32, max_iter=200, random_state=0, **settings
+    )
+    np.testing.assert_array_equal(again.set_params(n_jobs=2).fit(X, y).coef_, model.coef_)
+
+
+def test_pegasos_warns(digits):
+    with pytest.warns(ConvergenceWarning, match="certified gap"):
+        BundleSVC(solver="pegasos", max_iter=1, random_state=0).fit(*digits[:2])
+
+
+# ---- the contract -------------------------------------------------------------------------------
+
+
+def test_warns_with_the_gap(digits):
+    with pytest.warns(
+        ConvergenceWarning, match=r"10 of 10 problems .* certified gap is .* 2 passes"
+    ):
+        model = BundleSVC(max_iter=2).fit(*digits[:2])
+    assert np.all(model.dual_gap_ > 0)
+
+
+def test_gives_up_where_rounding_does():
+    X, y = np.array([[1e9], [-1e9], [1.0]]), np.array([0, 1, 1])
+    with pytest.warns(ConvergenceWarning, match="certified gap"):
+        model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
+    assert model.n_iter_ < 2000
+
+
+def test_pickle_and_dtypes(digits):
+    X, y, X_test, _ = digits
+    pq = ProductQuantizer(8, 16, "intersection", random_state=0)
+    model = BundleSVC(pq, alpha=1e-2).fit(X, y)
+    scores = model.decision_function(X_test)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X_test), scores)
+    assert scores.dtype == np.float64
+    X32 = X_test.astype(np.float32)
+    assert model.decision_function(X32).dtype == np.float32
+    assert BundleSVC(alpha=1e-2).fit(X, y).decision_function(X32).dtype == np.float32
+
+
+def test_two_classes_are_one_problem(digits):
+    X, y, X_test, y_test = digits
+    model = BundleSVC(alpha=1e-3).fit(X, np.where(y < 5, "few", "many"))
+    assert model.coef_.shape == (1, 64)
+    assert model.decision_function(X_test).shape == (len(X_test),)
+    assert model.score(X_test, np.where(y_test < 5, "few", "many")) > 0.8
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_bad_input_leaves_the_model_as_it_was(rng, value):
+    X, y = rng.random((20, 4)), np.arange(20) % 2
+    model = BundleSVC(alpha=0.1).fit(X, y)
+    before = model.coef_.copy()
+    X[3, 2] = value
+    for call in (lambda: model.fit(X, y), lambda: model.predict(X)):
+        with pytest.raises(ValueError, match=r"X\[3, 2\]"):
+            call()
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X[:3], [1, 1, 1])
+    with pytest.raises(ValueError, match="zero"):
+        model.fit(X[:3], y[:3], np.zeros(3))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": 0.0}, "alpha"),
+        ({"loss": "huber"}, "loss"),
+        ({"feature_map": "pq"}, "feature_map"),
+        ({"expansion": "immediate"}, "is for a ProductQuantizer"),
+        (
+            {
+                "expansion": "immediate",
+                "feature_map": ProductQuantizer(2, 2, metric="intersection"),
+            },
+            'not "intersection"',
+        ),
+        ({"solver": "pegasos", "loss": "squared_hinge"}, "slope has no bound"),
+    ],
+)
+def test_bad_parameters(rng, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        BundleSVC(**parameters).fit(rng.random((9, 4)), np.arange(9) % 2)
+
+
+def test_bad_codes_are_named(digits):
+    X, y = digits[:2]
+    with pytest.raises(NotFittedError):
+        BundleSVC(ProductQuantizer(4, 8), input="features").fit(np.zeros((9, 4), int), np.arange(9))
+    pq = ProductQuantizer(4, 8, random_state=0).fit(X)
+    codes = pq.transform(X)
+    model = BundleSVC(pq, alpha=0.1, input="features").fit(codes, y)
+    before = model.coef_.copy()
+    codes[7, 1] = 9
+    for call in (lambda: model.fit(codes, y), lambda: model.predict(codes)):
+        with pytest.raises(ValueError, match=r"codes\[7, 1\] = 9: there are 8 codewords"):
+            call()
+    with pytest.raises(ValueError, match="64 features"):
+        model.predict(X)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_nothing_to_learn():
+    X = np.zeros((10, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BundleSVC(alpha=0.1, fit_intercept=False).fit(X, np.arange(10) % 2)
+    assert not model.coef_.any()
+    assert model.objective_[0] == pytest.approx(1.0)

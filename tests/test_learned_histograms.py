@@ -1,0 +1,369 @@
+"""Learned histograms: objective, gradient, and what they are good for."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import approx_fprime
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from histrs import _histrs
+from histrs.neighbors import MetricKNNClassifier
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor
+from histrs.prototypes._descent import descend
+from histrs.prototypes._transport_loss import TransportLoss
+from histrs.transport import grid_ground_distance
+from tests.oracles import prototypes as oracle
+from tests.oracles import transport
+
+pytestmark = pytest.mark.simd_paths
+
+
+def histograms(rng, n, d=8, n_classes=3):
+    """Histograms on a line, each class with its own peak; some bins empty."""
+    y = np.arange(n) % n_classes
+    peak = np.abs(np.arange(d) - (y[:, None] + 0.5) * d / n_classes) < 1.5
+    X = rng.gamma(0.4 + 1.5 * peak) + 1e-3
+    X[rng.random(X.shape) < 0.2] = 0.0
+    X[np.arange(n), rng.integers(0, d, size=n)] += 0.1
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+def line(d):
+    return grid_ground_distance(d)
+
+
+def evaluate(X, y, H, labels, M, reg=0.5, gamma=1.0, tol=1e-11, starts=None, n_threads=1):
+    return _histrs.histogram_compression_loss(
+        X, y, H, labels, M, reg, gamma, tol, 20_000, starts, n_threads
+    )
+
+
+# ---- objective and gradient -----------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    n=st.integers(1, 5),
+    m=st.sampled_from([3, 4]),
+    d=st.sampled_from([1, 2, 5, 9]),
+    strength=st.sampled_from([0.2, 1.0]),
+    gamma=st.sampled_from([0.1, 1.0, 4.0]),
+    seed=st.integers(0, 99),
+)
+def test_the_loss_is_its_definition(n, m, d, strength, gamma, seed):
+    rng = np.random.default_rng(seed)
+    (X, y), (H, labels) = histograms(rng, n, d), histograms(rng, m, d)
+    M = line(d)
+    reg = strength * max(float(M.max()), 1.0)
+    loss, gradient, error = evaluate(X, y, H, labels, M, reg, gamma)
+    expected = oracle.histogram_loss(X, y, H, labels, M, reg, gamma)
+    np.testing.assert_allclose(loss, expected, rtol=1e-6, atol=1e-8)
+    assert gradient.shape == H.shape
+    # A change of w by a constant changes nothing, and empty bins stay empty.
+    np.testing.assert_allclose(gradient.sum(axis=1), 0.0, atol=1e-9 * np.abs(gradient).max())
+    assert not np.any(gradient[H == 0])
+    assert error <= 1e-11
+
+
+@pytest.mark.parametrize("reg", [0.2, 0.5, 3.0])
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 3.0])
+def test_gradient_by_finite_differences(rng, reg, gamma):
+    (X, y), (H, labels) = histograms(rng, 12, 5), histograms(rng, 4, 5)
+    weights = np.log(H + 0.05)
+    options = {"M": line(5), "reg": reg, "gamma": gamma, "tol": 1e-12, "n_threads": 1}
+    loss = TransportLoss(X, y, labels, **options)
+    expected = approx_fprime(weights.ravel(), lambda w: loss(w.reshape(4, 5), None)[0], 1e-6)
+    gradient = loss(weights, None)[1].ravel()
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-6)
+    some = np.array([7, 0, 1, 2])
+    expected = approx_fprime(weights.ravel(), lambda w: loss(w.reshape(4, 5), some)[0], 1e-6)
+    gradient = loss(weights, some)[1].ravel()
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-6)
+
+
+def test_the_gradient_of_a_distance_vanishes_at_its_minimum(rng):
+    # One histogram, equal to the prototype of its class: only the other one moves.
+    X, _ = histograms(rng, 2)
+    X = (X + 0.01) / (X + 0.01).sum(axis=1, keepdims=True)
+    labels = np.array([0, 1])
+    _, gradient, _ = evaluate(X[:1], labels[:1], X, labels, line(8))
+    np.testing.assert_allclose(gradient[0], 0.0, atol=1e-9)
+    assert np.abs(gradient[1]).max() > 1e-3
+
+
+def test_the_mean_over_rows_is_that_of_batches(rng):
+    (X, y), (H, labels) = histograms(rng, 30), histograms(rng, 5)
+    weights = np.log(H + 0.01)
+    options = {"M": line(8), "reg": 0.3, "gamma": 1.0, "tol": 1e-11, "n_threads": 2}
+    value, gradient = TransportLoss(X, y, labels, **options)(weights, None)
+    loss = TransportLoss(X, y, labels, **options)
+    parts = [loss(weights, rows) for rows in np.array_split(rng.permutation(30), 3)]
+    np.testing.assert_allclose(value, np.mean([part[0] for part in parts]))
+    np.testing.assert_allclose(gradient, np.mean([p[1] for p in parts], axis=0), atol=1e-9)
+
+
+def test_starts_change_the_way_and_not_the_answer(rng):
+    (X, y), (H, labels) = histograms(rng, 20), histograms(rng, 5)
+    M = line(8)
+    cold = evaluate(X, y, H, labels, M)
+    starts = np.zeros((20, 5, 8), dtype=np.float32)
+    first = evaluate(X, y, H, labels, M, starts=starts)
+    assert first[0] == cold[0]
+    assert np.abs(starts).max() > 0.1
+    again = evaluate(X, y, H, labels, M, starts=starts)
+    np.testing.assert_allclose(again[0], cold[0], rtol=1e-10)
+    np.testing.assert_allclose(again[1], cold[1], atol=1e-8)
+    # From a start that is right, a single iteration suffices; from none it does not.
+    one = (X, y, H, labels, M, 0.5, 1.0, 1e-4, 1)
+    assert _histrs.histogram_compression_loss(*one, starts, 1)[2] <= 1e-4
+    assert _histrs.histogram_compression_loss(*one, None, 1)[2] > 1e-4
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_the_number_of_threads(rng, dtype, stored):
+    (X, y), (H, labels) = histograms(rng, 70), histograms(rng, 9)
+    X, H = X.astype(dtype), H.astype(dtype)
+    if stored:
+        csr = sparse.csr_array(X)
+        X = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int64), 8)
+    results = []
+    for n_threads in (1, 2, 7):
+        starts = np.zeros((70, 9, 8), dtype=np.float32)
+        found = evaluate(X, y, H, labels, line(8), tol=1e-5, starts=starts, n_threads=n_threads)
+        results.append((found[0], found[1].tobytes(), found[2], starts.tobytes()))
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
+def test_extreme_sharpness_stays_finite(rng, gamma):
+    (X, y), (H, labels) = histograms(rng, 20), histograms(rng, 6)
+    loss, gradient, _ = evaluate(X, y, H, labels, line(8), gamma=gamma, tol=1e-6)
+    assert np.isfinite(loss)
+    assert loss >= 0.0
+    assert np.isfinite(gradient).all()
+
+
+def test_a_regularisation_that_needs_logarithms(rng):
+    (X, y), (H, labels) = histograms(rng, 6), histograms(rng, 3)
+    H = (H + 0.01) / (H + 0.01).sum(axis=1, keepdims=True)
+    M = 100 * line(8)
+    starts = np.zeros((6, 3, 8), dtype=np.float32)
+    loss, _, error = evaluate(X, y, H, labels, M, 2.0, 0.1, 1e-6, starts)
+    assert error <= 1e-6
+    again = evaluate(X, y, H, labels, M, 2.0, 0.1, 1e-6, starts)
+    np.testing.assert_allclose(again[0], loss, rtol=1e-6)
+    exact = np.array([[transport.emd(x, h, M) for h in H] for x in X])
+    p = softmax(-0.01 * exact, axis=1)
+    own = (p * (y[:, None] == labels)).sum(axis=1)
+    np.testing.assert_allclose(loss, -np.log(own).sum(), rtol=0.05)
+
+
+def test_the_core_refuses(rng):
+    (X, y), (H, labels) = histograms(rng, 6), histograms(rng, 3)
+    M = line(8)
+    with pytest.raises(ValueError, match="number of labels of X is 5, expected 6"):
+        evaluate(X, y[:5], H, labels, M)
+    with pytest.raises(ValueError, match="every class of X needs a prototype"):
+        evaluate(X, y, H[:2], labels[:2], M)
+    with pytest.raises(ValueError, match="gamma = 0 is out of range"):
+        evaluate(X, y, H, labels, M, gamma=0.0)
+    with pytest.raises(ValueError, match=r"M = 3 is out of range: .* symmetric"):
+        evaluate(X, y, H, labels, M + np.eye(8)[::-1] * np.tri(8) * 2)
+    with pytest.raises(ValueError, match="number of starts is 160, expected 144"):
+        evaluate(X, y, H, labels, M, starts=np.zeros((4, 5, 8), dtype=np.float32))
+    with pytest.raises(ValueError, match=r"Y\[2\] sums to 2"):
+        evaluate(X, y, H * np.array([[1], [1], [2]]), labels, M)
+
+
+# ---- the descent ----------------------------------------------------------------------------
+
+
+def quadratic(weights, rows):
+    return float(np.sum((weights - 3.0) ** 2)), 2 * (weights - 3.0)
+
+
+def test_the_descent_finds_a_minimum_and_keeps_the_best():
+    shown = []
+    options = {"rate": 0.5, "max_iter": 500, "tol": 1e-6, "batches": None}
+    found = descend(quadratic, np.zeros((2, 2)), progress=shown.append, **options)
+    np.testing.assert_allclose(found.weights, 3.0, atol=1e-2)
+    assert found.converged
+    assert shown == found.curve
+    assert quadratic(found.weights, None)[0] == min(found.curve)
+    few = descend(quadratic, np.zeros((2, 2)), progress=shown.append, **{**options, "max_iter": 3})
+    assert not few.converged
+    assert len(few.curve) == 3
+
+
+def test_a_rate_that_is_too_large_is_halved():
+    found = descend(
+        quadratic,
+        np.zeros(2),
+        rate=100.0,
+        max_iter=300,
+        tol=1e-9,
+        batches=None,
+        progress=lambda _: None,
+    )
+    assert min(found.curve) < 0.05
+    assert found.curve[0] < found.curve[1]
+
+
+# ---- the estimator --------------------------------------------------------------------------
+
+
+def test_training_lowers_the_loss_and_the_error(rng):
+    (X, y), (X_test, y_test) = histograms(rng, 120), histograms(rng, 120)
+    model = HistogramCompressor(2, random_state=0).fit(X, y)
+    assert model.loss_ == model.loss_curve_.min()
+    assert model.loss_ < 0.9 * model.loss_curve_[0]
+    assert len(model.loss_curve_) == model.n_iter_
+    np.testing.assert_allclose(model.prototypes_.sum(axis=1), 1.0)
+    value, _, _ = evaluate(
+        X,
+        y,
+        model.prototypes_,
+        np.searchsorted(model.classes_, model.prototype_labels_),
+        model.M_,
+        model.reg_,
+        model.gamma_,
+    )
+    np.testing.assert_allclose(model.loss_, value / 120, rtol=1e-4)
+    start = X[model.sample_indices_], y[model.sample_indices_]
+    params = {"M": model.M_, "reg": model.reg_}
+    sampled = MetricKNNClassifier(metric="sinkhorn", metric_params=params).fit(*start)
+    assert model.score(X_test, y_test) > sampled.score(X_test, y_test)
+
+
+def test_predictions_are_nearest_prototypes(rng):
+    X, y = histograms(rng, 45)
+    names = np.array(["c", "a", "b"])[y]
+    model = HistogramCompressor(0.1, reg=1.5, random_state=1, gamma=1.5).fit(X, names)
+    assert model.prototypes_.shape == (4, 8)
+    assert set(model.prototype_labels_) == {"a", "b", "c"}
+    D = np.array(
+        [
+            [oracle.sinkhorn_divergence(x, h, model.M_, model.reg_) for h in model.prototypes_]
+            for x in X[:4]
+        ]
+    )
+    distances, indices = model.kneighbors(X[:4], 4)
+    np.testing.assert_allclose(distances, np.sort(D, axis=1), atol=1e-4)
+    np.testing.assert_array_equal(indices[:, 0], D.argmin(axis=1))
+    np.testing.assert_array_equal(model.predict(X[:4]), model.prototype_labels_[D.argmin(axis=1)])
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    losses = -np.log(P[np.arange(45), np.searchsorted(model.classes_, names)])
+    np.testing.assert_allclose(losses.mean(), model.loss_, rtol=1e-3)
+    again = clone(model).set_params(n_jobs=2).fit(X, names)
+    np.testing.assert_array_equal(again.prototypes_, model.prototypes_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+def test_forms_and_masses_do_not_matter(rng):
+    X, y = histograms(rng, 45)
+    model = HistogramCompressor(1, random_state=1, max_iter=30, tol=1e-9)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    counts = X * rng.integers(1, 9, size=(45, 1))
+    for form in (sparse.csr_array(X), counts, sparse.csr_matrix(counts), X.astype(np.float32)):
+        with pytest.warns(ConvergenceWarning):
+            other = clone(model).fit(form, y)
+        np.testing.assert_allclose(other.prototypes_, model.prototypes_, atol=2e-2)
+        np.testing.assert_array_equal(model.predict(form), model.predict(X))
+
+
+def test_batches_and_starts(rng):
+    X, y = histograms(rng, 90)
+    options = {"random_state": 0, "tol": 1e-2}
+    whole = HistogramCompressor(1, **options).fit(X, y)
+    parts = HistogramCompressor(1, batch_size=20, **options).fit(X, y)
+    assert parts.loss_ < 1.2 * whole.loss_
+    assert parts.loss_ < 0.9 * parts.loss_curve_[0]
+    climbed = HistogramCompressor(1, init="rmhc", **options).fit(X, y)
+    assert climbed.loss_curve_[0] < whole.loss_curve_[0]
+
+
+@pytest.mark.parametrize("kind", ["covariances", "histograms"])
+def test_gamma_by_cross_validation(rng, kind):
+    if kind == "histograms":
+        model = HistogramCompressor(1, random_state=0, max_iter=10, tol=0.1)
+        X, y = histograms(rng, 45)
+    else:
+        model = CovarianceCompressor(1, random_state=0, tol=1e-3)
+        A = rng.standard_normal((45, 3, 9)) * (1 + np.arange(45) % 3)[:, None, None]
+        X, y = A @ A.transpose(0, 2, 1), np.arange(45) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scale = clone(model).fit(X, y).gamma_
+        chosen = clone(model).set_params(gamma="cv").fit(X, y).gamma_
+        again = clone(model).set_params(gamma="cv").fit(X, y).gamma_
+    assert chosen == again
+    assert np.isclose(chosen / scale, [0.5, 1, 2, 4, 8]).any()
+    few = y.copy()
+    few[few == 2] = 0
+    few[7] = 2
+    with pytest.raises(ValueError, match=r'gamma = "cv" .* class 2 has 1 of 45 rows'):
+        clone(model).set_params(gamma="cv").fit(X, few)
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_progress_is_shown(rng, capsys, verbose):
+    X, y = histograms(rng, 30)
+    HistogramCompressor(1, verbose=verbose, random_state=0, tol=0.1).fit(X, y)
+    assert ("HistogramCompressor" in capsys.readouterr().err) == bool(verbose)
+
+
+def test_it_says_when_it_did_not_converge(rng):
+    X, y = histograms(rng, 30)
+    with pytest.warns(ConvergenceWarning, match="after 1 passes at a loss of"):
+        HistogramCompressor(1, max_iter=1, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HistogramCompressor(1, max_iter=500, random_state=0).fit(X, y)
+
+
+def test_bad_input_leaves_the_model_as_it_was(rng):
+    X, y = histograms(rng, 30)
+    model = HistogramCompressor(1, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    before = pickle.dumps(model.fit(X, y))
+    for value, message in [(-0.5, "= -0.5: histograms are"), (np.nan, "contains NaN")]:
+        bad = X.copy()
+        bad[17, 3] = value
+        with pytest.raises(ValueError, match=rf"X\[17, 3\].*{message}|{message}"):
+            model.fit(bad, y)
+    bad = X.copy()
+    bad[5] = 0.0
+    with pytest.raises(ValueError, match=r"X\[5\] sums to 0\.0"):
+        model.fit(bad, y)
+    with pytest.raises(ValueError, match=r"X\[5\] sums to 0\.0"):
+        model.predict(bad)
+    with pytest.raises(ValueError, match="X has 4 features, but HistogramCompressor"):
+        model.predict(X[:, :4])
+    with pytest.raises(ValueError, match=r"compression = 11 .* class 0 has 10 of 30"):
+        HistogramCompressor(11).fit(X, y)
+    M = line(8)
+    with pytest.raises(ValueError, match=r"M has shape \(7, 8\), expected \(8, 8\)"):
+        clone(model).set_params(M=M[:7]).fit(X, y)
+    M[2, 5] = -1
+    with pytest.raises(ValueError, match=r"M\[2, 5\] = -1"):
+        clone(model).set_params(M=M).fit(X, y)
+    M[2, 5] = 1
+    with pytest.raises(ValueError, match=r"M\[2, 5\] = 1\.0, but M\[5, 2\] = 3\.0"):
+        clone(model).set_params(M=M).fit(X, y)
+    with pytest.raises(ValueError, match=r"reg = .* underflows"):
+        clone(model).set_params(reg=1e-12).fit(X, y)
+    for name, value in [("compression", 0), ("gamma", 0.0), ("learning_rate", 0), ("reg", -1)]:
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            clone(model).set_params(**{name: value}).fit(X, y)
+    assert pickle.dumps(model) == before

@@ -1,0 +1,409 @@
+"""Product quantisation: nearest codewords, sums over codes, inner products, files, and errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+
+from histrs import _histrs
+from histrs.quantization import ProductQuantizer
+from tests.helpers import CONTAINERS, assert_close, awkward_histograms
+from tests.oracles import quantization as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+METRICS = ["euclidean", "hellinger", "chi2", "intersection"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)[0]
+
+
+def offsets_of(d, n_blocks):
+    sizes = [len(part) for part in np.array_split(np.arange(d), n_blocks)]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def parts(X):
+    X = sparse.csr_matrix(X)
+    return X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1]
+
+
+def problem(rng, n, widths, n_codes, metric, scale=1.0):
+    """Rows with zeros, ties and duplicates, codebooks, and offsets of blocks."""
+    offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    X = rng.random((n, offsets[-1])) * (rng.random((n, offsets[-1])) < 0.7)
+    codebooks = rng.random((len(widths), n_codes, max(widths)))
+    codebooks *= rng.random(codebooks.shape) < 0.7
+    codebooks[:, n_codes // 2] = codebooks[:, 0]
+    if metric == "euclidean":
+        X, codebooks = X - 0.3, codebooks - 0.3
+    return X * scale, codebooks * scale, offsets
+
+
+# ---- the core -----------------------------------------------------------------------------------
+
+
+@given(
+    n=st.sampled_from([0, 1, 3, 4, 5, 63, 64, 65]),
+    widths=st.lists(st.sampled_from([1, 2, 5, 8, 9]), min_size=1, max_size=3),
+    n_codes=st.sampled_from([1, 2, 15, 16, 17, 64, 65, 256, 257]),
+    metric=st.sampled_from(METRICS),
+    scale=st.sampled_from([1e-20, 1.0, 1e15]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_codes_are_the_nearest_codewords(n, widths, n_codes, metric, scale, dtype, seed):
+    n = min(n, 5) if n_codes > 65 else n  # the oracle is slow
+    X, codebooks, offsets = problem(np.random.default_rng(seed), n, widths, n_codes, metric)
+    distances = oracle.distances(X, codebooks, offsets, metric)
+    X, codebooks = (X * scale).astype(dtype), (codebooks * scale).astype(dtype)
+    wide = n_codes > 256
+    found = [
+        _histrs.quantization_encode(x, codebooks, offsets, metric, wide, n_threads)
+        for x in (X, parts(X), np.asfortranarray(X))
+        for n_threads in (1, 2)
+    ]
+    assert found[0].dtype == (np.uint16 if wide else np.uint8)
+    for codes in found[1:]:
+        np.testing.assert_array_equal(codes, found[0])
+    # Codewords in the middle are copies of the first: of equals the first is taken.
+    assert not np.any((found[0] == n_codes // 2) & (n_codes > 1))
+    chosen = np.take_along_axis(distances, found[0][..., None].astype(int), axis=2)[..., 0]
+    slack = 200 * np.finfo(dtype).eps
+    assert np.all(chosen <= distances.min(axis=2) + slack)
+
+
+@given(
+    n=st.sampled_from([0, 1, 2, 1023, 1025, 2049]),
+    n_blocks=st.sampled_from([1, 2, 15, 17, 33]),
+    n_codes=st.sampled_from([1, 2, 16, 256, 300]),
+    n_classes=st.sampled_from([0, 1, 2, 3, 5, 9, 16, 33]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_scores_and_sums_are_their_definitions(n, n_blocks, n_codes, n_classes, dtype, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_codes, (n, n_blocks)).astype(
+        np.uint8 if n_codes <= 256 else np.uint16
+    )
+    # Small integers, of which every sum is exact.
+    tables = rng.integers(-9, 9, (n_blocks, n_codes, n_classes)).astype(dtype)
+    expected = tables[np.arange(n_blocks), codes.astype(int)].sum(axis=1).T
+    weights = rng.integers(-3, 4, (n_classes, n)).astype(float)
+    weights[:, rng.random(n) < 0.3] = 0.0
+    sums = np.zeros((n_blocks, n_codes, n_classes))
+    for m in range(n_blocks):
+        np.add.at(sums[m], codes[:, m].astype(int), weights.T)
+    for n_threads in (1, 2):
+        actual = _histrs.quantization_scores(codes, tables, n_threads)
+        assert actual.dtype == np.float64
+        np.testing.assert_array_equal(actual, expected)
+        actual = _histrs.quantization_sums(codes, n_codes, weights, n_threads)
+        np.testing.assert_array_equal(actual, sums)
+
+
+def test_sums_have_the_same_bits_for_any_number_of_threads(rng):
+    codes = rng.integers(0, 7, (5000, 11)).astype(np.uint8)
+    weights = rng.standard_normal((3, 5000))
+    tables = rng.standard_normal((11, 7, 3))
+    sums, scores = (
+        {f(n).tobytes() for n in (1, 2, 7)}
+        for f in (
+            lambda n: _histrs.quantization_sums(codes, 7, weights, n),
+            lambda n: _histrs.quantization_scores(codes, tables, n),
+        )
+    )
+    assert len(sums) == len(scores) == 1
+
+
+def test_one_hot_features_are_what_scores_and_sums_multiply_with(rng):
+    codes = rng.integers(0, 4, (30, 3)).astype(np.uint8)
+    features = oracle.one_hot(codes, 4)
+    tables = rng.standard_normal((3, 4, 2))
+    scores = _histrs.quantization_scores(codes, tables, 1)
+    np.testing.assert_allclose(scores, (features @ tables.reshape(12, 2)).T, atol=1e-13)
+    weights = rng.standard_normal((2, 30))
+    sums = _histrs.quantization_sums(codes, 4, weights, 1)
+    np.testing.assert_allclose(sums.reshape(12, 2), features.T @ weights.T, atol=1e-13)
+
+
+def test_codes_out_of_range_are_named():
+    codes = np.zeros((5000, 3), dtype=np.uint8)
+    codes[4500, 2] = 4
+    tables, weights = np.zeros((3, 4, 1)), np.zeros((1, 5000))
+    book = np.zeros((3, 4, 1))
+    for call in (
+        lambda: _histrs.quantization_scores(codes, tables, 2),
+        lambda: _histrs.quantization_sums(codes, 4, weights, 2),
+        lambda: _histrs.quantization_decode(codes, book, np.arange(4), 3, 2),
+    ):
+        with pytest.raises(ValueError, match=r"codes\[4500, 2\] = 4: there are 4 codewords"):
+            call()
+
+
+# ---- learning -----------------------------------------------------------------------------------
+
+
+# The oracle's distances, a whole array at a time.
+DISTANCES = {
+    "euclidean": lambda x, z: (x - z) ** 2,
+    "hellinger": lambda x, z: (np.sqrt(x) - np.sqrt(z)) ** 2,
+    "chi2": lambda x, z: (x - z) ** 2 / np.maximum(x + z, 1e-300),
+    "intersection": lambda x, z: np.abs(x - z),
+}
+
+
+def distortion(X, pq):
+    decoded = np.maximum(pq.inverse_transform(pq.transform(X)), 0.0)
+    return DISTANCES[pq.metric](X, decoded).sum()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_codebooks_fit_their_metric(digits, metric):
+    X = digits[:300]
+    pq = ProductQuantizer(4, 16, metric, random_state=0).fit(X)
+    assert pq.codebooks_.shape == (4, 16, 16)
+    np.testing.assert_array_equal(pq.counts_.sum(axis=1), 300)
+    ours = distortion(X, pq)
+    # Less distortion than with the codewords of any other metric.
+    for other in METRICS:
+        theirs = ProductQuantizer(4, 16, other, random_state=0).fit(X)
+        theirs.metric = metric
+        assert ours <= distortion(X, theirs) * 1.02
+    # Much less than with the mean alone.
+    single = clone(pq).set_params(n_codes=2).fit(X)
+    assert ours < 0.75 * distortion(X, single)
+
+
+def test_euclidean_codebooks_are_those_of_kmeans(digits):
+    from sklearn.cluster import KMeans
+
+    pq = ProductQuantizer(2, 8, random_state=0, n_jobs=1).fit(digits)
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)[1]
+    means = KMeans(8, n_init=1, max_iter=25, random_state=int(seed)).fit(digits[:, 32:])
+    np.testing.assert_allclose(pq.codebooks_[1], means.cluster_centers_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(pq.transform(digits)[:, 1], means.predict(digits[:, 32:]))
+
+
+@pytest.mark.parametrize("algorithm", ["lloyd", "minibatch"])
+def test_any_number_of_threads_learns_the_same(digits, algorithm):
+    books = {
+        ProductQuantizer(5, 9, "chi2", algorithm=algorithm, random_state=1, n_jobs=n)
+        .fit(digits)
+        .codebooks_.tobytes()
+        for n in (1, 2)
+    }
+    assert len(books) == 1
+
+
+def test_blocks_need_not_divide_the_columns(digits):
+    pq = ProductQuantizer(7, 8, random_state=0).fit(digits)
+    np.testing.assert_array_equal(pq.block_offsets_, offsets_of(64, 7))
+    decoded = pq.inverse_transform(codes := pq.transform(digits))
+    assert decoded.shape == digits.shape
+    start, stop = pq.block_offsets_[6:8]
+    np.testing.assert_array_equal(
+        decoded[:, start:stop], pq.codebooks_[6, codes[:, 6], : stop - start]
+    )
+    np.testing.assert_array_equal(pq.codebooks_[6, :, stop - start :], 0.0)
+
+
+def test_max_samples_draws_rows(digits):
+    pq = ProductQuantizer(2, 8, max_samples=100, random_state=0).fit(digits)
+    np.testing.assert_array_equal(pq.counts_.sum(axis=1), 100)
+    pq.set_params(max_samples=3).fit(digits)  # as many as codes
+    np.testing.assert_array_equal(pq.counts_.sum(axis=1), 8)
+
+
+def test_single_precision_stays(digits):
+    X = digits.astype(np.float32)
+    pq = ProductQuantizer(4, 300, random_state=0).fit(X)
+    assert pq.codebooks_.dtype == np.float32
+    codes = pq.transform(X)
+    assert codes.dtype == np.uint16
+    assert pq.inverse_transform(codes).dtype == np.float32
+    assert np.mean(codes == pq.transform(digits)) > 0.999
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.filterwarnings("ignore:X .* feature names:UserWarning")
+def test_containers(name, rng):
+    X = awkward_histograms(rng, 24)
+    expected = ProductQuantizer(2, 4, "chi2", random_state=0).fit(X)
+    pq = ProductQuantizer(2, 4, "chi2", random_state=0).fit(CONTAINERS[name](X))
+    np.testing.assert_allclose(pq.codebooks_, expected.codebooks_, rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(pq.transform(CONTAINERS[name](X)), expected.transform(X))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_partial_fit_takes_means_over_all_chunks(digits, metric):
+    X = digits[:900]
+    pq = ProductQuantizer(4, 8, metric, random_state=0).partial_fit(X[:300])
+    first = clone(pq).fit(X[:300])
+    np.testing.assert_array_equal(pq.codebooks_, first.codebooks_)
+    pq.partial_fit(X[300:600])
+    codes = first.transform(X[300:600])
+    root = np.sqrt if metric in ("hellinger", "chi2") else np.asarray
+    for m in range(4):
+        rows = root(X[300:600, 16 * m : 16 * m + 16])
+        for k in range(8):
+            count = first.counts_[m, k]
+            total = count * root(first.codebooks_[m, k]) + rows[codes[:, m] == k].sum(axis=0)
+            count += np.sum(codes[:, m] == k)
+            assert pq.counts_[m, k] == count
+            np.testing.assert_allclose(root(pq.codebooks_[m, k]), total / count, atol=1e-12)
+    before = distortion(X[600:], first)
+    assert distortion(X[600:], pq.partial_fit(X[600:])) < 1.05 * before
+
+
+# ---- streams and files --------------------------------------------------------------------------
+
+
+def test_encoding_of_chunks_and_memory_maps(digits, tmp_path):
+    pq = ProductQuantizer(4, 16, random_state=0).fit(digits)
+    expected = pq.transform(digits)
+    np.save(tmp_path / "rows.npy", digits)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    out = np.lib.format.open_memmap(
+        tmp_path / "codes.npy", mode="w+", dtype=np.uint8, shape=expected.shape
+    )
+    assert pq.encode(rows, chunk_size=100, out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
+    np.testing.assert_array_equal(pq.encode(tmp_path / "rows.npy", chunk_size=7), expected)
+    chunks = (sparse.csr_array(digits[i : i + 500]) for i in range(0, len(digits), 500))
+    np.testing.assert_array_equal(pq.encode(chunks), expected)
+    assert pq.encode(iter([])).shape == (0, 4)
+    for bad in (np.empty((9, 4), np.uint8), np.empty((1798, 4), np.uint8)):
+        with pytest.raises(ValueError, match="out has"):
+            pq.encode(rows, out=bad)
+    with pytest.raises(ValueError, match="dtype uint16"):
+        pq.encode(rows, out=np.empty(expected.shape, np.uint16))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_keep_all_bits(digits, tmp_path, dtype):
+    pq = ProductQuantizer(5, 16, "chi2", random_state=np.int64(3)).fit(digits.astype(dtype))
+    pq.save(tmp_path / "pq")
+    loaded = ProductQuantizer.load(tmp_path / "pq")
+    assert loaded.codebooks_.tobytes() == pq.codebooks_.tobytes()
+    assert loaded.codebooks_.dtype == dtype
+    assert loaded.get_params() == pq.get_params()
+    np.testing.assert_array_equal(loaded.transform(digits), pq.transform(digits))
+    np.testing.assert_array_equal(
+        loaded.partial_fit(digits).codebooks_, pq.partial_fit(digits).codebooks_
+    )
+    content = bytearray((tmp_path / "pq").read_bytes())
+    content[-50] ^= 1
+    (tmp_path / "pq").write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        ProductQuantizer.load(tmp_path / "pq")
+    (tmp_path / "pq").write_bytes(b"histrs moments 1\n")
+    with pytest.raises(ValueError, match="not a file of product quantizer"):
+        ProductQuantizer.load(tmp_path / "pq")
+    pq.random_state = np.random.RandomState(0)
+    with pytest.raises(ValueError, match="random_state"):
+        pq.save(tmp_path / "pq")
+
+
+def test_pickle(digits):
+    pq = ProductQuantizer(4, 8, "intersection", random_state=0).fit(digits)
+    again = pickle.loads(pickle.dumps(pq))
+    np.testing.assert_array_equal(again.transform(digits), pq.transform(digits))
+
+
+# ---- the inner product --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_the_inner_product_is_the_kernel_of_codewords(digits, metric, n_blocks, rng):
+    pq = ProductQuantizer(n_blocks, 6, metric, random_state=0).fit(digits[:200, :10])
+    K = oracle.codeword_kernel(pq.codebooks_, metric)
+    product = pq.inner_product_
+    assert product.shape == K.shape
+    V = rng.standard_normal((len(K), 3))
+    # Features of the chi-square kernel have an error.
+    error = 1e-4 if metric == "chi2" else 1e-12
+    assert_close(product.matmul(V), K @ V, error)
+    if metric != "chi2":
+        assert_close(product.solve(V), np.linalg.pinv(K, hermitian=True) @ V, 1e-8)
+    # Any operator: K K^+ K = K.
+    assert_close(product.matmul(product.solve(product.matmul(V))), product.matmul(V), 1e-6)
+
+
+def test_kernels_of_codes_approach_the_kernel_of_rows(digits):
+    X = digits[:100]
+    errors = []
+    for n_codes in (4, 16, 64):
+        pq = ProductQuantizer(16, n_codes, "intersection", random_state=0).fit(X)
+        Phi = oracle.one_hot(pq.transform(X), n_codes)
+        K = np.minimum(X[:, None], X).sum(axis=2)
+        errors.append(np.abs(Phi @ pq.inner_product_.matmul(Phi.T) - K).mean())
+    assert errors[0] > 1.5 * errors[1] > 1.5 * 1.5 * errors[2]
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "message"),
+    [
+        ({"n_blocks": 5}, np.ones((9, 4)), "n_blocks = 5 is more than n_features = 4"),
+        ({"n_blocks": 2, "n_codes": 10}, np.ones((9, 4)), "n_samples = 9 is fewer than n_codes"),
+        ({"n_codes": 65537}, np.ones((9, 8)), "n_codes"),
+        ({"n_blocks": 0}, np.ones((9, 8)), "n_blocks"),
+        ({"metric": "cosine"}, np.ones((9, 8)), "metric"),
+        ({"metric": "chi2", "n_codes": 2}, -np.eye(8), r"X\[0, 0\] = -1: histograms are non-neg"),
+        ({"n_codes": 2}, np.diag([1.0, np.nan] * 4), r"X\[1, 1\] = NaN"),
+        ({"n_codes": 2}, sparse.csr_array(np.diag([1.0, np.inf] * 4)), r"X\[1, 1\] = infinity"),
+    ],
+)
+def test_bad_input(digits, parameters, X, message):
+    pq = ProductQuantizer(4, 8, random_state=0).fit(digits)
+    before = pickle.dumps(pq.__dict__)
+    saved = pq.get_params()
+    with pytest.raises(ValueError, match=message):
+        pq.set_params(**parameters).fit(X)
+    assert pickle.dumps(pq.set_params(**saved).__dict__) == before
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        ([[0, 0, 0, 8]], r"codes\[0, 3\] = 8: there are 8 codewords"),
+        ([[0, 0, 0, 0], [0, -1, 0, 0]], r"codes\[1, 1\] = -1"),
+        ([[0, 0, 0]], "one for each of 4 blocks"),
+        ([0, 0, 0, 0], "one for each of 4 blocks"),
+        ([[0.0, 0.0, 0.0, 0.0]], "integers"),
+    ],
+)
+def test_bad_codes(digits, codes, message):
+    pq = ProductQuantizer(4, 8, random_state=0).fit(digits)
+    with pytest.raises(ValueError, match=message):
+        pq.inverse_transform(codes)
+
+
+def test_bad_rows_change_nothing(digits):
+    pq = ProductQuantizer(4, 8, "chi2", random_state=0).fit(digits)
+    before = pickle.dumps(pq.__dict__)
+    bad = digits[:9].copy()
+    bad[2, 3] = -1.0
+    for call in (pq.partial_fit, pq.transform):
+        with pytest.raises(ValueError, match=r"X\[2, 3\] = -1"):
+            call(bad)
+        with pytest.raises(ValueError, match="64 features"):
+            call(digits[:, :8])
+    assert pickle.dumps(pq.__dict__) == before
+    with pytest.raises(NotFittedError):
+        ProductQuantizer().inverse_transform([[0]])
+    with pytest.raises(NotFittedError):
+        _ = ProductQuantizer().inner_product_
+    assert not hasattr(ProductQuantizer(), "inner_product_")

@@ -1,0 +1,277 @@
+"""Prototypes that are training samples, against the definitions of the rules that choose them."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
+from histrs.neighbors import MetricKNNClassifier
+from histrs.neighbors._metrics import METRICS
+from histrs.neighbors._space import Space
+from histrs.prototypes import (
+    CondensedNN,
+    FastCondensedNN,
+    RandomMutationNN,
+    RandomSubset,
+    ReducedNN,
+)
+from histrs.prototypes._base import Training
+from histrs.prototypes._condensed import condense
+from histrs.prototypes._random_mutation import hill_climb
+from histrs.prototypes._reduced import needed
+from histrs.spd import jbld_mean
+from histrs.transport import grid_ground_distance, sinkhorn_barycenter
+from tests.oracles import prototypes as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+RULES = [CondensedNN, FastCondensedNN, RandomMutationNN, RandomSubset, ReducedNN]
+each_rule = pytest.mark.parametrize("rule", RULES)
+M = grid_ground_distance(6)
+PARAMS = {"emd": {"M": M}, "sinkhorn": {"M": M, "reg": 0.3}}
+
+
+def points(rng, n, n_classes=3, *, ties=False):
+    """Overlapping classes in the plane; with ties on a grid, and points there twice."""
+    y = rng.integers(0, n_classes, size=n)
+    X = rng.standard_normal((n, 2)) + 1.5 * y[:, None]
+    return (np.round(X) if ties else X), y
+
+
+def data_for(metric, rng, n=40):
+    y = np.arange(n) % 3
+    if METRICS[metric].kind == "covariances":
+        A = rng.standard_normal((n, 3, 9)) * (1 + 0.7 * y[:, None, None] * np.arange(3)[:, None])
+        return A @ A.transpose(0, 2, 1), y
+    X = rng.gamma(0.5 + (np.arange(6) // 2 == y[:, None]))
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+def euclidean(X, y):
+    return Training(Space("euclidean", None, 1), X, y, np.unique(y))
+
+
+problems = st.tuples(st.integers(1, 20), st.integers(1, 4), st.booleans(), st.integers(0, 999))
+
+
+def draw(problem):
+    n, n_classes, ties, seed = problem
+    rng = np.random.default_rng(seed)
+    X, y = points(rng, n, n_classes, ties=ties)
+    y = np.unique(y, return_inverse=True)[1]
+    return X, y, euclidean(X, y), np.random.RandomState(seed)
+
+
+# ---- the rules ------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(problems)
+def test_condensing_is_its_definition(problem):
+    _, y, training, random = draw(problem)
+    D = training.distances(np.arange(len(y)))
+    order = np.random.RandomState(problem[-1]).permutation(len(y))
+    chosen = condense(training, random)
+    assert chosen.tolist() == oracle.condensed(D, y, order.tolist())
+    assert len(set(chosen)) == len(chosen)
+
+
+@settings(deadline=None, max_examples=50)
+@given(problems)
+def test_condensed_samples_classify_all_others_right(problem):
+    X, y, _, _ = draw(problem)
+    # Two classes at one place cannot both be right.
+    place, first = np.unique(X, axis=0, return_inverse=True)
+    agree = [len(set(y[first == k])) == 1 for k in range(len(place))]
+    keep = np.array(agree)[first]
+    if keep.sum() == 0:
+        return
+    for rule in (CondensedNN, ReducedNN, FastCondensedNN):
+        model = rule(metric="euclidean").fit(X[keep], y[keep])
+        assert model.score(X[keep], y[keep]) == 1.0
+
+
+@settings(deadline=None, max_examples=50)
+@given(problems)
+def test_reducing_is_its_definition(problem):
+    _, y, training, random = draw(problem)
+    D = training.distances(np.arange(len(y)))
+    chosen = condense(training, random)
+    kept = chosen[needed(D[:, chosen], y, y[chosen])]
+    assert kept.tolist() == oracle.reduced(D, y, chosen.tolist())
+
+
+@settings(deadline=None, max_examples=50)
+@given(problems)
+def test_fast_condensing_is_its_definition(problem):
+    X, y, training, _ = draw(problem)
+    D = training.distances(np.arange(len(y)))
+    centroids = [X[y == label].mean(axis=0) for label in np.unique(y)]
+    centres = []
+    for label, centroid in enumerate(centroids):
+        members = np.flatnonzero(y == label)
+        distances = training.space.distances(X[members], centroid[None])[:, 0]
+        centres.append(members[np.argmin(distances)])
+    model = FastCondensedNN(metric="euclidean").fit(X, y)
+    assert model.sample_indices_.tolist() == oracle.fast_condensed(D, y, centres)
+
+
+@settings(deadline=None, max_examples=50)
+@given(problems, st.integers(1, 5))
+def test_hill_climbing_is_its_definition(problem, m):
+    _, y, training, random = draw(problem)
+    D = training.distances(np.arange(len(y)))
+    sample = random.permutation(len(y))[:m]
+    again = np.random.RandomState()
+    again.set_state(random.get_state())
+    chosen = hill_climb(training, sample, 40, random)
+    mutations = []
+    for size in (32, 8):
+        places, candidates = again.randint(len(sample), size=size), again.randint(len(y), size=size)
+        mutations += zip(places, candidates, strict=True)
+    assert chosen.tolist() == oracle.hill_climbed(D, y, sample, mutations)
+    assert oracle.n_right(D, y, list(chosen)) >= oracle.n_right(D, y, list(sample))
+    assert set(y[chosen]) >= set(y[sample])
+
+
+def test_random_subsets_are_of_every_class(rng):
+    X, y = points(rng, 60)
+    names = np.array(["b", "a", "c"])[y]
+    model = RandomSubset(2, metric="euclidean", random_state=0).fit(X, names)
+    assert model.prototype_labels_.tolist() == ["a", "a", "b", "b", "c", "c"]
+    assert len(set(model.sample_indices_)) == 6
+    others = clone(model).set_params(random_state=1).fit(X, names).sample_indices_
+    assert set(others) != set(model.sample_indices_)
+
+
+# ---- centroids ------------------------------------------------------------------------------
+
+
+def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng):
+    X, y = data_for("jbld", rng)
+    chosen = FastCondensedNN().fit(X, y).sample_indices_
+    for label in range(3):
+        D = jbld_distances(X[y == label], jbld_mean(X[y == label])[None])[:, 0]
+        assert chosen[label] == np.flatnonzero(y == label)[D.argmin()]
+    X, y = data_for("sinkhorn", rng)
+    chosen = FastCondensedNN(metric="sinkhorn", metric_params=PARAMS["sinkhorn"]).fit(X, y)
+    for label in range(3):
+        centroid = sinkhorn_barycenter(X[y == label], M=M, reg=0.3)[None]
+        D = sinkhorn_distances(X[y == label], centroid, M=M, reg=0.3)[:, 0]
+        assert chosen.sample_indices_[label] == np.flatnonzero(y == label)[D.argmin()]
+
+
+# ---- all of them ----------------------------------------------------------------------------
+
+
+@each_rule
+@pytest.mark.parametrize("metric", sorted(METRICS))
+def test_every_metric(rng, rule, metric):
+    if metric == "emd":
+        pytest.importorskip("ot")
+    X, y = data_for(metric, rng)
+    names = np.array(["b", "a", "c"])[y]
+    model = rule(metric=metric, metric_params=PARAMS.get(metric))
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    if "max_iter" in model.get_params():
+        model.set_params(max_iter=40)
+    model.fit(X, names)
+    np.testing.assert_array_equal(model.prototypes_, X[model.sample_indices_])
+    np.testing.assert_array_equal(model.prototype_labels_, names[model.sample_indices_])
+    reference = MetricKNNClassifier(metric=metric, metric_params=PARAMS.get(metric))
+    reference.fit(model.prototypes_, model.prototype_labels_)
+    np.testing.assert_array_equal(model.predict(X), reference.predict(X))
+    distances, indices = model.kneighbors(X, 2)
+    expected = reference.kneighbors(X, 2)
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(model.kneighbors(X, 2, return_distance=False), indices)
+    assert set(model.prototype_labels_) == {"a", "b", "c"}
+    same = clone(model).set_params(n_jobs=2).fit(X, names)
+    np.testing.assert_array_equal(same.sample_indices_, model.sample_indices_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@each_rule
+def test_forms_of_the_argument_do_not_matter(rng, rule):
+    X, y = data_for("jbld", rng)
+    options = {} if rule is FastCondensedNN else {"random_state": 3}
+    model = rule(**options).fit(X, y)
+    assert model.n_features_in_ == 9
+    flat = rule(**options).fit(X.reshape(40, 9).tolist(), y)
+    np.testing.assert_array_equal(flat.prototypes_, model.prototypes_)
+    np.testing.assert_array_equal(flat.predict(X), model.predict(X.reshape(40, 9)))
+    X, y = data_for("chi2", rng)
+    X[X < 0.1] = 0.0
+    model = rule(metric="chi2", **options).fit(X, y)
+    stored = rule(metric="chi2", **options).fit(sparse.csr_array(X), y)
+    assert sparse.issparse(stored.prototypes_)
+    np.testing.assert_array_equal(stored.sample_indices_, model.sample_indices_)
+    np.testing.assert_array_equal(stored.predict(X), model.predict(sparse.csr_matrix(X)))
+    single = rule(metric="chi2", **options).fit(X.astype(np.float32), y)
+    assert single.prototypes_.dtype == np.float32
+
+
+@each_rule
+def test_a_callable_metric(rng, rule):
+    X, y = data_for("chi2", rng)
+    options = {} if rule is FastCondensedNN else {"random_state": 3}
+
+    def scaled(X, Y, *, n_jobs, scale):
+        return scale * chi2_distances(X, Y, n_jobs=n_jobs)
+
+    model = rule(metric=scaled, metric_params={"scale": 2.0}, **options).fit(X, y)
+    if rule is not FastCondensedNN:  # whose centroid is that of vectors
+        expected = rule(metric="chi2", **options).fit(X, y)
+        np.testing.assert_array_equal(model.sample_indices_, expected.sample_indices_)
+    assert model.score(X, y) > 0.5
+
+
+@each_rule
+def test_a_single_class_and_a_single_sample(rng, rule):
+    X, _ = data_for("chi2", rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = rule(metric="chi2").fit(X, np.zeros(40))
+        assert model.score(X, np.zeros(40)) == 1.0
+        assert rule(metric="chi2").fit(X[:1], ["a"]).predict(X).tolist() == ["a"] * 40
+
+
+@each_rule
+def test_bad_input_leaves_the_model_as_it_was(rng, rule):
+    X, y = data_for("jbld", rng)
+    model = rule()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    before = pickle.dumps(model.fit(X, y))
+    bad = X.copy()
+    bad[17] *= -1
+    with pytest.raises(ValueError, match=r"X\[17\] is not positive definite.*project_to_spd"):
+        model.fit(bad, y)
+    with pytest.raises(ValueError, match="X has 16 features, but"):
+        model.predict(np.eye(4)[None])
+    with pytest.raises(ValueError, match="not a square number"):
+        model.fit(np.ones((40, 7)), y)
+    with pytest.raises(ValueError, match="n_neighbors = 41 is more than the"):
+        model.kneighbors(X, 41)
+    with pytest.raises(ValueError, match="The 'metric' parameter"):
+        clone(model).set_params(metric="mahalanobis").fit(X, y)
+    H, labels = data_for("chi2", rng)
+    uneven = H.copy()
+    uneven[5] *= 2
+    sinkhorn = clone(model).set_params(metric="sinkhorn", metric_params=PARAMS["sinkhorn"])
+    with pytest.raises(ValueError, match=r"X\[5\] sums to 2"):
+        sinkhorn.fit(uneven, labels)
+    if "compression" in model.get_params():
+        few = np.r_[0, y[1:] % 2 + 1]
+        with pytest.raises(ValueError, match=r"compression = 2 .* class 0 has 1 of 40"):
+            clone(model).set_params(compression=2).fit(X, few)
+    assert pickle.dumps(model) == before
