@@ -245,7 +245,8 @@ def test_an_interrupted_update_adds_nothing(rng, monkeypatch, place):
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(CentredSums, "__setattr__", interrupted, raising=False)
-    for targets in (y, None):
+    # Rows without targets have no products with them.
+    for targets in (y,) if place == "cross" else (y, None):
         count = 0
         with pytest.raises(KeyboardInterrupt):
             moments.update(np.vstack([Z] * 4), None if targets is None else np.vstack([y] * 4))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from histrs.streaming import _file
 from histrs.streaming._dask import is_dask, reduced
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
-from histrs.streaming._rows import Rows, checked
+from histrs.streaming._rows import Rows, check_finite, checked, matrix
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._sums import Array, CentredSums, full
 
@@ -58,11 +58,11 @@ class Moments:
 
     Notes
     -----
-    Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 1024 from the
+    Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 4096 from the
     first one on, and adds block after block with one symmetric product of BLAS. So, with the same
     BLAS, the same number of its threads and the same processor, results have the same bits for
     all ways of cutting one sequence of rows, all with targets or all without, into chunks whose
-    sizes, but the last, are multiples of 1024. Otherwise, and for `merge`, they agree up to
+    sizes, but the last, are multiples of 4096. Otherwise, and for `merge`, they agree up to
     rounding. A dense array, a memmap and CSR give the same bits.
 
     References
@@ -162,7 +162,7 @@ class Moments:
         Parameters
         ----------
         Z : {array-like, sparse matrix} of shape (n_rows, n_features)
-            Finite rows. A sparse matrix is made dense 1024 rows at a time.
+            Finite rows. A sparse matrix is made dense 4096 rows at a time.
         Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Finite targets; None where the rows have none.
 
@@ -192,7 +192,7 @@ class Moments:
 
     def _add(self, Z: ArrayLike, Y: ArrayLike | None) -> None:
         """Add a chunk in place: on an interrupt part of it may have been added."""
-        Z = checked(Z)
+        Z = matrix(Z)
         if Z.shape[1] != self.n_features:
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
@@ -202,7 +202,13 @@ class Moments:
         sums = getattr(self, kind)
         if sums is None:
             sums = CentredSums.zeros(self.n_features, targets.shape[1])
-        sums.add_rows(Z, targets)
+        try:
+            sums.add_rows(Z, targets)
+        except FloatingPointError:
+            check_finite(Z)
+            raise ValueError(
+                "sums of rows overflow float64; divide the columns by a scale."
+            ) from None
         setattr(self, kind, sums)
         self.n_chunks += 1
 
@@ -336,7 +342,8 @@ class Moments:
         moments.n_chunks = header["n_chunks"]
         for kind, n in header["n"].items():
             parts: dict[str, Any] = {part: arrays[f"{kind}.{part}"] for part in _PARTS}
-            parts["scatter"] = np.asfortranarray(parts["scatter"])
+            for part in ("scatter", "cross"):
+                parts[part] = np.asfortranarray(parts[part])
             setattr(moments, f"_{kind}", CentredSums(n, **parts))
         return moments, header
 

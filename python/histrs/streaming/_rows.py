@@ -29,19 +29,30 @@ def is_sparse(Z: Any) -> bool:
 
 
 def checked(rows: Any, name: str = "Z") -> Any:
-    """Return finite rows, as an array of two dimensions or as CSR; a memmap is not read whole."""
+    """Return finite rows, as an array of two dimensions or as CSR."""
+    Z = matrix(rows, name)
+    check_finite(Z, name)
+    return Z
+
+
+def matrix(rows: Any, name: str = "Z") -> Any:
+    """Return rows, finite or not; a memmap is not read."""
     Z: Any = canonical(rows.tocsr()) if is_sparse(rows) else np.asarray(rows)
-    values = Z.data[: Z.nnz] if is_sparse(Z) else Z
     if Z.ndim != 2:
         raise ValueError(f"{name} has shape {Z.shape}: expected rows and columns, a 2D array.")
     if Z.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {Z.dtype}: expected real numbers.")
+    return Z
+
+
+def check_finite(Z: Any, name: str = "Z") -> None:
+    """Refuse NaN and infinity, with the place of the first."""
+    values = Z.data[: Z.nnz] if is_sparse(Z) else Z
     if Z.dtype.kind == "f" and not np.isfinite(values).all():
         place = _first_not_finite(Z)
         raise ValueError(
             f"{name}[{place[0]}, {place[1]}] is NaN or infinite; drop or impute the row."
         )
-    return Z
 
 
 def _first_not_finite(Z: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from histrs.streaming._dask import is_dask
 from histrs.streaming._rows import Chunk, Rows, chunks
 from histrs.streaming._sums import BLOCK_ROWS
 
-CHUNK_SIZE = 4 * BLOCK_ROWS
+CHUNK_SIZE = BLOCK_ROWS
 
 
 def unchanged(targets: Any) -> Any:

@@ -12,7 +12,7 @@ from histrs.streaming._rows import is_sparse
 Array: TypeAlias = NDArray[np.float64]
 
 # Rows of one symmetric product. A part of the results: sums are added block by block.
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 4096
 
 
 @dataclass
@@ -27,7 +27,7 @@ class CentredSums:
     y_mean: Array
     """Mean of the targets, (T,)."""
     cross: Array
-    """Sum of (z - mean)(y - y_mean)^T, (D, T)."""
+    """Sum of (z - mean)(y - y_mean)^T, (D, T), in Fortran order."""
     y_squares: Array
     """Sum of (y - y_mean)^2, (T,)."""
 
@@ -39,7 +39,7 @@ class CentredSums:
             np.zeros(n_features),
             np.zeros((n_features, n_features), order="F"),
             np.zeros(n_targets),
-            np.zeros((n_features, n_targets)),
+            np.zeros((n_features, n_targets), order="F"),
             np.zeros(n_targets),
         )
 
@@ -49,19 +49,29 @@ class CentredSums:
         return type(self)(n=self.n, **{name: part.copy("K") for name, part in parts.items()})
 
     def add_rows(self, Z: Any, Y: Array) -> None:
-        """Add finite rows, in blocks from the first one on."""
+        """Add rows, in blocks from the first one on; a FloatingPointError if they are not finite.
+
+        Blocks before the error have been added then.
+        """
         buffer = np.empty((min(BLOCK_ROWS, Z.shape[0]) + 1, len(self.mean)))
         for start in range(0, Z.shape[0], BLOCK_ROWS):
             block = Z[start : start + BLOCK_ROWS]
             rows = buffer[: block.shape[0] + 1]
-            rows[:-1] = block.toarray() if is_sparse(block) else block
-            self._add_block(rows, Y[start : start + BLOCK_ROWS])
+            if is_sparse(block) or block.dtype != np.float64 or not block.flags.c_contiguous:
+                # Into the layout that columns are always summed in.
+                rows[:-1] = block.toarray() if is_sparse(block) else block
+                block = rows[:-1]
+            self._add_block(block, rows, Y[start : start + BLOCK_ROWS])
 
-    def _add_block(self, rows: Array, Y: Array) -> None:
-        """Add all rows but the last, which is room for the distance of the means."""
-        n_block = len(rows) - 1
-        mean, y_mean = rows[:-1].mean(axis=0), Y.mean(axis=0)
-        rows[:-1] -= mean
+    def _add_block(self, block: Array, rows: Array, Y: Array) -> None:
+        """Add a block; `rows` is room for it and for the distance of the means."""
+        n_block = len(block)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, y_mean = block.mean(axis=0), Y.mean(axis=0)
+        # One entry that is not finite is enough to make the mean so.
+        if not np.isfinite(mean).all():
+            raise FloatingPointError("the mean of a column is not finite")
+        np.subtract(block, mean, out=rows[:-1])
         targets = np.vstack([Y - y_mean, y_mean - self.y_mean])
         rows[-1] = mean - self.mean
         # Chan, Golub and LeVeque 1979: the step between the means counts as one more row.
@@ -69,7 +79,10 @@ class CentredSums:
         rows[-1] *= weight
         targets[-1] *= weight
         self.scatter = blas.dsyrk(1.0, rows.T, beta=1.0, c=self.scatter, overwrite_c=1)
-        self.cross += rows.T @ targets
+        if targets.size:
+            self.cross = blas.dgemm(
+                1.0, rows.T, targets.T, trans_b=True, beta=1.0, c=self.cross, overwrite_c=1
+            )
         self.y_squares += np.sum(targets**2, axis=0)
         share = n_block / (self.n + n_block)
         self.mean += share * (mean - self.mean)
