@@ -6,8 +6,15 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs import neighbors
+from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.kernel_approximation import (
+    AdditiveChi2Map,
+    ExpChi2Sampler,
+    KernelProjectionMap,
+    SparseAdditiveMap,
+    SparseKernelMap,
+)
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, _covariance
 from histrs.quantization import ProductQuantizer
@@ -30,14 +37,26 @@ ESTIMATORS = [
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
     IntersectionSVC(max_iter=20),
+    BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
+    KernelProjectionMap(n_representatives=5, random_state=0),
+    KernelProjectionMap("exp-chi2", 5, representatives="sample", whiten=True, random_state=0),
     ProductQuantizer(1, 3, "chi2"),
     ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
+    SparseAdditiveMap(),
+    SparseAdditiveMap("chi2", spacing="quantile"),
+    SparseAdditiveMap("hellinger", 1),
+    SparseAdditiveMap("jensen-shannon", spacing="log"),
+    SparseKernelMap(n_representatives=5, random_state=0),
+    SparseKernelMap("chi2", 5, 2, selection="orthogonal-matching-pursuit", random_state=0),
 ]
 # The checks fit points: of the metrics they take this one.
 POINT_ESTIMATORS = [
+    BagOfVisualWords(3, random_state=0),
+    BagOfVisualWords(2, assignment="soft", norm="l2", random_state=0),
     BundleSVC(alpha=0.01),
     BundleSVC(alpha=0.01, solver="pegasos", tol=0.1),
     BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
+    FisherVector(2, random_state=0),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
     PCARidge(),

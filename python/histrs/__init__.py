@@ -11,7 +11,8 @@
 | `histrs.quantization` | rows as short codes, in the metric of a kernel |
 | `histrs.svm` | support vector machines in input space, and on the features of any map |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
-| `histrs.kernel_approximation` | chi-square kernels as inner products of explicit features |
+| `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
+| `histrs.descriptors` | one vector or histogram for the local features of a picture |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """

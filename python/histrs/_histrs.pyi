@@ -18,6 +18,7 @@ __all__ = [
     "LowRankInverse",
     "ShapeFunctions",
     "SortedColumns",
+    "SparseAdditiveMap",
     "Transform",
     "__version__",
     "additive_chi2_gram",
@@ -27,6 +28,7 @@ __all__ = [
     "check_histograms",
     "check_masses",
     "chi2_distances",
+    "column_quantiles",
     "column_ranges",
     "compression_loss",
     "exp_chi2_gram",
@@ -42,6 +44,7 @@ __all__ = [
     "quantization_sums",
     "row_sums",
     "sinkhorn_distances",
+    "sparse_codes",
     "start_threads",
     "svm_epoch",
     "svm_line_losses",
@@ -104,6 +107,20 @@ class AdditiveMap:
     def transform(self, x: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
     @overload
     def transform(self, x: _Csr, n_threads: int) -> _Csr: ...
+
+@final
+class SparseAdditiveMap:
+    def __new__(
+        cls, kernel: str, knots: _Float64, offsets: NDArray[np.int64]
+    ) -> SparseAdditiveMap: ...
+    def transform(self, x: _Histograms, n_threads: int) -> _Csr: ...
+
+def column_quantiles(
+    x: _Histograms, n_levels: int, n_threads: int
+) -> tuple[_Float64, NDArray[np.int64]]: ...
+def sparse_codes(
+    k_xz: _Float64, k_zz: _Float64, n_nonzero: int, selection: str, n_threads: int
+) -> _Csr: ...
 
 @final
 class ExpChi2Features:

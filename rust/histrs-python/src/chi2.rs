@@ -4,7 +4,7 @@ use histrs::{HistogramMatrix, Real, chi2 as core};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, filled, into_any, with_histograms, with_pair};
+use crate::convert::{Histograms, csr_parts, filled, into_any, with_histograms, with_pair};
 use crate::door::{enter, to_python};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
@@ -133,11 +133,7 @@ impl AdditiveMap {
                 })
             }
             HistogramMatrix::Csr(x) => {
-                let parts = enter(py, n_threads, |e| self.0.transform_csr(e, x))?;
-                let data = parts.data.into_pyarray(py);
-                let indices = parts.indices.into_pyarray(py);
-                let indptr = parts.indptr.into_pyarray(py);
-                Ok((data, indices, indptr, parts.n_columns).into_pyobject(py)?.into_any())
+                csr_parts(py, enter(py, n_threads, |e| self.0.transform_csr(e, x))?)
             }
         }
     }

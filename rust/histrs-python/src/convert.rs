@@ -1,5 +1,6 @@
 //! NumPy and SciPy arguments as views.
 
+use histrs::chi2::CsrParts;
 use histrs::{CsrView, Element, HistogramMatrix};
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
@@ -100,6 +101,17 @@ pub(crate) fn into_any<T: numpy::Element>(
     array: Array2<T>,
 ) -> PyResult<Bound<'_, PyAny>> {
     Ok(array.into_pyarray(py).into_any())
+}
+
+/// `(data, indices, indptr, n_columns)` of a new CSR matrix.
+pub(crate) fn csr_parts<T: numpy::Element>(
+    py: Python<'_>,
+    parts: CsrParts<T>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let data = parts.data.into_pyarray(py);
+    let indices = parts.indices.into_pyarray(py);
+    let indptr = parts.indptr.into_pyarray(py);
+    Ok((data, indices, indptr, parts.n_columns).into_pyobject(py)?.into_any())
 }
 
 /// A new array whose rows `fill` writes; NumPy's own memory has large pages where it is large.

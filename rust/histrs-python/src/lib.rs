@@ -7,6 +7,7 @@ mod door;
 mod intersection;
 mod quantization;
 mod random_features;
+mod sparse_maps;
 mod spd;
 mod svm;
 mod transport;
@@ -34,6 +35,8 @@ mod _histrs {
     };
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;
+    #[pymodule_export]
+    use crate::sparse_maps::{SparseAdditiveMap, column_quantiles, sparse_codes};
     #[pymodule_export]
     use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
     #[pymodule_export]

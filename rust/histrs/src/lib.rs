@@ -6,6 +6,7 @@
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
+//! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space; the losses, the line search and the dual of the bundle solver |
 //! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs |
@@ -40,6 +41,7 @@ mod pairwise;
 pub mod quantization;
 pub mod random_features;
 mod simd;
+pub mod sparse_maps;
 pub mod spd;
 pub mod svm;
 pub mod transport;

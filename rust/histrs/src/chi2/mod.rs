@@ -24,3 +24,4 @@ pub use homogeneous::{hellinger_gram, jensen_shannon_gram};
 pub use map::AdditiveMap;
 pub use range::column_ranges;
 pub use transform::CsrParts;
+pub(crate) use transform::check_width;

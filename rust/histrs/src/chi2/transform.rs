@@ -25,6 +25,37 @@ pub struct CsrParts<T> {
     pub n_columns: usize,
 }
 
+impl<T> CsrParts<T> {
+    /// The parts of no rows, without the 0 that `indptr` begins with.
+    pub(crate) fn empty(n_columns: usize) -> Self {
+        Self { data: vec![], indices: vec![], indptr: vec![], n_columns }
+    }
+
+    /// The rows of several parts, each as [`Self::empty`] begins them, in one matrix.
+    pub(crate) fn concatenate(blocks: Vec<Self>, n_columns: usize) -> Self {
+        let mut parts = Self { indptr: vec![0], ..Self::empty(n_columns) };
+        parts.data.reserve_exact(blocks.iter().map(|block| block.data.len()).sum());
+        parts.indices.reserve_exact(parts.data.capacity());
+        for block in blocks {
+            let before = parts.data.len() as i64;
+            parts.indptr.extend(block.indptr.iter().map(|end| before + end));
+            parts.data.extend(block.data);
+            parts.indices.extend(block.indices);
+        }
+        parts
+    }
+}
+
+/// Fails when features are more than 32-bit indices can name.
+pub(crate) fn check_width(n_columns: usize) -> Result<()> {
+    if n_columns <= i32::MAX as usize {
+        return Ok(());
+    }
+    Err(Error::MalformedCsr(format!(
+        "{n_columns} features are more than 32-bit indices can name: hash or select features"
+    )))
+}
+
 impl AdditiveMap {
     /// The features of dense rows.
     ///
@@ -78,25 +109,12 @@ impl AdditiveMap {
         let matrix = HistogramMatrix::csr(*x);
         self.check(exec, &matrix)?;
         let n_columns = matrix.n_columns() * self.n_components();
-        if n_columns > i32::MAX as usize {
-            return Err(Error::MalformedCsr(format!(
-                "{n_columns} features are more than 32-bit indices can name: hash or select features"
-            )));
-        }
+        check_width(n_columns)?;
         let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
             let end = x.n_rows().min((block + 1) * ROWS);
             Ok(dispatch(SparseRows { map: self, x, start: block * ROWS, end }))
         })?;
-        let mut parts = CsrParts { data: vec![], indices: vec![], indptr: vec![0], n_columns };
-        parts.data.reserve_exact(blocks.iter().map(|block| block.data.len()).sum());
-        parts.indices.reserve_exact(parts.data.capacity());
-        for block in blocks {
-            let before = parts.data.len() as i64;
-            parts.indptr.extend(block.indptr.iter().map(|end| before + end));
-            parts.data.extend(block.data);
-            parts.indices.extend(block.indices);
-        }
-        Ok(parts)
+        Ok(CsrParts::concatenate(blocks, n_columns))
     }
 
     pub(crate) fn check<T: Real>(&self, exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<()> {
@@ -146,7 +164,7 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
     fn with_simd<S: Simd>(self, _: S) -> CsrParts<T> {
         let Self { map, x, start, end } = self;
         let n_columns = HistogramMatrix::csr(*x).n_columns();
-        let mut parts = CsrParts { data: vec![], indices: vec![], indptr: vec![], n_columns };
+        let mut parts = CsrParts::empty(n_columns);
         for row in start..end {
             let (columns, values) = x.row_sums_of_duplicates(row);
             let first = parts.data.len();

@@ -1,0 +1,7 @@
+"""From local features of pictures to one vector, or histogram, a picture."""
+
+from histrs.descriptors._fisher import FisherVector
+from histrs.descriptors._shape_context import edge_points, shape_context
+from histrs.descriptors._visual_words import BagOfVisualWords
+
+__all__ = ["BagOfVisualWords", "FisherVector", "edge_points", "shape_context"]

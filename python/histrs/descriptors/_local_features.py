@@ -1,0 +1,169 @@
+"""Sets of local features: how they come, and the cells of the picture they lie in."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+Float: TypeAlias = NDArray[Any]
+Sets: TypeAlias = ArrayLike | Sequence[ArrayLike]
+Grid: TypeAlias = int | tuple[int, int]
+
+# Local features that are encoded at once.
+_BLOCK = 2**14
+_N_COORDINATES = 2
+
+
+class LocalFeatures(NamedTuple):
+    """The features of all pictures one below the other, and where those of each begin."""
+
+    features: Float
+    """(n_local, n_features), without the places."""
+    places: Float | None
+    """(n_local, 2), in [0, 1]; None where they are not known."""
+    offsets: NDArray[np.int64]
+    """(n_pictures + 1,)."""
+
+    @classmethod
+    def of(cls, estimator: Any, X: Sets, *, positions: bool, reset: bool) -> Self:
+        """Check the input of an estimator, and set or check its number of features."""
+        sets = _as_sets(X)
+        if sets is None:
+            stacked = validate_data(estimator, X, dtype=_DTYPES, reset=reset)
+            offsets = np.arange(len(stacked) + 1)
+        else:
+            offsets = np.append(0, np.cumsum([len(features) for features in sets]))
+            stacked = np.concatenate(sets)
+            checks = {"ensure_all_finite": False, "ensure_min_samples": int(reset)}
+            stacked = validate_data(estimator, stacked, dtype=_DTYPES, reset=reset, **checks)
+            _check_finite(stacked, offsets)
+        if not positions:
+            return cls(stacked, None, offsets)
+        return cls(*_split_places(stacked, offsets), offsets)
+
+    def sample(self, max_samples: int, random: np.random.RandomState) -> Float:
+        """Return at most so many features, drawn without replacement, in their order."""
+        if len(self.features) <= max_samples:
+            return self.features
+        rows = random.choice(len(self.features), max_samples, replace=False)
+        return self.features[np.sort(rows)]
+
+    def encode(
+        self,
+        grids: Sequence[tuple[int, int]],
+        prepare: Callable[[Float], Any],
+        encode: Callable[[Any, NDArray[np.intp]], Float],
+        width: int,
+    ) -> Float:
+        """Encode every cell of every picture: `(n_pictures, n_cells, width)`.
+
+        `prepare` sees the features of a few pictures at a time; `encode` what it returned, and
+        which of the features to encode, at least one. A cell without features is encoded by
+        zeros.
+        """
+        n_cells = sum(rows * columns for rows, columns in grids)
+        out = np.zeros((len(self.offsets) - 1, n_cells, width))
+        first = 0
+        while first < len(out):
+            limit = self.offsets[first] + _BLOCK
+            last = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
+            start, end = self.offsets[first], self.offsets[last]
+            prepared = prepare(self.features[start:end]) if end > start else None
+            for picture in range(first, last):
+                own = np.arange(self.offsets[picture], self.offsets[picture + 1])
+                for cell, members in self._cells(own, grids):
+                    out[picture, cell] = encode(prepared, members - start)
+            first = last
+        return out
+
+    def _cells(
+        self, own: NDArray[np.int64], grids: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, NDArray[np.int64]]]:
+        """Return the cells that have features, with these."""
+        cells, first = [], 0
+        for rows, columns in grids:
+            number = np.zeros(len(own), dtype=np.int64)
+            if self.places is not None:
+                shape = np.array([rows, columns])
+                # The far border belongs to the last cell.
+                place = np.minimum((self.places[own] * shape).astype(np.int64), shape - 1)
+                number = place[:, 0] * columns + place[:, 1]
+            cells += [(first + int(cell), own[number == cell]) for cell in np.unique(number)]
+            first += rows * columns
+        return cells
+
+
+_DTYPES = [np.float64, np.float32]
+
+
+def _as_sets(X: Sets) -> list[Float] | None:
+    """Return the sets of a list, an array of objects or a stack; None for a plain matrix."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return list(X) if X.ndim == 3 else None
+    if not isinstance(X, (list, tuple, np.ndarray)) or not len(X):
+        return None
+    if np.ndim(X[0]) != 2:
+        return None
+    sets = [np.asarray(features) for features in X]
+    n_columns = sets[0].shape[1]
+    for i, features in enumerate(sets):
+        if features.ndim != 2 or features.shape[1] != n_columns:
+            raise ValueError(
+                f"X[{i}] has shape {features.shape}: the local features of every picture are an "
+                f"array of shape (n_local, {n_columns}), one a row; for none, give "
+                f"np.empty((0, {n_columns}))."
+            )
+    return sets
+
+
+def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:
+    bad = np.argwhere(~np.isfinite(stacked))
+    if len(bad):
+        row, column = bad[0]
+        picture = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise ValueError(
+            f"X[{picture}][{row - offsets[picture]}, {column}] = {stacked[row, column]}: Input X "
+            "contains NaN or infinity; drop the local feature."
+        )
+
+
+def _split_places(stacked: Float, offsets: NDArray[np.int64]) -> tuple[Float, Float]:
+    """Return the features and, in front of them, the places."""
+    if stacked.shape[1] <= _N_COORDINATES:
+        raise ValueError(
+            f"X has {stacked.shape[1]} feature(s) a row: with positions=True the first two are "
+            "the place, and at least one more describes it."
+        )
+    places = stacked[:, :_N_COORDINATES]
+    bad = np.argwhere((places < 0) | (places > 1))
+    if len(bad):
+        row, column = bad[0]
+        picture = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise ValueError(
+            f"X[{picture}][{row - offsets[picture]}, {column}] = {places[row, column]}: places "
+            "lie in [0, 1]; divide by the height and the width of the picture."
+        )
+    return stacked[:, _N_COORDINATES:], places
+
+
+def grids_of(pyramid: Sequence[Grid], *, positions: bool) -> list[tuple[int, int]]:
+    """Return the rows and columns of cells of every level."""
+    grids = []
+    for level in pyramid:
+        shape = np.atleast_1d(np.asarray(level))
+        if shape.dtype.kind not in "iu" or shape.size > 2 or shape.ndim > 1 or shape.min() < 1:
+            raise ValueError(
+                f"pyramid = {pyramid!r}: a level is a positive integer, or a pair of them for "
+                "rows and columns of cells."
+            )
+        grids.append((int(shape[0]), int(shape[-1])))
+    if not grids:
+        raise ValueError("pyramid = (): give at least one level; (1,) is the whole picture.")
+    if not positions and any(grid != (1, 1) for grid in grids):
+        raise ValueError(
+            f"pyramid = {pyramid!r} has cells, and without places no feature is in any: put them "
+            "in the first two columns of X, and set positions=True."
+        )
+    return grids

@@ -1,0 +1,143 @@
+"""Any kernel as an inner product of coordinates on representatives."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._validation import Matrix
+from histrs.kernel_approximation._inner_product import DenseInnerProduct
+from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
+
+
+class KernelProjectionMap(RepresentativeMap):
+    r"""Dense features of any kernel: the coordinates of its projection on representatives.
+
+    With :math:`z_1, \ldots, z_D` the representatives, the features of a row are
+
+    .. math:: \Phi(x) = K_{ZZ}^\dagger K_{Zx},
+
+    equation 5 of [1]_, so that :math:`\sum_i \Phi_i(x) \Psi(z_i)` is the orthogonal projection of
+    :math:`\Psi(x)`, the row in the kernel's space, and
+
+    .. math:: k(x, y) \approx \Phi(x)^T K_{ZZ} \Phi(y).
+
+    Parameters
+    ----------
+    kernel : {"intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"} or callable, \
+default="intersection"
+        A kernel of `histrs.metrics`, "chi2" being the additive one, or a function `(X, Z)` to an
+        array of shape `(n_X, n_Z)`.
+    n_representatives : int, default=100
+        Number of representatives; no more than there are rows.
+    representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
+        Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
+        ones given, and then `n_representatives` does not matter.
+    whiten : bool, default=False
+        Give :math:`\Lambda^{-1} V K_{Zx}` instead, with :math:`K_{ZZ} = V^T \Lambda^2 V`: features
+        with the usual inner product, as linear models have it (the Nyström features of
+        scikit-learn's `Nystroem`). Directions in which the kernel is singular are left out.
+    kernel_params : dict, default=None
+        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp-chi2".
+    random_state : int, RandomState instance or None, default=None
+        For k-means or the sample.
+    n_jobs : int, default=None
+        Number of threads of the kernels by name; None and -1 mean one a core.
+
+    Attributes
+    ----------
+    representatives_ : {ndarray, sparse array} of shape (D, n_features)
+        The representatives.
+    inner_product_ : InnerProduct
+        Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, when `X` had string column names.
+
+    See Also
+    --------
+    SparseKernelMap : A few representatives for every row.
+    InnerProduct : What `inner_product_` does.
+
+    Notes
+    -----
+    Of :math:`K_{ZZ}`, eigenvalues below `D` times the machine precision times the largest count
+    as zero in the pseudo-inverse.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Sparse kernel approximations for efficient classification
+       and detection", CVPR 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.kernel_approximation import KernelProjectionMap
+    >>> from histrs.metrics import exp_chi2_kernel
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
+    >>> map = KernelProjectionMap("exp-chi2", 50, random_state=0)
+    >>> features = map.fit_transform(X)
+    >>> K = features @ map.inner_product_.matmul(features.T)
+    >>> float(np.sqrt(np.mean((K - exp_chi2_kernel(X)) ** 2)).round(3))
+    0.001
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RepresentativeMap._parameter_constraints,
+        "whiten": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        kernel: Kernel = "intersection",
+        n_representatives: int = 100,
+        *,
+        representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
+        whiten: bool = False,
+        kernel_params: dict[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_representatives = n_representatives
+        self.representatives = representatives
+        self.whiten = whiten
+        self.kernel_params = kernel_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _set_inner_product(self, product: DenseInnerProduct) -> None:
+        if not self.whiten:
+            super()._set_inner_product(product)
+            return
+        keep = product.inverse.values > 0
+        # Vectors of unit length in the kernel's space, the longest direction first.
+        scales = np.sqrt(product.inverse.values[keep])
+        self.whitening_ = (product.inverse.vectors[:, keep] * scales)[:, ::-1]
+        super()._set_inner_product(DenseInnerProduct(np.eye(self.whitening_.shape[1])))
+
+    def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Map rows to their coordinates.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_features_out)
+            The coordinates; float32 when `X` is.
+
+        Raises
+        ------
+        ValueError
+            If an entry is not one the kernel takes (the message names it).
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        K = self._kernel(X, self.representatives_)
+        features = K @ self.whitening_ if self.whiten else self.inner_product_.solve(K.T).T
+        return features.astype(X.dtype, order="C", copy=False)

@@ -1,0 +1,169 @@
+"""What the maps on representatives share: the kernel, the representatives, their inner product."""
+
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.cluster import KMeans
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.random import sample_without_replacement
+from sklearn.utils.validation import validate_data
+
+from histrs import metrics
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, unchanged_on_error
+from histrs.kernel_approximation._inner_product import DenseInnerProduct
+
+Array: TypeAlias = NDArray[np.float64]
+KernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"]
+Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
+
+KERNELS: Mapping[str, Callable[..., NDArray[Any]]] = {
+    "intersection": metrics.intersection_kernel,
+    "chi2": metrics.additive_chi2_kernel,
+    "hellinger": metrics.hellinger_kernel,
+    "jensen-shannon": metrics.jensen_shannon_kernel,
+    "exp-chi2": metrics.exp_chi2_kernel,
+}
+# Of the largest eigenvalue: what rounding leaves of the kernel of many representatives.
+_INDEFINITE = 1e-6
+
+
+class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the maps on the span of representatives; it has parameters and `fit`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "n_representatives": [Interval(Integral, 1, None, closed="left")],
+        "representatives": [StrOptions({"kmeans", "sample"}), "array-like", "sparse matrix"],
+        "kernel_params": [dict, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    kernel: Kernel
+    n_representatives: int
+    representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix
+    kernel_params: dict[str, Any] | None
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+    representatives_: Matrix
+    inner_product_: DenseInnerProduct
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+        """Choose the representatives and compute their kernel; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; histograms, non-negative and finite, unless the kernel is a callable.
+        y : None
+            Not used; there for pipelines.
+
+        Returns
+        -------
+        self : object
+            The fitted map.
+
+        Raises
+        ------
+        ValueError
+            If an entry is not one the kernel takes (the message names it), the representatives
+            given have another number of columns, or the kernel of the representatives has the
+            wrong shape or is not positive semi-definite.
+        """
+        with unchanged_on_error(self):
+            X = self._validate(X, reset=True)
+            Z = self._choose(X)
+            K = self._kernel(Z, Z)
+            self._set_inner_product(DenseInnerProduct(_positive_semidefinite(0.5 * (K + K.T))))
+            self.representatives_ = Z
+        return self
+
+    def _set_inner_product(self, product: DenseInnerProduct) -> None:
+        self.inner_product_ = product
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.inner_product_.shape[0]
+
+    def _validate(self, X: ArrayLike | Matrix, *, reset: bool) -> Matrix:
+        checks = {**HISTOGRAM_CHECKS, "ensure_all_finite": callable(self.kernel)}
+        return canonical(validate_data(self, X, reset=reset, **checks))
+
+    def _choose(self, X: Matrix) -> Matrix:
+        if not isinstance(self.representatives, str):
+            Z = self.representatives
+            Z = Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+            if Z.ndim != 2 or Z.shape[1] != X.shape[1] or Z.shape[0] == 0:
+                raise ValueError(
+                    f"representatives have shape {Z.shape}; give at least one row of "
+                    f"{X.shape[1]} columns, as many as X has."
+                )
+            return Z.astype(np.float64)
+        count = min(self.n_representatives, X.shape[0])
+        if self.representatives == "sample":
+            random = check_random_state(self.random_state)
+            rows = sample_without_replacement(X.shape[0], count, random_state=random)
+            return X[np.sort(rows)].astype(np.float64)
+        _check_histograms(self, X)
+        means = KMeans(count, n_init=1, random_state=self.random_state).fit(X.astype(np.float64))
+        # A mean of non-negative values may be negative by rounding.
+        centers: Array = means.cluster_centers_
+        return centers if callable(self.kernel) else np.maximum(centers, 0.0)
+
+    def _kernel(self, X: Matrix, Z: Matrix) -> Array:
+        """Return the kernel of rows and representatives, in double precision."""
+        parameters = dict(self.kernel_params or {})
+        if callable(self.kernel):
+            K = np.asarray(self.kernel(X, Z, **parameters), dtype=np.float64)
+        else:
+            K = KERNELS[self.kernel](X, Z, n_jobs=self.n_jobs, **parameters)
+        if K.shape != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"the kernel returned an array of shape {K.shape}; a kernel of {X.shape[0]} and "
+                f"{Z.shape[0]} rows has shape {(X.shape[0], Z.shape[0])}."
+            )
+        bad = np.argwhere(~np.isfinite(K))
+        if len(bad):
+            i, j = bad[0]
+            raise ValueError(
+                f"the kernel of row {i} and representative {j} is {K[i, j]}; scale the data, or "
+                "use a kernel that is finite on it."
+            )
+        return K.astype(np.float64, copy=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the map."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = not callable(self.kernel)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _check_histograms(map: RepresentativeMap, X: Matrix) -> None:
+    """Let the kernel name a bad entry before k-means meets it."""
+    if not callable(map.kernel):
+        map._kernel(X, X[:1])
+
+
+def _positive_semidefinite(K: Array) -> Array:
+    values = np.linalg.eigvalsh(K)
+    if values[0] < -_INDEFINITE * max(values[-1], 0.0):
+        raise ValueError(
+            f"the kernel of the representatives has the eigenvalue {values[0]:.3g}, beside "
+            f"{values[-1]:.3g}: it is not positive semi-definite, and has no feature space. Use "
+            "another kernel."
+        )
+    return K

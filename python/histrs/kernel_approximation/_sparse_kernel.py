@@ -1,0 +1,152 @@
+"""Any kernel as an inner product of sparse coordinates on representatives."""
+
+from numbers import Integral
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs import _histrs
+from histrs._validation import Matrix, count_threads
+from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
+
+Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
+# Bytes of kernel values between rows and representatives that are held at once.
+_KERNEL_BYTES = 2**25
+
+
+class SparseKernelMap(RepresentativeMap):
+    r"""Sparse features of any kernel: every row on a few representatives of its own.
+
+    With :math:`z_1, \ldots, z_D` the representatives, the features of a row are to minimise
+
+    .. math:: \Big|\Psi(x) - \sum_i \Phi_i(x) \Psi(z_i)\Big|^2, \quad |\Phi(x)|_0 \le P,
+
+    equation 7 of [1]_, in the kernel's space, with :math:`P` = `n_nonzero`. Given which
+    representatives are used, they are the coordinates of the orthogonal projection (equation 5);
+    which are used is found greedily. Then
+
+    .. math:: k(x, y) \approx \Phi(x)^T K_{ZZ} \Phi(y).
+
+    Parameters
+    ----------
+    kernel : {"intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"} or callable, \
+default="intersection"
+        A kernel of `histrs.metrics`, "chi2" being the additive one, or a function `(X, Z)` to an
+        array of shape `(n_X, n_Z)`.
+    n_representatives : int, default=100
+        Number of representatives; no more than there are rows.
+    n_nonzero : int, default=5
+        Representatives of a row, at most.
+    selection : {"nearest", "matching-pursuit", "orthogonal-matching-pursuit"}, default="nearest"
+        Which representatives serve a row: the nearest in the kernel's space; or one after the
+        other the one that explains most of what is left, subtracting its own part of that only
+        or, "orthogonal", the best combination of all so far.
+    representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
+        Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
+        ones given, and then `n_representatives` does not matter.
+    kernel_params : dict, default=None
+        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp-chi2".
+    random_state : int, RandomState instance or None, default=None
+        For k-means or the sample.
+    n_jobs : int, default=None
+        Number of threads of the selection and of the kernels by name; None and -1 mean one a core.
+
+    Attributes
+    ----------
+    representatives_ : {ndarray, sparse array} of shape (D, n_features)
+        The representatives.
+    inner_product_ : InnerProduct
+        Products and solves with :math:`K_{ZZ}`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, when `X` had string column names.
+
+    See Also
+    --------
+    KernelProjectionMap : All representatives for every row.
+    SparseAdditiveMap : The same, column by column, for additive kernels.
+    InnerProduct : What `inner_product_` does.
+
+    Notes
+    -----
+    A representative that those chosen before it span, to twelve digits, is left out: it would
+    not change the projection. Matching pursuit may choose one again, and stops after
+    `10 * n_nonzero` steps; its coordinates are those of the projection all the same.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Sparse kernel approximations for efficient classification
+       and detection", CVPR 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.kernel_approximation import SparseKernelMap
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
+    >>> map = SparseKernelMap("exp-chi2", 50, n_nonzero=3, random_state=0)
+    >>> features = map.fit_transform(X)
+    >>> features.shape, features.nnz
+    ((200, 50), 600)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RepresentativeMap._parameter_constraints,
+        "n_nonzero": [Interval(Integral, 1, None, closed="left")],
+        "selection": [StrOptions({"nearest", "matching-pursuit", "orthogonal-matching-pursuit"})],
+    }
+
+    def __init__(
+        self,
+        kernel: Kernel = "intersection",
+        n_representatives: int = 100,
+        n_nonzero: int = 5,
+        *,
+        selection: Selection = "nearest",
+        representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
+        kernel_params: dict[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_representatives = n_representatives
+        self.n_nonzero = n_nonzero
+        self.selection = selection
+        self.representatives = representatives
+        self.kernel_params = kernel_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def transform(self, X: ArrayLike | Matrix) -> sparse.csr_array:
+        """Map rows to their sparse coordinates.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as in `fit`.
+
+        Returns
+        -------
+        features : csr_array of shape (n_samples, D)
+            The coordinates, at most `n_nonzero` a row; float32 when `X` is.
+
+        Raises
+        ------
+        ValueError
+            If an entry is not one the kernel takes (the message names it).
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        Z, K = self.representatives_, self.inner_product_.kernel
+        n_threads = count_threads(self.n_jobs)
+        blocks = []
+        for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * Z.shape[0]))):
+            k_xz = np.ascontiguousarray(self._kernel(X[rows], Z))
+            *parts, width = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
+            blocks.append(sparse.csr_array(tuple(parts), shape=(len(k_xz), width)))
+        return sparse.vstack(blocks, format="csr", dtype=X.dtype)

@@ -1,0 +1,24 @@
+//! Sparse feature maps: a point as a combination of a few representatives in the kernel's space.
+//!
+//! A point `x` is projected on the span of a few of the representatives `z_1, ..., z_D`; with
+//! `Phi(x)` its coordinates, the kernel becomes `Phi(x)^T K_ZZ Phi(y)`, where
+//! `K_ZZ[i, j] = k(z_i, z_j)`.
+//!
+//! Source: Vedaldi and Zisserman, *Sparse kernel approximations for efficient classification and
+//! detection*, CVPR 2012; equation numbers below are of that paper.
+//!
+//! | file | concept | equation |
+//! |---|---|---|
+//! | `additive` | [`SparseAdditiveMap`]: every value on the two knots around it | |
+//! | `projection` | the coordinates on one knot and on two, for four kernels | eqs. 5, 8, 9 |
+//! | `quantiles` | [`column_quantiles`]: knots where the data is | |
+//! | `selection` | [`sparse_codes`]: which representatives serve a point of any kernel | eq. 7 |
+
+mod additive;
+mod projection;
+mod quantiles;
+mod selection;
+
+pub use additive::{AdditiveKernel, SparseAdditiveMap};
+pub use quantiles::column_quantiles;
+pub use selection::{Selection, sparse_codes};

@@ -1,0 +1,432 @@
+"""Sparse feature maps and their inner products against definitions, and what they approximate."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+
+from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap, SparseKernelMap
+from histrs.metrics import (
+    additive_chi2_kernel,
+    exp_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, awkward_histograms, dense
+from tests.oracles import sparse_maps as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+KERNELS = {
+    "intersection": intersection_kernel,
+    "chi2": additive_chi2_kernel,
+    "hellinger": hellinger_kernel,
+    "jensen-shannon": jensen_shannon_kernel,
+}
+SPACINGS = ["uniform", "quantile", "log"]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_spacing = pytest.mark.parametrize("spacing", SPACINGS)
+
+
+def approximation(model, X, Y=None):
+    """Eq. 6."""
+    Y = X if Y is None else Y
+    product = model.inner_product_.matmul(dense(model.transform(Y)).T)
+    return model.transform(X) @ product
+
+
+# ---- features of additive kernels ---------------------------------------------------------------
+
+
+@given(
+    X=histograms(
+        n_rows=(1, 12),
+        n_columns=(1, 8),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        format="any",
+        scale=st.sampled_from([1.0, 1.0, "tiny", "huge", "mixed"]),
+    ),
+    kernel=st.sampled_from(list(KERNELS)),
+    spacing=st.sampled_from(SPACINGS),
+    n_knots=st.integers(1, 9),
+    n_jobs=st.sampled_from([1, 2, 7]),
+)
+def test_features_are_projections(X, kernel, spacing, n_knots, n_jobs):
+    model = SparseAdditiveMap(kernel, n_knots, spacing=spacing, n_jobs=n_jobs).fit(X)
+    features = model.transform(X)
+    assert features.dtype == X.dtype
+    assert features.has_canonical_format
+    assert features.nnz <= 2 * np.count_nonzero(dense(X))
+    assert np.diff(model.offsets_).max(initial=0) <= n_knots
+    X = dense(X).astype(np.float64)
+    # Subnormal knots have few digits, and ratios of them none.
+    wide = np.repeat(X.max(axis=0, initial=0), np.diff(model.offsets_)) > 1e-290
+    expected = oracle.additive_features(kernel, X, model.knots_, model.offsets_)
+    tolerance = 3e-6 if features.dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(
+        dense(features)[:, wide], expected[:, wide], rtol=tolerance, atol=tolerance
+    )
+
+
+@every_kernel
+@pytest.mark.parametrize("gap", [1e-12, 1e-8, 1e-4, 0.3, 0.6, 1e3, 1e12])
+def test_projections_lose_no_digits(kernel, gap):
+    a, b = 0.7, 0.7 * (1 + gap)
+    model = SparseAdditiveMap(kernel, 2, spacing="quantile").fit([[a], [b]])
+    np.testing.assert_array_equal(model.knots_, [a, b])
+    x = np.array([[a / 3], [a + (b - a) / 3], [a + (b - a) / 2], [b], [b * 5]])
+    x[1:3] = np.clip(x[1:3], np.nextafter(a, 1), b)
+    actual = dense(model.transform(x))
+    if kernel == "jensen-shannon" and gap < 1e-4:
+        # Extended precision is not enough for the definition, but to the first order in the gap
+        # the projection is interpolation.
+        expected = oracle.additive_features("intersection", x, model.knots_, model.offsets_)
+        ends = oracle.additive_features(kernel, x[[0, -1]], model.knots_, model.offsets_)
+        expected[[0, -1]] = ends
+        np.testing.assert_allclose(actual, expected, rtol=2 * gap + 1e-12, atol=2 * gap + 1e-12)
+    else:
+        expected = oracle.additive_features(kernel, x, model.knots_, model.offsets_)
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_equation_9_as_corrected():
+    """The paper's knots 0, 1, 2, ...; as printed, the second entry does not vanish at a knot."""
+    model = SparseAdditiveMap("chi2", 5).fit([[5.0]])
+    np.testing.assert_array_equal(model.knots_, [1, 2, 3, 4, 5])
+    x = 3.25
+    i = 3
+    scale = 2 * (1 + 2 * i) * x / ((i + x) * (1 + i + x))
+    corrected = scale * np.array([i + 1 - x, x - i])
+    features = dense(model.transform([[x]]))[0]
+    np.testing.assert_allclose(features[[2, 3]], corrected, rtol=1e-14)
+    k = additive_chi2_kernel([[3.0], [4.0]], [[x]])[:, 0]
+    K = additive_chi2_kernel([[3.0], [4.0]])
+    np.testing.assert_allclose(K @ corrected, k, rtol=1e-14)
+    printed = scale * np.array([i + 1 - x, x - 1])
+    assert np.abs(K @ printed - k).max() > 1
+
+
+@every_spacing
+def test_knots_are_where_they_are_said_to_be(rng, spacing):
+    X = awkward_histograms(rng, 40)
+    model = SparseAdditiveMap(n_knots=5, spacing=spacing).fit(X)
+    for d, column in enumerate(X.T):
+        knots = model.knots_[model.offsets_[d] : model.offsets_[d + 1]]
+        positive = np.sort(column[column > 0])
+        if spacing == "uniform":
+            expected = np.arange(1, 6) / 5 * column.max()
+        elif spacing == "log":
+            expected = np.geomspace(positive[0], positive[-1], 5) if len(positive) else []
+        else:
+            levels = np.arange(1, 6) / 5
+            expected = np.quantile(positive, levels, method="inverted_cdf") if len(positive) else []
+        expected = np.unique(np.round(expected, 12))
+        expected = expected[expected > 0]
+        np.testing.assert_allclose(knots, expected, rtol=1e-9)
+
+
+@every_kernel
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter(rng, kernel, container):
+    X = awkward_histograms(rng, 12)
+    model = SparseAdditiveMap(kernel, 4, spacing="quantile").fit(X)
+    again = SparseAdditiveMap(kernel, 4, spacing="quantile").fit(container(X))
+    np.testing.assert_array_equal(again.knots_, model.knots_)
+    np.testing.assert_array_equal(dense(again.transform(container(X))), dense(model.transform(X)))
+
+
+def test_feature_names_pickle_and_clone(rng):
+    X = awkward_histograms(rng, 12)
+    model = SparseAdditiveMap("chi2", 3, spacing="log").fit(X)
+    assert list(clone(model).fit(X).get_feature_names_out()[:4]) == ["x0_0", "x0_1", "x0_2", "x1_0"]
+    assert len(model.get_feature_names_out()) == len(model.knots_) == model.offsets_[-1]
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(approximation(again, X), approximation(model, X))
+
+
+def test_nothing_to_map():
+    model = SparseAdditiveMap("chi2", 3).fit(np.zeros((2, 3)))
+    assert model.transform(np.ones((4, 3))).shape == (4, 0)
+    assert model.inner_product_.matmul(np.ones((0, 2))).shape == (0, 2)
+    assert model.inner_product_.solve(np.ones((0, 2))).shape == (0, 2)
+    half = SparseAdditiveMap("jensen-shannon", 3).fit([[0.0, 2.0]])
+    np.testing.assert_array_equal(half.offsets_, [0, 0, 3])
+    assert half.transform(sparse.csr_array((5, 2))).nnz == 0
+
+
+def test_errors_name_the_place_and_change_nothing(rng):
+    X = rng.random((5, 3))
+    model = SparseAdditiveMap(n_knots=3).fit(X)
+    before = {key: np.copy(model.__dict__[key]) for key in ("knots_", "offsets_")}
+    bad = X.copy()
+    bad[3, 1] = -0.5
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+        model.fit(bad)
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+        model.transform(bad)
+    with pytest.raises(ValueError, match="kernel"):
+        SparseAdditiveMap("linear").fit(X)
+    for key, value in before.items():
+        np.testing.assert_array_equal(model.__dict__[key], value)
+
+
+# ---- their inner product ------------------------------------------------------------------------
+
+
+@given(
+    X=histograms(n_rows=(1, 12), n_columns=(1, 6), scale=st.sampled_from([1.0, 1e-60, 1e60])),
+    kernel=st.sampled_from(list(KERNELS)),
+    spacing=st.sampled_from(SPACINGS),
+    n_knots=st.integers(1, 9),
+    k=st.integers(0, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_inner_product_is_the_kernel_of_the_knots(X, kernel, spacing, n_knots, k, seed):
+    model = SparseAdditiveMap(kernel, n_knots, spacing=spacing).fit(X)
+    product = model.inner_product_
+    K = oracle.knot_kernel(kernel, model.knots_, model.offsets_)
+    assert product.shape == K.shape
+    V = np.random.default_rng(seed).normal(size=(len(K), k))
+    scale = K.max(initial=0.0)
+    np.testing.assert_allclose(product.matmul(V), K @ V, rtol=0, atol=1e-12 * scale)
+    # Of the conditions of Penrose, those that do not magnify rounding.
+    W = K @ V
+    np.testing.assert_allclose(K @ product.solve(W), W, rtol=0, atol=1e-9 * scale)
+    symmetric = V.T @ product.solve(V)
+    tolerance = 1e-12 * np.abs(symmetric).max(initial=0.0)
+    np.testing.assert_allclose(symmetric, symmetric.T, rtol=0, atol=tolerance)
+
+
+@every_kernel
+@every_spacing
+def test_solve_is_the_pseudo_inverse(rng, kernel, spacing):
+    X = awkward_histograms(rng, 30)
+    model = SparseAdditiveMap(kernel, 3, spacing=spacing).fit(X)
+    K = oracle.knot_kernel(kernel, model.knots_, model.offsets_)
+    expected = np.linalg.pinv(K, hermitian=True)
+    actual = model.inner_product_.solve(np.eye(len(K)))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+    vector = rng.normal(size=len(K))
+    np.testing.assert_array_equal(
+        model.inner_product_.solve(vector), model.inner_product_.solve(vector[:, None])[:, 0]
+    )
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 2), (4, 2, 1), ()])
+def test_vectors_of_another_length_are_refused(shape):
+    product = SparseAdditiveMap(n_knots=4).fit([[1.0]]).inner_product_
+    for operation in (product.matmul, product.solve):
+        with pytest.raises(ValueError, match="give 4 rows"):
+            operation(np.ones(shape))
+
+
+# ---- what they approximate ----------------------------------------------------------------------
+
+
+def test_hellingers_kernel_has_no_error(rng):
+    X = awkward_histograms(rng, 30)
+    for n_knots in (1, 6):
+        model = SparseAdditiveMap("hellinger", n_knots).fit(X)
+        np.testing.assert_allclose(approximation(model, X), hellinger_kernel(X), rtol=1e-13)
+
+
+@given(
+    X=histograms(n_rows=(1, 20), n_columns=(1, 8)),
+    n_knots=st.integers(1, 12),
+    spacing=st.sampled_from(SPACINGS),
+)
+def test_the_intersection_kernel_is_off_by_a_quarter_of_a_gap(X, n_knots, spacing):
+    model = SparseAdditiveMap("intersection", n_knots, spacing=spacing).fit(X)
+    columns = np.split(model.knots_, model.offsets_[1:-1])
+    bound = sum(np.diff(knots, prepend=0.0).max(initial=0.0) / 4 for knots in columns)
+    error = np.abs(approximation(model, X) - intersection_kernel(X))
+    assert error.max(initial=0.0) <= bound * (1 + 1e-12) + 1e-12 * intersection_kernel(X).max()
+
+
+@every_kernel
+def test_the_error_falls_with_the_number_of_knots(rng, kernel):
+    X = rng.dirichlet(np.ones(6), size=60)
+    K = KERNELS[kernel](X)
+    errors = []
+    for n_knots in (8, 16, 32):
+        model = SparseAdditiveMap(kernel, n_knots, spacing="log").fit(X)
+        errors.append(np.abs(approximation(model, X) - K).max())
+    if kernel == "hellinger":
+        assert max(errors) < 1e-14
+    else:
+        # The intersection kernel's error is linear in the gaps, those of smooth ones quadratic.
+        factor = 1.9 if kernel == "intersection" else 3.0
+        assert errors[0] > factor * errors[1] > factor**2 * errors[2]
+
+
+# ---- maps of any kernel on representatives ------------------------------------------------------
+
+MAPS = [KernelProjectionMap, SparseKernelMap]
+every_map = pytest.mark.parametrize("Map", MAPS)
+SELECTIONS = ["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
+every_selection = pytest.mark.parametrize("selection", SELECTIONS)
+
+
+def residuals(model, X, kernel):
+    """Squared distances of rows from their projections in the kernel's space."""
+    K = kernel(X, model.representatives_)
+    Phi = dense(model.transform(X))
+    fitted = np.einsum("ij,ij->i", Phi, model.inner_product_.matmul(Phi.T).T)
+    return np.diag(kernel(X, X)) - 2 * np.einsum("ij,ij->i", K, Phi) + fitted
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, "exp-chi2"])
+@pytest.mark.parametrize("representatives", ["kmeans", "sample"])
+def test_projections_are_equation_5(rng, kernel, representatives):
+    X = awkward_histograms(rng, 30)
+    model = KernelProjectionMap(
+        kernel, 8, representatives=representatives, kernel_params=None, random_state=0
+    ).fit(X)
+    function = {**KERNELS, "exp-chi2": exp_chi2_kernel}[kernel]
+    Z = model.representatives_
+    K = function(Z)
+    K_ZX = function(Z, X)
+    expected = np.linalg.pinv(K, hermitian=True) @ K_ZX
+    np.testing.assert_allclose(model.transform(X).T, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(model.inner_product_.matmul(np.eye(len(Z))), K, rtol=1e-12)
+    approximated = approximation(model, X)
+    np.testing.assert_allclose(approximated, K_ZX.T @ expected, atol=1e-8)
+    whitened = clone(model).set_params(whiten=True).fit(X)
+    features = whitened.transform(X)
+    np.testing.assert_allclose(features @ features.T, approximated, atol=1e-8)
+    assert features.shape[1] == np.linalg.matrix_rank(K, hermitian=True)
+    np.testing.assert_allclose(approximation(whitened, X), approximated, atol=1e-8)
+
+
+def test_whitened_features_are_those_of_nystroem(rng):
+    X = rng.dirichlet(np.ones(5), size=40)
+    theirs = Nystroem("rbf", gamma=2.0, n_components=12, random_state=0).fit(X)
+    ours = KernelProjectionMap(
+        rbf_kernel, representatives=theirs.components_, kernel_params={"gamma": 2.0}, whiten=True
+    ).fit(X)
+    left, right = ours.transform(X), theirs.transform(X)
+    np.testing.assert_allclose(left @ left.T, right @ right.T, atol=1e-10)
+
+
+@every_selection
+@given(
+    X=histograms(n_rows=(2, 12), n_columns=(1, 5), format="any"),
+    kernel=st.sampled_from(list(KERNELS)),
+    n_nonzero=st.integers(1, 4),
+    n_jobs=st.sampled_from([1, 2]),
+)
+def test_sparse_coordinates_are_projections_on_what_they_select(
+    selection, X, kernel, n_nonzero, n_jobs
+):
+    model = SparseKernelMap(
+        kernel, 6, n_nonzero, selection=selection, representatives="sample", n_jobs=n_jobs
+    ).fit(X)
+    features = model.transform(X)
+    assert features.has_canonical_format
+    assert np.diff(features.indptr).max(initial=0) <= n_nonzero
+    K, K_XZ = KERNELS[kernel](model.representatives_), KERNELS[kernel](X, model.representatives_)
+    scale = np.sqrt(K.max(initial=0.0) * max(K_XZ.max(initial=0.0), 1e-300))
+    for i, row in enumerate(dense(features)):
+        chosen = features.indices[features.indptr[i] : features.indptr[i + 1]]
+        # The residual is orthogonal to what is projected on.
+        np.testing.assert_allclose(K[chosen] @ row, K_XZ[i, chosen], rtol=1e-6, atol=1e-6 * scale)
+        if selection == "nearest" and len(chosen) == n_nonzero:
+            distances = np.diag(K) - 2 * K_XZ[i]
+            others = np.setdiff1d(np.arange(len(K)), chosen)
+            slack = 1e-12 * np.abs(distances).max()
+            assert distances[chosen].max() <= distances[others].min(initial=np.inf) + slack
+
+
+@every_selection
+def test_more_representatives_leave_less(rng, selection):
+    X = rng.dirichlet(np.ones(6), size=50)
+    left = []
+    for n_nonzero in (1, 2, 4, 8):
+        model = SparseKernelMap(
+            "chi2", 20, n_nonzero, selection=selection, representatives="sample", random_state=0
+        ).fit(X)
+        left.append(residuals(model, X, additive_chi2_kernel))
+    assert np.min(left) > -1e-12
+    assert (np.diff(left, axis=0) <= 1e-12).all()
+    full = KernelProjectionMap("chi2", 20, representatives="sample", random_state=0).fit(X)
+    best = residuals(full, X, additive_chi2_kernel)
+    assert (left[-1] >= best - 1e-10).all()
+
+
+def test_pursuit_is_nearly_the_best_subset(rng):
+    X = rng.dirichlet(np.ones(4), size=30)
+    left = {}
+    for selection in SELECTIONS:
+        model = SparseKernelMap(
+            "chi2", 8, 2, selection=selection, representatives="sample", random_state=0
+        ).fit(X)
+        left[selection] = residuals(model, X, additive_chi2_kernel)
+    Z = model.representatives_
+    K, K_XZ = additive_chi2_kernel(Z), additive_chi2_kernel(X, Z)
+    best = [oracle.best_subset_residual(x.sum(), k, K, 2) for x, k in zip(X, K_XZ, strict=True)]
+    for selection, residual in left.items():
+        assert (residual >= np.array(best) - 1e-12).all()
+        if selection != "nearest":
+            assert residual.sum() < 1.5 * np.sum(best)
+
+
+@every_selection
+def test_a_representative_is_its_own_coordinate(rng, selection):
+    X = rng.dirichlet(np.ones(5), size=10)
+    model = SparseKernelMap("jensen-shannon", 10, 1, selection=selection, representatives=X)
+    # All have norm 1, so that none explains more of one than it does itself.
+    np.testing.assert_allclose(dense(model.fit(X).transform(X)), np.eye(10), atol=1e-12)
+
+
+@every_map
+def test_a_callable_kernel_takes_any_data(rng, Map):
+    X = rng.normal(size=(30, 3))
+    model = Map(linear_kernel, 6, random_state=0).fit(X)
+    error = approximation(model, X) - X @ X.T
+    # Six points span three dimensions, and so do up to five of them.
+    np.testing.assert_allclose(error, 0, atol=1e-8)
+    single = model.transform(X.astype(np.float32))
+    assert single.dtype == np.float32
+    assert len(model.get_feature_names_out()) == 6
+
+
+@every_map
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter_to_representatives(rng, Map, container):
+    X = awkward_histograms(rng, 12)
+    model = Map("chi2", 4, representatives="sample", random_state=0).fit(X)
+    again = Map("chi2", 4, representatives="sample", random_state=0).fit(container(X))
+    np.testing.assert_allclose(
+        approximation(again, container(X)), approximation(model, X), rtol=1e-9, atol=1e-10
+    )
+
+
+@every_map
+def test_errors_of_kernels_and_representatives(rng, Map):
+    X = rng.random((8, 3))
+    with pytest.raises(ValueError, match=r"representatives have shape \(2, 4\)"):
+        Map(representatives=np.ones((2, 4))).fit(X)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        Map(lambda X, Z: np.ones(3), 4).fit(X)
+    with pytest.raises(ValueError, match="row 0 and representative 0 is nan"):
+        Map(lambda X, Z: np.full((len(X), len(Z)), np.nan), 4).fit(X)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        Map(lambda X, Z: -linear_kernel(X, Z), 4).fit(X)
+    for representatives in ("kmeans", "sample"):
+        bad = X.copy()
+        bad[3, 1] = -0.5
+        model = Map(n_representatives=4, representatives=representatives).fit(X)
+        with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+            model.transform(bad)
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
+        Map(n_representatives=4).fit(bad)
+    with pytest.raises(TypeError, match="gamma"):
+        Map("chi2", 4, kernel_params={"gamma": 1.0}).fit(X)
