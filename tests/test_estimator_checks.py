@@ -52,15 +52,16 @@ ESTIMATORS = [
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
     HistogramCompressor(0.2, reg=1.0, tol=0.01, random_state=0),
     IntersectionSVC(max_iter=20),
+    BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
     KernelProjectionMap(n_representatives=5, random_state=0),
     KernelProjectionMap("exp-chi2", 5, representatives="sample", whiten=True, random_state=0),
+    ProductQuantizer(1, 3, "chi2"),
+    ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
     SparseAdditiveMap(),
     SparseAdditiveMap("chi2", spacing="quantile"),
     SparseAdditiveMap("hellinger", 1),
     SparseAdditiveMap("jensen-shannon", spacing="log"),
     SparseKernelMap(n_representatives=5, random_state=0),
-    ProductQuantizer(1, 3, "chi2"),
-    ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
     SparseKernelMap("chi2", 5, 2, selection="orthogonal-matching-pursuit", random_state=0),
 ]
 # The checks fit points: of the metrics they take this one.

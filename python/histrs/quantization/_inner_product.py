@@ -1,7 +1,5 @@
 """The inner product of codewords that their kernel induces, as an operator."""
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -9,7 +7,7 @@ from scipy.linalg import pinvh
 
 from histrs import _histrs
 from histrs._validation import to_core
-from histrs.kernel_approximation import AdditiveChi2Map
+from histrs.kernel_approximation import AdditiveChi2Map, InnerProduct
 from histrs.metrics import intersection_kernel
 
 Array = NDArray[np.float64]
@@ -18,21 +16,7 @@ Array = NDArray[np.float64]
 _CHI2_COMPONENTS = 9
 
 
-class InnerProduct(Protocol):
-    """A positive semi-definite matrix `K_ZZ` that is never formed."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of features, twice."""
-
-    def matmul(self, V: Array) -> Array:
-        """Return `K_ZZ V`, for `V` of shape (n_features_out, k)."""
-
-    def solve(self, V: Array) -> Array:
-        """Return `K_ZZ^+ V`, with the pseudo-inverse."""
-
-
-class FactoredProduct:
+class FactoredProduct(InnerProduct):
     """`K_ZZ = F F^T`, block after block.
 
     Parameters
@@ -46,14 +30,13 @@ class FactoredProduct:
         size = factor.shape[0] * factor.shape[1]
         self.shape = (size, size)
 
-    def matmul(self, V: Array) -> Array:
-        """Return `F (F^T V)`."""
+    def _matmul(self, V: Array) -> Array:
         blocks = self._blocks(V)
         product: Array = self.factor @ (self.factor.transpose(0, 2, 1) @ blocks)
         return product.reshape(V.shape)
 
-    def solve(self, V: Array) -> Array:
-        """Return `K_ZZ^+ V`, from the pseudo-inverses of the factors of the blocks."""
+    def _solve(self, V: Array) -> Array:
+        # Of a factor alone: `(F F^T)^+ = F^+^T F^+`.
         inverse = np.linalg.pinv(self.factor)
         solution: Array = inverse.transpose(0, 2, 1) @ (inverse @ self._blocks(V))
         return solution.reshape(V.shape)
@@ -62,7 +45,7 @@ class FactoredProduct:
         return np.ascontiguousarray(V).reshape(*self.factor.shape[:2], -1)
 
 
-class IntersectionProduct:
+class IntersectionProduct(InnerProduct):
     """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums a column.
 
     Parameters
@@ -88,12 +71,10 @@ class IntersectionProduct:
         self._n_threads = n_threads
         self.shape = (size, size)
 
-    def matmul(self, V: Array) -> Array:
-        """Return `K_ZZ V`."""
+    def _matmul(self, V: Array) -> Array:
         return self._columns.product(np.ascontiguousarray(V), self._n_threads)
 
-    def solve(self, V: Array) -> Array:
-        """Return `K_ZZ^+ V`, a block at a time."""
+    def _solve(self, V: Array) -> Array:
         n_blocks, n_codes, _ = self._codebooks.shape
         blocks = np.ascontiguousarray(V).reshape(n_blocks, n_codes, -1)
         parts = [

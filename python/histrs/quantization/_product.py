@@ -28,8 +28,9 @@ from histrs._validation import (
     to_core,
     unchanged_on_error,
 )
+from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks
-from histrs.quantization._inner_product import InnerProduct, inner_product
+from histrs.quantization._inner_product import inner_product
 from histrs.streaming import _file
 from histrs.streaming._rows import chunks
 
@@ -95,9 +96,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         The first column of each block, then the number of columns.
     counts_ : ndarray of shape (n_blocks, n_codes)
         Rows that each codeword has stood for in learning; `partial_fit` goes on from there.
-    inner_product_ : object
+    inner_product_ : histrs.kernel_approximation.InnerProduct
         :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)` for arrays of shape
-        (n_blocks * n_codes, k), and `shape`. It is never formed: the linear, Hellinger and
+        (n_blocks * n_codes, k). It is never formed: the linear, Hellinger and
         chi-square kernels multiply by a factor and its transpose (for the chi-square kernel the
         features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums a column.
     n_features_in_ : int

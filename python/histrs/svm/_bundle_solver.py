@@ -81,7 +81,7 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
     here = one
     flat = _FLAT * np.abs(low_slope)
     done = low_slope >= 0
-    for _ in range(_MAX_PLACES):
+    for turn in range(_MAX_PLACES):
         if done.all():
             break
         found, slope = at(here)
@@ -94,8 +94,8 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
         low, low_slope = np.where(rising, low, here), np.where(rising, low_slope, slope)
         with np.errstate(invalid="ignore", divide="ignore"):
             part = low_slope / (low_slope - high_slope)
-        # Away from the ends, at which a secant of a convex function gets stuck.
-        part = np.clip(np.where(np.isfinite(part), part, 0.5), 0.1, 0.9)
+        # Secants of a function with corners may get stuck at one end: halve every other time.
+        part = np.clip(np.where(np.isfinite(part), part, 0.5), 0.1, 0.9) if turn % 2 else 0.5
         here = np.where(done, here, low + part * (high - low))
     return place, least
 

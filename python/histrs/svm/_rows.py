@@ -13,7 +13,8 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._validation import Matrix
-from histrs.quantization._inner_product import FactoredProduct, InnerProduct
+from histrs.kernel_approximation import InnerProduct
+from histrs.quantization._inner_product import FactoredProduct
 
 Array = NDArray[np.float64]
 
