@@ -11,10 +11,11 @@ from sklearn.kernel_approximation import (
     SkewedChi2Sampler,
 )
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
 
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
-from histrs.metrics import exp_chi2_kernel
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
+from histrs.metrics import additive_chi2_kernel, exp_chi2_kernel, intersection_kernel
 
 GAMMA = 1.5
 # Rows whose kernel matrix is compared.
@@ -73,6 +74,64 @@ row("chi2-map-f64", "`AdditiveChi2Map`, 9 features a value, float64")(
 )
 row("chi2-map-f32", "`AdditiveChi2Map`, 9 features a value, float32")(
     partial(additive_map, dtype=np.float32)
+)
+
+
+def sparse_map(quick: bool, *, kernel: str) -> Trial:
+    """Sixteen knots a column; the error is that of the kernel of some rows."""
+    n, d = (200, 50) if quick else (4000, 784)
+    X = _rows(n, d, np.float64)
+    exact = {"chi2": additive_chi2_kernel, "intersection": intersection_kernel}[kernel]
+    K = exact(X[:_KERNEL_ROWS])
+    name = f"SparseAdditiveMap({kernel})"
+    ours = SparseAdditiveMap(kernel, 16, spacing="quantile").fit(X)
+    # Hat functions on the same number of knots: the map of the intersection kernel.
+    spline = SplineTransformer(
+        16, degree=1, knots="quantile", include_bias=False, sparse_output=True
+    ).fit(X)
+    samples = AdditiveChi2Sampler(sample_steps=2).fit(X)
+
+    def error(features: Any) -> float:
+        features = features[: len(K)]
+        product = ours.inner_product_.matmul(features.T.toarray())
+        return float(np.sqrt(np.mean((features @ product - K) ** 2) / np.mean(K**2)))
+
+    def stored(features: Any) -> float:
+        return float(getattr(features, "nnz", features.size) / X.size)
+
+    return Trial(
+        sides=[
+            Side(name, lambda _: ours.transform(X), digest=lambda f: (error(f), stored(f))),
+            Side(
+                "SplineTransformer, sparse",
+                lambda _: spline.transform(X),
+                digest=lambda f: (float("nan"), stored(f)),
+                peer=True,
+            ),
+            Side(
+                "AdditiveChi2Sampler(2), dense",
+                lambda _: samples.transform(X),
+                digest=lambda f: (float("nan"), stored(f)),
+                peer=True,
+            ),
+        ],
+        targets=[Target("faster", lambda m: m.speedup(name), at_least=1)],
+        figures=lambda m: [
+            Figure("a value", m.median(name) / (n * d) * 1e9, "ns"),
+            Figure("RMS error of the kernel, relative", m.digests[name][0]),
+            *(Figure(f"stored for a value, {side}", m.digests[side][1]) for side in m.digests),
+        ],
+        note=f"{n:,} x {d} rows of sum 1, 16 knots at quantiles. SplineTransformer has the hat "
+        "functions of the intersection kernel's map; AdditiveChi2Sampler's three features a value "
+        "approximate the chi-square kernel with the usual inner product.",
+    )
+
+
+row("sparse-map-intersection", "`SparseAdditiveMap`, intersection kernel, 16 knots")(
+    partial(sparse_map, kernel="intersection")
+)
+row("sparse-map-chi2", "`SparseAdditiveMap`, chi-square kernel, 16 knots")(
+    partial(sparse_map, kernel="chi2")
 )
 
 
