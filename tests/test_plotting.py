@@ -8,7 +8,14 @@ import pytest
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.kernel_approximation import AdditiveChi2Map
-from histrs.plotting import plot_kernel_error, plot_relevance, plot_shape_functions
+from histrs.plotting import (
+    plot_compression,
+    plot_kernel_error,
+    plot_prototypes,
+    plot_relevance,
+    plot_shape_functions,
+)
+from histrs.prototypes import CompressionCurve, RandomSubset
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
 plt.switch_backend("Agg")
@@ -113,3 +120,44 @@ def test_without_matplotlib_the_extra_is_named(model, monkeypatch):
     for plot in (plot_kernel_error, lambda: plot_relevance(model)):
         with pytest.raises(ImportError, match=r"pip install histrs\[plot\]"):
             plot()
+
+
+def test_errors_against_compression():
+    curves = {
+        "one run": CompressionCurve(np.array([0.02, 0.16]), np.array([[0.3], [0.2]])),
+        "two": CompressionCurve(np.array([0.02, 0.16]), np.array([[0.3, 0.1], [0.2, 0.0]])),
+    }
+    ax = plot_compression(curves, full_error=0.15)
+    lines = {line.get_label(): line for line in ax.lines if line.get_label()[0] != "_"}
+    np.testing.assert_allclose(lines["all samples"].get_ydata(), 15)
+    drawn = [container.lines[0] for container in ax.containers]
+    np.testing.assert_allclose(drawn[0].get_ydata(), [30, 20])
+    np.testing.assert_allclose(drawn[1].get_ydata(), [20, 10])
+    np.testing.assert_allclose(drawn[1].get_xdata(), [2, 16])
+    assert not ax.containers[0].has_yerr
+    assert ax.containers[1].has_yerr
+    _, given = plt.subplots()
+    assert plot_compression(curves, ax=given) is given
+
+
+def test_prototypes_as_ellipses_bars_and_pictures(rng):
+    X = np.stack([np.diag([1.0, 4.0, 9.0]), np.diag([4.0, 1.0, 1.0]), np.diag([9.0, 1.0, 1.0])])
+    model = RandomSubset(1.0).fit(X, ["a", "b", "b"])
+    panels = plot_prototypes(model, features=(0, 2)).axes
+    assert [len(ax.lines) for ax in panels] == [1, 2]
+    x, y = panels[0].lines[0].get_data()
+    np.testing.assert_allclose(x**2 + y**2 / 9, 1.0)
+    with pytest.raises(ValueError, match="3 is not below 3"):
+        plot_prototypes(model, features=(0, 3))
+    H = rng.random((4, 6))
+    model = RandomSubset(1.0, metric="chi2", random_state=0).fit(H, [0, 0, 1, 1])
+    panels = plot_prototypes(model, max_prototypes=3).axes
+    heights = [[bar.get_height() for bar in ax.patches] for ax in panels]
+    np.testing.assert_allclose(heights, model.prototypes_[:3])
+    figure = plt.figure()
+    assert plot_prototypes(model, shape=(2, 3), figure=figure) is figure
+    np.testing.assert_allclose(
+        figure.axes[1].images[0].get_array(), model.prototypes_[1].reshape(2, 3)
+    )
+    with pytest.raises(ValueError, match=r"shape = \(2, 2\): has 4 cells for 6 bins"):
+        plot_prototypes(model, shape=(2, 2))

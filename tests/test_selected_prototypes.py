@@ -21,6 +21,7 @@ from histrs.prototypes import (
     RandomMutationNN,
     RandomSubset,
     ReducedNN,
+    compression_curve,
 )
 from histrs.prototypes._base import Training
 from histrs.prototypes._condensed import condense
@@ -233,6 +234,27 @@ def test_a_callable_metric(rng, rule):
         expected = rule(metric="chi2", **options).fit(X, y)
         np.testing.assert_array_equal(model.sample_indices_, expected.sample_indices_)
     assert model.score(X, y) > 0.5
+
+
+def test_curves_of_errors(rng):
+    (X, y), (X_test, y_test) = points(rng, 100), points(rng, 80)
+    data = X, y, X_test, y_test
+    curve = compression_curve(
+        RandomSubset(metric="euclidean"), *data, ratios=[0.2, 0.05], random_states=[3, 4]
+    )
+    np.testing.assert_allclose(curve.ratios, [0.05, 0.2])
+    model = RandomSubset(0.2, metric="euclidean", random_state=4).fit(X, y)
+    assert curve.errors.shape == (2, 2)
+    assert np.isclose(curve.errors[1, 1], 1 - model.score(X_test, y_test))
+    model = FastCondensedNN(metric="euclidean").fit(X, y)
+    size = len(model.prototype_labels_)
+    curve = compression_curve(FastCondensedNN(metric="euclidean"), *data, ratios=[0.06, 0.9])
+    np.testing.assert_allclose(curve.ratios, [0.06, size / 100, size / 100])
+    assert np.isclose(curve.errors[2, 0], 1 - model.score(X_test, y_test))
+    first = MetricKNNClassifier(metric="euclidean")
+    first.fit(model.prototypes_[:6], model.prototype_labels_[:6])
+    assert np.isclose(curve.errors[0, 0], 1 - first.score(X_test, y_test))
+    assert curve.errors.shape == (3, 1)
 
 
 @each_rule

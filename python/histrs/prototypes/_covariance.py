@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs import _histrs
 from histrs._progress import TrainingProgress
-from histrs._validation import count_threads, unchanged_on_error
+from histrs._validation import Matrix, count_threads, unchanged_on_error
 from histrs.neighbors._search import Found
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
@@ -129,7 +129,7 @@ class CovarianceCompressor(PrototypeClassifier):
     >>> y = np.arange(100) % 2
     >>> A = rng.standard_normal((100, 3, 20)) * (1 + y)[:, None, None]
     >>> X = A @ A.transpose(0, 2, 1) / 20
-    >>> model = CovarianceCompressor(2, random_state=0).fit(X, y)
+    >>> model = CovarianceCompressor(1, random_state=0).fit(X, y)
     >>> model.prototypes_.shape
     (2, 3, 3)
     >>> model.score(X, y) > 0.95
@@ -275,7 +275,7 @@ class CovarianceCompressor(PrototypeClassifier):
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)
 
-    def _check_queries(self, X: ArrayLike) -> Any:
+    def _check_queries(self, X: ArrayLike | Matrix) -> Any:
         return self._space().check(self, X, reset=False)
 
     def _nearest(self, X: Any, k: int) -> Found:

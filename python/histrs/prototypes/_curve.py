@@ -79,7 +79,7 @@ def compression_curve(
     >>> curve.ratios, curve.errors.shape
     (array([0.02, 0.5 ]), (2, 5))
     """
-    y_test = np.asarray(y_test)
+    y, y_test = np.asarray(y), np.asarray(y_test)
     ratios = np.sort(np.fromiter(ratios, dtype=np.float64))
     seeds = list(random_states) if "random_state" in estimator.get_params() else [None]
     runs = []

@@ -102,9 +102,9 @@ def centres(training: Training) -> Places:
     """Return the place of the sample of each class that is nearest to the centroid."""
     space, X = training.space, training.X
 
-    def centre(label: int) -> np.intp:
+    def centre(label: int) -> int:
         members = np.flatnonzero(training.labels == label)
         D = space.distances(X[members], space.centroid(X[members]))
-        return members[np.argmin(D[:, 0])]
+        return int(members[np.argmin(D[:, 0])])
 
     return np.array([centre(label) for label in range(len(training.classes))], dtype=np.intp)

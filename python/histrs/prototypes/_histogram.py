@@ -390,8 +390,11 @@ class HistogramCompressor(PrototypeClassifier):
                 f"X[{empty[0]}] sums to {sums[empty[0]]}: transport is between histograms of some "
                 "finite mass; drop the row."
             )
-        scaled = X.multiply(1 / sums[:, None]) if sparse.issparse(X) else X / sums[:, None]
-        return canonical(scaled.tocsr()) if sparse.issparse(X) else scaled.astype(X.dtype)
+        if sparse.issparse(X):
+            scaled = X.astype(X.dtype, copy=True)
+            scaled.data /= np.repeat(sums, np.diff(scaled.indptr))
+            return scaled
+        return np.asarray(X / sums[:, None], dtype=X.dtype)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -404,7 +407,7 @@ class HistogramCompressor(PrototypeClassifier):
 def _logarithms(X: Matrix, places: Places) -> Float64:
     """Return logarithms of rows, of which a little is spread over all bins."""
     rows = X[places].toarray() if sparse.issparse(X) else X[places]
-    return np.log((1 - _SPREAD) * rows.astype(np.float64) + _SPREAD / X.shape[1])
+    return np.asarray(np.log((1 - _SPREAD) * rows.astype(np.float64) + _SPREAD / X.shape[1]))
 
 
 def _ground_distance(M: ArrayLike | None, n_bins: int) -> Float64:

@@ -1,6 +1,7 @@
 """What classifiers on learned prototypes share: where they start, and how sharp they look."""
 
 import warnings
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -40,7 +41,7 @@ def cross_validated_gamma(
     estimator: PrototypeClassifier,
     training: Training,
     scale: float,
-    compression: float,
+    compression: Any,
     random: RandomState,
 ) -> float:
     """Return the multiple of the scale with the best accuracy on rows left out of training.
@@ -76,10 +77,10 @@ def cross_validated_gamma(
     return gammas[int(np.argmax([accuracy(gamma) for gamma in gammas]))]
 
 
-def _count_folds(training: Training, compression: float) -> int:
+def _count_folds(training: Training, compression: Any) -> int:
     sizes = np.bincount(training.labels)
     smallest = int(np.argmin(sizes))
-    needed = compression if isinstance(compression, int) else 1
+    needed = compression if isinstance(compression, Integral) else 1
     folds = min(_FOLDS, int(sizes[smallest]))
     left = sizes[smallest] - -(-sizes[smallest] // max(folds, 1))
     if folds < 2 or left < needed:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from histrs.prototypes._base import Labels, Places
 
 
-def class_counts(labels: Labels, classes: NDArray[Any], compression: float) -> NDArray[np.intp]:
+def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDArray[np.intp]:
     """Return the number of prototypes of each class.
 
     Parameters
@@ -24,20 +24,21 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: float) -> N
     """
     n, sizes = len(labels), np.bincount(labels)
     if isinstance(compression, Integral):
-        short = np.flatnonzero(sizes < compression)
+        count = int(compression)
+        short = np.flatnonzero(sizes < count)
         if len(short) > 0:
             raise ValueError(
-                f"compression = {compression} prototypes of each class, but class "
+                f"compression = {count} prototypes of each class, but class "
                 f"{classes[short[0]]} has {sizes[short[0]]} of {n} training samples; give a "
                 "smaller number, or a share of the samples."
             )
-        return np.full(len(sizes), compression, dtype=np.intp)
+        return np.full(len(sizes), count, dtype=np.intp)
     wanted = max(1, round(compression * n))
     counts = np.maximum(1, np.floor(wanted * sizes / n)).astype(np.intp)
     # What rounding left over goes to the classes with most samples a prototype.
     while counts.sum() < wanted:
         counts[np.argmax(np.where(counts < sizes, sizes / counts, -1.0))] += 1
-    return counts
+    return np.asarray(counts)
 
 
 def class_sample(

@@ -107,10 +107,11 @@ def emd_of_pairs(
 ) -> NDArray[Any]:
     """Return the distances of ``X[rows[k]]`` and ``Y[columns[k]]``, as `emd_distances` does."""
     solve = _solver()
-    X, Y, M = check_problem(X, Y, M, n_jobs)
+    X, other, M = check_problem(X, Y, M, n_jobs)
+    assert other is not None
 
     def cost(i: int, j: int) -> float:
-        return _cost(solve, _bins_with_mass(X, i), _bins_with_mass(Y, j), M)
+        return _cost(solve, _bins_with_mass(X, i), _bins_with_mass(other, j), M)
 
     with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
         costs = list(pool.map(cost, rows, columns))
