@@ -18,7 +18,7 @@ from histrs.svm import IntersectionSVC
 MARGIN, ETA0, MAX_ITER = 0.03, 0.03, 100
 C = 1.0
 # Features of a value: sample_steps = 4 gives 7.
-STEPS = 4
+STEPS, INTERVAL = 4, 0.35
 
 
 def _model(coef: Any) -> IntersectionSVC:
@@ -105,7 +105,8 @@ def beside_map(quick: bool) -> Trial:
         theirs: fitted(
             theirs,
             make_pipeline(
-                AdditiveChi2Sampler(sample_steps=STEPS), LinearSVC(C=C, random_state=0, tol=1e-2)
+                AdditiveChi2Sampler(sample_steps=STEPS, sample_interval=INTERVAL),
+                LinearSVC(C=C, random_state=0, tol=1e-2),
             ),
         ),
         "LinearSVC": fitted(
