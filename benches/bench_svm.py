@@ -151,9 +151,9 @@ def beside_map(quick: bool) -> Trial:
             ),
         ],
         figures=figures,
-        note=f"{n:,} rows to train, {n_test:,} to test, of sum 1, {data.source}. margin = {MARGIN} "
-        f"is the better of 0.01 and 0.03 on other training rows; C = {C} of the linear model on the "
-        "map was not searched for.",
+        note=f"{n:,} rows to train, {n_test:,} to test, of sum 1, {data.source}. margin = "
+        f"{MARGIN} is the better of 0.01 and 0.03 on other training rows; C = {C} of the linear "
+        "model on the map was not searched for.",
     )
 
 
