@@ -101,6 +101,7 @@ fn first_stages<T: Element, S: Simd, const R: usize>(
 
 /// The widest stages of some vectors, `R` of which meet.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // an index into every part
 fn stages<T: Element, S: Simd, const R: usize>(simd: S, x: &mut [T::Vector<S>]) {
     let q = x.len() / R;
     let x = parts_mut::<_, R>(x, q);
@@ -185,7 +186,7 @@ mod tests {
     fn check<T: Element>() {
         for log in 4..16 {
             let n = 1 << log;
-            let sign = |i: usize| if i * 7 % 3 == 0 { -1.0 } else { 1.0 };
+            let sign = |i: usize| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
             // Small integers, so that sums are exact.
             let value = |i: usize| (i * 31 % 17) as f64;
             let [mut signs, mut x, mut out] = [(); 3].map(|()| AlignedVec::<T>::zeros(n));
