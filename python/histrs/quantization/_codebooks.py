@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from histrs._validation import Matrix
+from histrs.streaming._rows import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def values_at(means: Array, metric: str) -> Array:
 def block(X: Matrix, start: int, stop: int) -> Array:
     """Return a block of columns, dense and in double precision."""
     part: Any = X[:, start:stop]
-    return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+    return np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
 
 
 def learn(
