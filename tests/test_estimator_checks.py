@@ -50,7 +50,7 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
-    HistogramCompressor(0.2, reg=1.0, tol=0.01, random_state=0),
+    HistogramCompressor(0.2, tol=0.01, random_state=0),
     IntersectionSVC(max_iter=20),
     BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
     KernelProjectionMap(n_representatives=5, random_state=0),
@@ -70,7 +70,6 @@ POINT_ESTIMATORS = [
     BagOfVisualWords(2, assignment="soft", norm="l2", random_state=0),
     FisherVector(2, random_state=0),
     BundleSVC(alpha=0.01),
-    BundleSVC(alpha=0.01, solver="pegasos", tol=0.1),
     BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
@@ -132,6 +131,15 @@ def expected_failed_checks(estimator):
             "check_classifiers_train": no_intercept,
             "check_classifiers_train(readonly_memmap=True)": no_intercept,
             "check_classifiers_train(readonly_memmap=True,X_dtype=float32)": no_intercept,
+        }
+    if isinstance(estimator, BundleSVC):
+        to_tolerance = (
+            "models are learned to a certified gap, not to rounding, and a feature map sees rows "
+            "without weights; test_bundle.py compares the objectives"
+        )
+        return {
+            "check_sample_weight_equivalence_on_dense_data": to_tolerance,
+            "check_sample_weight_equivalence_on_sparse_data": to_tolerance,
         }
     if isinstance(estimator, (CovarianceCompressor, HistogramCompressor)):
         reason = (

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from histrs._validation import Matrix
+from histrs.streaming._rows import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def values_at(means: Array, metric: str) -> Array:
 def block(X: Matrix, start: int, stop: int) -> Array:
     """Return a block of columns, dense and in double precision."""
     part: Any = X[:, start:stop]
-    return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+    return np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
 
 
 def learn(
@@ -49,17 +50,20 @@ def learn(
     max_iter: int,
     rng: np.random.RandomState,
     n_threads: int,
-) -> Array:
-    """Return codebooks of shape (n_blocks, n_codes, width), with zeros behind narrower blocks."""
+) -> tuple[Array, int]:
+    """Return codebooks of shape (n_blocks, n_codes, width), and the most iterations of a block.
+
+    Narrower blocks have zeros behind their columns.
+    """
     seeds = rng.randint(np.iinfo(np.int32).max, size=len(offsets) - 1)
     kind = KMeans if algorithm == "lloyd" else MiniBatchKMeans
 
-    def centres(start: int, stop: int, seed: int) -> Array:
+    def centres(start: int, stop: int, seed: int) -> tuple[Array, int]:
         means = kind(n_codes, n_init=1, max_iter=max_iter, random_state=int(seed))
         # One thread for each block: so many threads give the same bits as one.
         with threadpool_limits(1):
             means.fit(coordinates(block(X, start, stop), metric))
-        return values_at(means.cluster_centers_, metric)
+        return values_at(means.cluster_centers_, metric), int(means.n_iter_)
 
     edges = zip(offsets[:-1], offsets[1:], seeds, strict=True)
     with warnings.catch_warnings():
@@ -69,9 +73,9 @@ def learn(
             delayed(centres)(*edge) for edge in edges
         )
     codebooks = np.zeros((len(seeds), n_codes, int(np.diff(offsets).max())))
-    for codebook, part in zip(codebooks, found, strict=True):
+    for codebook, (part, _) in zip(codebooks, found, strict=True):
         codebook[:, : part.shape[1]] = part
-    return codebooks
+    return codebooks, max(n_iter for _, n_iter in found)
 
 
 def refine(

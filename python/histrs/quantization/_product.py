@@ -101,6 +101,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         (n_blocks * n_codes, k). It is never formed: the linear, Hellinger and
         chi-square kernels multiply by a factor and its transpose (for the chi-square kernel the
         features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums a column.
+    n_iter_ : int
+        Iterations of k-means, the most of any block.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -254,7 +256,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sizes[: d % self.n_blocks] += 1
         self.block_offsets_ = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         n_threads = count_threads(self.n_jobs)
-        codebooks = _codebooks.learn(
+        codebooks, self.n_iter_ = _codebooks.learn(
             rows,
             self.block_offsets_,
             self.n_codes,
@@ -451,6 +453,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "random_state": None if seed is None else int(seed),
             },
             "dtype": self.codebooks_.dtype.name,
+            "n_iter": self.n_iter_,
             "names": None if names is None else names.tolist(),
         }
         arrays = {
@@ -477,6 +480,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         header, arrays = _file.read(Path(path), kind=_KIND)
         quantizer = cls(**header["parameters"])
         quantizer.codebooks_ = arrays["codebooks"].astype(header["dtype"])
+        quantizer.n_iter_ = header["n_iter"]
         quantizer.counts_ = arrays["counts"]
         quantizer.block_offsets_ = arrays["offsets"].astype(np.int64)
         quantizer.n_features_in_ = int(quantizer.block_offsets_[-1])

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -28,6 +27,7 @@ from histrs._validation import (
 )
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
+from histrs.streaming._rows import is_sparse
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
@@ -352,7 +352,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     # ---- the problem ---------------------------------------------------------------------------
 
     def _rows(self, features: Any) -> Rows:
-        product = getattr(self.feature_map_, "inner_product_", None)
+        product: Any = getattr(self.feature_map_, "inner_product_", None)
         n_threads = count_threads(self.n_jobs)
         rows: Rows
         if isinstance(self.feature_map_, ProductQuantizer):
@@ -364,7 +364,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 assert isinstance(product, FactoredProduct)
                 rows = ExpandedRows(features, product, codebooks.dtype, n_threads)
         else:
-            if sparse.issparse(features):
+            if is_sparse(features):
                 features = features.tocsr()
             rows = FeatureRows(features, product)
         return (

@@ -124,7 +124,8 @@ class _Search:
         self._stale = np.zeros(n_problems, dtype=np.intp)
 
     def objective(self) -> Array:
-        return self.alpha / 2 * self.squares + self.losses
+        value: Array = self.alpha / 2 * self.squares + self.losses
+        return value
 
     def iterate(self) -> None:
         """Add a plane to each active problem, and move towards the minimisers of the planes."""
@@ -190,7 +191,8 @@ class _Search:
             )
 
     def gaps(self) -> Array:
-        return np.maximum(self.objective() - self.bounds, 0.0)
+        gaps: Array = np.maximum(self.objective() - self.bounds, 0.0)
+        return gaps
 
 
 def solve(rows: Rows, targets: Targets, alpha: float, tol: float, max_iter: int) -> Solution:

@@ -77,4 +77,4 @@ def _conjugate(dual: Array, loss: str) -> Array:
     """Return minus the conjugate of the loss, at minus the dual variables."""
     if loss == "hinge":
         return dual
-    return -xlogy(dual, dual) - xlogy(1 - dual, 1 - dual)
+    return np.asarray(-xlogy(dual, dual) - xlogy(1 - dual, 1 - dual), dtype=np.float64)

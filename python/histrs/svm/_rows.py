@@ -9,12 +9,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from histrs import _histrs
 from histrs._validation import Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization._inner_product import FactoredProduct
+from histrs.streaming._rows import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class FeatureRows:
         return int(self._features.shape[0])
 
     def scores(self, V: Array) -> Array:
-        if sparse.issparse(self._features):
+        if is_sparse(self._features):
             return np.ascontiguousarray((self._features @ V.T).T, dtype=np.float64)
         out = np.empty((len(V), len(self)))
         for part, block in self._blocks():
@@ -71,7 +71,7 @@ class FeatureRows:
         return out
 
     def gradients(self, G: Array) -> tuple[Array, Array]:
-        if sparse.issparse(self._features):
+        if is_sparse(self._features):
             a = np.ascontiguousarray((self._features.T @ G.T).T, dtype=np.float64)
         else:
             a = np.zeros((len(G), self.width))
