@@ -165,6 +165,10 @@ def expected_failed_checks(estimator):
     return {}
 
 
+# The check of partial_fit fits blobs without noise.
+@pytest.mark.filterwarnings(
+    "ignore:.*noise at its lower bound:sklearn.exceptions.ConvergenceWarning"
+)
 @parametrize_with_checks(
     ESTIMATORS + POINT_ESTIMATORS, expected_failed_checks=expected_failed_checks
 )
