@@ -1,0 +1,32 @@
+"""
+Ten pictures instead of six hundred
+===================================
+
+Handwritten digits as histograms of ink, compared by optimal transport over the 8 x 8 cells. A
+nearest-neighbour classifier compares with every training picture;
+:class:`~histrs.prototypes.HistogramCompressor` learns one picture for each digit that takes
+their place.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+
+from histrs.plotting import plot_prototypes
+from histrs.prototypes import HistogramCompressor, RandomSubset
+from histrs.transport import grid_ground_distance
+
+X, y = load_digits(return_X_y=True)
+X = X / X.sum(axis=1, keepdims=True)
+M = grid_ground_distance((8, 8))
+model = HistogramCompressor(1, M=M, gamma=10.0, max_iter=100, tol=0.3, random_state=0)
+model.fit(X[:600], y[:600])
+drawn = RandomSubset(1, metric="sinkhorn", metric_params={"M": M, "reg": 0.4}, random_state=0)
+drawn.fit(X[:600], y[:600])
+print(f"one learned picture a digit: {model.score(X[600:1000], y[600:1000]):.1%} right")
+print(f"one random picture a digit:  {drawn.score(X[600:1000], y[600:1000]):.1%} right")
+
+# %%
+# What was learned is not a mean: it is what tells a digit from the others.
+
+plot_prototypes(model, shape=(8, 8), figure=plt.figure(figsize=(7, 2.8), layout="constrained"))
+plt.show()
