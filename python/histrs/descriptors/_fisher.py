@@ -71,7 +71,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Iterations of the mixture.
     n_features_in_ : int
         Number of columns of the local features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, when `X` had string column names.
 
     See Also

@@ -66,7 +66,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         The :math:`\sigma` of soft assignment, also where assignment is hard.
     n_features_in_ : int
         Number of columns of the local features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, when `X` had string column names.
 
     See Also

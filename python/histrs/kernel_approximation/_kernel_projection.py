@@ -25,9 +25,9 @@ class KernelProjectionMap(RepresentativeMap):
 
     Parameters
     ----------
-    kernel : {"intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"} or callable, \
-default="intersection"
-        A kernel of `histrs.metrics`, "chi2" being the additive one, or a function `(X, Z)` to an
+    kernel : str or callable, default="intersection"
+        A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
+        "jensen-shannon" and "exp-chi2", or a function `(X, Z)` to an
         array of shape `(n_X, n_Z)`.
     n_representatives : int, default=100
         Number of representatives; no more than there are rows.
@@ -53,7 +53,7 @@ default="intersection"
         Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, when `X` had string column names.
 
     See Also

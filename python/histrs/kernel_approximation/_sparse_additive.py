@@ -72,7 +72,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     ----------
     knots_ : ndarray of shape (n_features_out,)
         The knots of the first column, ascending, of the second, and so on: one for each feature.
-    offsets_ : ndarray of shape (n_features_in_ + 1,)
+    offsets_ : ndarray of shape (n_features + 1,)
         The knots, and features, of column `d` are `offsets_[d]` to `offsets_[d + 1]`.
     inner_product_ : InnerProduct
         Products and solves with :math:`K_{ZZ}`: two cumulative sums or differences for the
@@ -80,7 +80,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         column, or one in all where the knots are evenly spaced.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, when `X` had string column names.
 
     See Also

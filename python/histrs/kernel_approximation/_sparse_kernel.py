@@ -34,9 +34,9 @@ class SparseKernelMap(RepresentativeMap):
 
     Parameters
     ----------
-    kernel : {"intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"} or callable, \
-default="intersection"
-        A kernel of `histrs.metrics`, "chi2" being the additive one, or a function `(X, Z)` to an
+    kernel : str or callable, default="intersection"
+        A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
+        "jensen-shannon" and "exp-chi2", or a function `(X, Z)` to an
         array of shape `(n_X, n_Z)`.
     n_representatives : int, default=100
         Number of representatives; no more than there are rows.
@@ -64,7 +64,7 @@ default="intersection"
         Products and solves with :math:`K_{ZZ}`.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, when `X` had string column names.
 
     See Also

@@ -95,7 +95,7 @@ class CovarianceCompressor(PrototypeClassifier):
         The sharpness.
     loss_ : float
         ``L / n_samples`` at the end.
-    loss_curve_ : ndarray of shape (n_iter_,)
+    loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` after every iteration.
     n_iter_ : int
         Iterations made.

@@ -131,7 +131,7 @@ class HistogramCompressor(PrototypeClassifier):
         The ground distance.
     loss_ : float
         ``L / n_samples`` of the prototypes.
-    loss_curve_ : ndarray of shape (n_iter_,)
+    loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` of every pass.
     n_iter_ : int
         Passes made.

@@ -112,7 +112,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         Passes over the rows.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where `X` has string names.
 
     Notes
