@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._labels import best_class
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -269,9 +270,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Classes.
         """
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        return best_class(self.decision_function(X), self.classes_)
 
     # ---- arguments -----------------------------------------------------------------------------
 
