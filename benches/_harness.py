@@ -154,7 +154,8 @@ class Trial:
     table: Callable[[Measured], Table] | None = None
     note: str = ""
     once: bool = False
-    """Whether the warm-up is the only run, because it takes very long; no median is taken."""
+    """Whether the warm-up is the only run, because it takes very long; no median is taken, and the
+    memory is that of the whole process then."""
 
 
 @dataclass(frozen=True)
@@ -215,14 +216,19 @@ def measure(
     digests: dict[str, Any] = {}
     calls: dict[str, int] = {}
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    peak: dict[str, int] = {}
     for side in trial.sides:
+        _reset_peak()
         result, first = _time(side, inputs[side.name], 1, clock)
         log(f"    {side.name}: warm-up {first:.3g} s")
-        digests[side.name] = side.digest(result)
-        del result
         if trial.once:
             seconds[side.name].append(first)
             calls[side.name] = 1
+            if side.memory:
+                peak[side.name] = _peak()
+        digests[side.name] = side.digest(result)
+        del result
+        if trial.once:
             continue
         # The first call of all is not a measure of the others.
         if first < 10 * MIN_SAMPLE_SECONDS:
@@ -242,8 +248,9 @@ def measure(
     gc.unfreeze()
     del inputs
     others = load.cores()
-    alone = [side.name for side in trial.sides if side.memory][: 1 if quick else None]
-    peak = {name: peak_bytes(row.name, name, quick) for name in alone}
+    if not trial.once:
+        alone = [side.name for side in trial.sides if side.memory][: 1 if quick else None]
+        peak = {name: peak_bytes(row.name, name, quick) for name in alone}
     return evaluate(
         row,
         trial,
