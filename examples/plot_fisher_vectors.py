@@ -25,7 +25,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from histrs.descriptors import BagOfVisualWords, FisherVector
-from histrs.svm import IntersectionSVC
+from histrs.quantization import ProductQuantizer
+from histrs.svm import BundleSVC, IntersectionSVC
 
 PHOTOGRAPHS = Path(os.environ.get("HISTRS_DATA", "")) / "caltech101" / "images.npz"
 KINDS = ["airplanes", "Faces_easy", "Leopards", "Motorbikes", "watch"]
@@ -94,7 +95,8 @@ def pixels(images):
 
 
 # %%
-# Three pipelines, from pictures to labels. The cells are the whole picture and three stripes of it.
+# Four pipelines, from pictures to labels. The cells are the whole picture and three stripes of it.
+# The last one keeps 256 bytes of every Fisher vector, and learns on these codes.
 local, cells = FunctionTransformer(describe), {"pyramid": (1, (3, 1)), "positions": True}
 pipelines = {
     "pixels,\nlinear": make_pipeline(
@@ -105,6 +107,11 @@ pipelines = {
     ),
     "Fisher vectors,\nlinear": make_pipeline(
         local, FisherVector(16, random_state=0, **cells), LinearSVC(C=1.0)
+    ),
+    "Fisher codes,\nBundleSVC": make_pipeline(
+        local,
+        FisherVector(16, random_state=0, **cells),
+        BundleSVC(ProductQuantizer(256, 64, random_state=0), alpha=1e-4),
     ),
 }
 train, test, y_train, y_test = train_test_split(
@@ -122,7 +129,8 @@ for ax, i in zip(left.subplots(2, 5).ravel(), shown, strict=True):
     ax.imshow(test[i], cmap="gray")
     ax.set_axis_off()
 ax = right.subplots()
-bars = ax.bar(list(scores), list(scores.values()), color=["0.7", "C1", "C0"])
+bars = ax.bar(list(scores), list(scores.values()), color=["0.7", "C1", "C0", "C2"])
 ax.bar_label(bars, fmt="%.3f")
+ax.tick_params("x", labelsize="small")
 ax.set(ylabel="accuracy on held-out pictures", ylim=(0, 1.08))
 plt.show()
