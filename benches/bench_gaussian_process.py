@@ -466,10 +466,29 @@ def boosting(quick: bool) -> Trial:
         error = model.predict(X) - function(X)
         return {"rmse": float(np.sqrt(np.mean(error**2)))}
 
+    def rmse_and_std(model: Any) -> dict[str, float]:
+        X, _ = function.sample(n_test, seed=1)
+        model.set_params(n_bins=100, variance="coarse-quantized")
+        starts = [perf_counter()]
+        for rows in (X[:1], X):
+            mean, _ = model.predict(rows, return_std=True)
+            starts.append(perf_counter())
+        tables, prediction = np.diff(starts)
+        error = float(np.sqrt(np.mean((mean - function(X)) ** 2)))
+        return {"tables": tables, "row": prediction / n_test * 1e6, "tabulated": error} | rmse(
+            model.set_params(n_bins=None)
+        )
+
     def figures(m: Measured):
+        found = m.digests[ours]
         return [
-            Figure(f"{name}: RMSE to the function", m.digests[name]["rmse"])
-            for name in (ours, theirs)
+            *(
+                Figure(f"{name}: RMSE to the function", m.digests[name]["rmse"])
+                for name in (ours, theirs)
+            ),
+            Figure(f"{ours}: RMSE to the function, 100 bins", found["tabulated"]),
+            Figure(f"{ours}: tables of mean and variance", found["tables"], "s"),
+            Figure(f"{ours}: mean and std of a row, tabulated", found["row"], "us"),
         ]
 
     return Trial(
@@ -478,7 +497,7 @@ def boosting(quick: bool) -> Trial:
                 ours,
                 lambda data: IntersectionGPRegressor(optimizer=None, noise=NOISE).fit(*data),
                 data,
-                rmse,
+                rmse_and_std,
                 memory=True,
             ),
             Side(

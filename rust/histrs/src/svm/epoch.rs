@@ -32,8 +32,8 @@ pub struct Steps {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when lengths disagree, [`Error::Parameter`] for a row number that is not
-/// there, [`Error::Interrupted`].
+/// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Parameter`](crate::Error::Parameter) for a row number that is not
+/// there, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn epoch<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
