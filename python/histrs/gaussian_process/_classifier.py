@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from histrs._labels import best_class
+from histrs._labels import best_class, checked_labels
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
@@ -197,7 +196,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            labels = _check_labels(y)
+            labels = checked_labels(y)
             self._declared_classes: NDArray[Any] | None = None
             self._set_classes(labels)
             self._fit_targets(canonical(X), self._targets(labels))
@@ -248,7 +247,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         with unchanged_on_error(self):
             first = not self.__sklearn_is_fitted__()
             X, y = validate_fit(self, X, y, reset=first)
-            X, labels = canonical(X), _check_labels(y)
+            X, labels = canonical(X), checked_labels(y)
             if first:
                 self._declared_classes = None
                 self._declare(classes, labels, known=[])
@@ -465,12 +464,6 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         known = dict(zip(classes.tolist(), weights.T, strict=True))
         outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
-
-
-def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
-    check_classification_targets(y)
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    return labels
 
 
 def _of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
+from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._metrics import METRICS
 from histrs.neighbors._search import check_count
@@ -121,10 +121,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
         with unchanged_on_error(self):
             space = self._space()
             X, y = space.check(self, X, y=y)
-            check_classification_targets(y)
+            self.classes_, self.y_fit_ = encode(y)
             # Refuses now what every prediction would refuse.
             space.distances(X, X[:1])
-            self.classes_, self.y_fit_ = np.unique(column_or_1d(y, warn=True), return_inverse=True)
             self.X_fit_ = X
         return self
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
+from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._metrics import METRICS
 from histrs.neighbors._search import Found, check_count
@@ -87,6 +87,21 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         """Return distances and places of the `k` nearest prototypes."""
 
 
+class InSpace(PrototypeClassifier):
+    """Prototypes that queries meet in a metric of `MetricKNNClassifier`."""
+
+    @abstractmethod
+    def _space(self) -> Space:
+        """Return the metric."""
+
+    def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
+        checked: Matrix = self._space().check(self, X, reset=False)
+        return checked
+
+    def _nearest(self, X: Matrix, k: int) -> Found:
+        return self._space().nearest(X, self.prototypes_, k)
+
+
 class Training(NamedTuple):
     """Samples to choose from, and the metric to choose in."""
 
@@ -100,7 +115,7 @@ class Training(NamedTuple):
         return self.space.distances(self.X, self.X[places])
 
 
-class SelectedPrototypes(PrototypeClassifier):
+class SelectedPrototypes(InSpace):
     """Prototypes that are training samples."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -132,11 +147,10 @@ class SelectedPrototypes(PrototypeClassifier):
         with unchanged_on_error(self):
             space = self._space()
             X, y = space.check(self, X, y=y)
-            check_classification_targets(y)
-            self.classes_, labels = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            self.classes_, labels = encode(y)
             # Refuses what every prediction would refuse.
             space.distances(X, X[:1])
-            training = Training(space, X, labels.astype(np.int64), self.classes_)
+            training = Training(space, X, labels, self.classes_)
             self.sample_indices_ = self._select(training)
             self.prototypes_ = space.shaped(X[self.sample_indices_])
             self.prototype_labels_ = self.classes_[labels[self.sample_indices_]]
@@ -148,13 +162,6 @@ class SelectedPrototypes(PrototypeClassifier):
 
     def _space(self) -> Space:
         return Space(self.metric, self.metric_params, self.n_jobs)
-
-    def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
-        checked: Matrix = self._space().check(self, X, reset=False)
-        return checked
-
-    def _nearest(self, X: Matrix, k: int) -> Found:
-        return self._space().nearest(X, self.prototypes_, k)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

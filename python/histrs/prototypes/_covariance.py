@@ -15,18 +15,17 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._labels import encode
 from histrs._progress import TrainingProgress
-from histrs._validation import Matrix, count_threads, unchanged_on_error
-from histrs.neighbors._search import Found
+from histrs._validation import count_threads, unchanged_on_error
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
+    InSpace,
     Places,
-    PrototypeClassifier,
     Training,
 )
 from histrs.prototypes._learned import (
@@ -44,7 +43,7 @@ Float64 = NDArray[np.float64]
 _FLOOR = 1e-8
 
 
-class CovarianceCompressor(PrototypeClassifier):
+class CovarianceCompressor(InSpace):
     r"""Nearest-neighbour classifier on a few learned covariance matrices.
 
     Stochastic covariance compression [1]_. Prototypes :math:`P_j`, started at a sample of the
@@ -187,9 +186,8 @@ class CovarianceCompressor(PrototypeClassifier):
         with unchanged_on_error(self):
             space = self._space()
             data, y = space.check(self, X, y=y)
-            check_classification_targets(y)
-            self.classes_, labels = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-            self._fit(Training(space, data, labels.astype(np.int64), self.classes_))
+            self.classes_, labels = encode(y)
+            self._fit(Training(space, data, labels, self.classes_))
         return self
 
     def _fit(self, training: Training) -> None:
@@ -274,12 +272,6 @@ class CovarianceCompressor(PrototypeClassifier):
 
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)
-
-    def _check_queries(self, X: ArrayLike | Matrix) -> Any:
-        return self._space().check(self, X, reset=False)
-
-    def _nearest(self, X: Any, k: int) -> Found:
-        return self._space().nearest(X, self.prototypes_, k)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

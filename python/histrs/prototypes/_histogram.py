@@ -14,10 +14,10 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -239,12 +239,11 @@ class HistogramCompressor(PrototypeClassifier):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            check_classification_targets(y)
-            self.classes_, labels = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            self.classes_, labels = encode(y)
             X = self._normalized(X)
             self.M_ = _ground_distance(self.M, X.shape[1])
             self.reg_ = _default_reg(self.M_) if self.reg == "scale" else float(self.reg)
-            self._fit(X, labels.astype(np.int64))
+            self._fit(X, labels)
         return self
 
     def _fit(self, X: Matrix, labels: Labels) -> None:
