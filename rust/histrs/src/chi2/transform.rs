@@ -7,7 +7,7 @@ use crate::chi2::map::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{CsrView, HistogramMatrix, check_columns};
-use crate::simd::{Real, dispatch};
+use crate::simd::{Real, dispatch, zero_matrix};
 
 /// Rows in a block.
 const ROWS: usize = 64;
@@ -69,7 +69,7 @@ impl AdditiveMap {
         x: ArrayView2<'_, T>,
     ) -> Result<Array2<T>> {
         let shape = (x.nrows(), x.ncols() * self.n_components());
-        let mut out = Array2::from_elem(shape, T::default());
+        let mut out = zero_matrix(shape);
         let Some(flat) = out.as_slice_mut() else { return Ok(out) };
         self.transform_dense_into(exec, x, flat)?;
         Ok(out)

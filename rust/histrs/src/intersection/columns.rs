@@ -1,9 +1,11 @@
 //! Every column sorted once, zeros left out.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use crate::error::Result;
 use crate::exec::{Executor, balanced_blocks};
+use crate::intersection::coded_rows::CodedRows;
 use crate::intersection::sort::Sorter;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
 use crate::simd::Element;
@@ -134,10 +136,18 @@ impl Column {
 /// A training set with every column in ascending order, zeros left out.
 ///
 /// Sorting takes `O(N D log N)` once; afterwards `K V` costs one pass over the stored values.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SortedColumns {
     n_rows: usize,
     columns: Vec<Column>,
+    /// Columns of few values by rows, made for the first product.
+    coded_rows: OnceLock<CodedRows>,
+}
+
+impl PartialEq for SortedColumns {
+    fn eq(&self, other: &Self) -> bool {
+        self.n_rows == other.n_rows && self.columns == other.columns
+    }
 }
 
 /// Column blocks are the unit of parallel work and of summation; their number must not depend on
@@ -170,7 +180,7 @@ impl SortedColumns {
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
-        Ok(Self { n_rows, columns: blocks.into_iter().flatten().collect() })
+        Ok(Self::from_columns(n_rows, blocks.into_iter().flatten().collect()))
     }
 
     /// Number of rows N.
@@ -194,7 +204,8 @@ impl SortedColumns {
     /// Memory held, in bytes.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
-        self.columns.iter().map(Column::n_bytes).sum()
+        let columns: usize = self.columns.iter().map(Column::n_bytes).sum();
+        columns + self.coded_rows.get().map_or(0, CodedRows::n_bytes)
     }
 
     /// The largest value of every column; 0 for a column of zeros.
@@ -215,14 +226,28 @@ impl SortedColumns {
     }
 
     pub(crate) fn from_columns(n_rows: usize, columns: Vec<Column>) -> Self {
-        Self { n_rows, columns }
+        Self { n_rows, columns, coded_rows: OnceLock::new() }
+    }
+
+    /// Columns of few values by rows.
+    pub(crate) fn coded_rows(&self, exec: &Executor) -> Result<&CodedRows> {
+        if let Some(rows) = self.coded_rows.get() {
+            return Ok(rows);
+        }
+        let rows = CodedRows::new(exec, self.n_rows, &self.columns)?;
+        Ok(self.coded_rows.get_or_init(|| rows))
     }
 
     /// Column blocks of nearly equal work.
     pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
-        let weights: Vec<usize> = self.columns.iter().map(|c| c.n_stored() + 1).collect();
-        balanced_blocks(&weights, COLUMN_BLOCKS)
+        column_blocks(self.columns.iter())
     }
+}
+
+/// Blocks of consecutive columns of nearly equal work.
+pub(crate) fn column_blocks<'a>(columns: impl Iterator<Item = &'a Column>) -> Vec<Range<usize>> {
+    let weights: Vec<usize> = columns.map(|c| c.n_stored() + 1).collect();
+    balanced_blocks(&weights, COLUMN_BLOCKS)
 }
 
 #[cfg(test)]

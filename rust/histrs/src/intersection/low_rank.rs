@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{load, store};
-use crate::simd::{AlignedVec, Element};
+use crate::simd::{AlignedVec, Element, zero_matrix};
 
 /// Columns of `E` stored side by side: as many sums as hide the latency of an addition.
 const GROUP: usize = 4;
@@ -94,7 +94,7 @@ impl<T: Element> LowRankInverse<T> {
                 cure: "give one row for every row of E",
             });
         }
-        let mut out = Array2::zeros(v.raw_dim());
+        let mut out = zero_matrix(v.dim());
         let mut start = 0;
         for width in panel_widths::<E>(v.ncols()) {
             let columns = start..v.ncols().min(start + width);

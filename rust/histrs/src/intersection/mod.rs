@@ -11,6 +11,7 @@
 //! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
 //! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
+//! | `coded_rows` | columns of few values, read row by row | eq. 9 |
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
@@ -21,6 +22,7 @@
 //! | `coordinate` | [`CoordinateDescent`]: one weight after the other, on tables | section 9.5 |
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
+mod coded_rows;
 mod columns;
 mod coordinate;
 mod forms;

@@ -8,10 +8,12 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::simd::{AlignedVec, Element, lanes};
+use crate::simd::{AlignedVec, Element, lanes, zero_matrix};
 
 /// Rows in a block of row-parallel work.
 pub(crate) const ROW_BLOCK: usize = 4096;
+/// Columns in a panel, at most.
+const MAX_WIDTH: usize = 16;
 
 /// Columns of a right-hand side in the layout of the kernels: `data[row * width + column]`.
 #[derive(Debug)]
@@ -30,8 +32,10 @@ impl<E: Element> Panel<E> {
         let mut data = AlignedVec::zeros(v.nrows() * width);
         exec.for_chunks(&mut data, ROW_BLOCK * width, |block, chunk| {
             for (row, out) in (block * ROW_BLOCK..).zip(chunk.chunks_exact_mut(width)) {
-                for (out, value) in out.iter_mut().zip(v.row(row)) {
-                    *out = E::from_f64(value.to_f64());
+                let values = v.row(row);
+                match values.as_slice() {
+                    Some(values) => convert(values, out),
+                    None => convert(values, out),
                 }
             }
             Ok(())
@@ -64,7 +68,7 @@ impl<E: Element> Panel<E> {
 /// Widths of the panels that cover `n_columns` right-hand sides.
 pub(crate) fn panel_widths<E: Element>(n_columns: usize) -> Vec<usize> {
     let lanes = lanes::<E>();
-    let widest = (4 * lanes).min(16);
+    let widest = (4 * lanes).min(MAX_WIDTH);
     let mut widths = Vec::new();
     let mut left = n_columns;
     while left > 0 {
@@ -88,7 +92,7 @@ pub(crate) fn by_panels<E: Element, T: Element>(
     n_rows_out: usize,
     mut apply: impl FnMut(&Panel<E>) -> Result<Vec<AlignedVec<E>>>,
 ) -> Result<Array2<T>> {
-    let mut out = Array2::from_elem((n_rows_out, v.ncols()), T::default());
+    let mut out = zero_matrix((n_rows_out, v.ncols()));
     let mut start = 0;
     for width in panel_widths::<E>(v.ncols()) {
         let end = v.ncols().min(start + width);
@@ -112,13 +116,30 @@ fn unpack_sum<E: Element, T: Element>(
     let Some(out) = out.as_slice_mut() else { return Ok(()) };
     exec.for_chunks(out, ROW_BLOCK * n_columns, |block, chunk| {
         for (row, out) in (block * ROW_BLOCK..).zip(chunk.chunks_exact_mut(n_columns)) {
-            for (k, out) in out[columns.clone()].iter_mut().enumerate() {
-                let sum: f64 = parts.iter().map(|p| p[row * width + k].to_f64()).sum();
-                *out = T::from_f64(sum);
+            let out = &mut out[columns.clone()];
+            let row = row * width..row * width + out.len();
+            if let [part] = parts {
+                convert(&part[row], out);
+                continue;
             }
+            let mut sums = [0.0; MAX_WIDTH];
+            for part in parts {
+                for (sum, x) in sums.iter_mut().zip(&part[row.clone()]) {
+                    *sum += x.to_f64();
+                }
+            }
+            convert(&sums, out);
         }
         Ok(())
     })
+}
+
+/// Copies as many values as there is room for.
+#[inline(always)]
+fn convert<'a, A: Element, B: Element>(from: impl IntoIterator<Item = &'a A>, to: &mut [B]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = B::from_f64(from.to_f64());
+    }
 }
 
 /// A kernel over rows of `NV` vectors.
@@ -167,7 +188,7 @@ mod tests {
             let widths = panel_widths::<f64>(n);
             assert!(widths.iter().sum::<usize>() >= n);
             for (i, &width) in widths.iter().enumerate() {
-                assert!(width <= 16 && (width == 1 || width % lanes == 0));
+                assert!(width <= MAX_WIDTH && (width == 1 || width % lanes == 0));
                 assert!(i + 1 == widths.len() || widths[..=i].iter().sum::<usize>() < n);
             }
         }

@@ -5,7 +5,8 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::coded_rows::is_read_by_rows;
+use crate::intersection::columns::{Column, SortedColumns, column_blocks};
 use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
 use crate::intersection::scan::{add_coded, add_runs, add_sorted};
 use crate::simd::{AlignedVec, Element};
@@ -50,12 +51,14 @@ impl SortedColumns {
         v: ArrayView2<'_, T>,
     ) -> Result<Array2<T>> {
         self.check_rows(v.nrows())?;
-        let blocks = self.blocks();
+        let coded_rows = self.coded_rows(exec)?;
+        let others: Vec<&Column> = self.columns().iter().filter(|c| !is_read_by_rows(c)).collect();
+        let blocks = column_blocks(others.iter().copied());
         by_panels::<E, T>(exec, v, self.n_rows(), |panel| {
             let total = panel.column_sums(exec)?;
-            exec.map_blocks(blocks.len(), |block| {
+            let mut parts = exec.map_blocks(blocks.len(), |block| {
                 let mut out = AlignedVec::zeros(panel.data.len());
-                let columns = &self.columns()[blocks[block].clone()];
+                let columns = &others[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
                 for columns in columns.chunks(columns_per_check(panel.data.len())) {
                     exec.check()?;
@@ -63,7 +66,11 @@ impl SortedColumns {
                     run_kernel::<E, _>(panel.width, kernel);
                 }
                 Ok(out)
-            })
+            })?;
+            if !coded_rows.is_empty() {
+                parts.push(coded_rows.product(exec, panel)?);
+            }
+            Ok(parts)
         })
     }
 
@@ -87,7 +94,7 @@ fn columns_per_check(panel_len: usize) -> usize {
 }
 
 struct AddColumns<'a, E> {
-    columns: &'a [Column],
+    columns: &'a [&'a Column],
     panel: &'a Panel<E>,
     total: &'a [E],
     out: &'a mut [E],

@@ -11,7 +11,7 @@ use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
-use crate::simd::Element;
+use crate::simd::{Element, zero_matrix};
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
 /// fewer when there are few, so that all threads have some.
@@ -145,7 +145,7 @@ impl ShapeFunctions {
     ) -> Result<Array2<f64>> {
         check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         x.check(exec, "X")?;
-        let mut out = Array2::zeros((x.n_rows(), self.n_outputs()));
+        let mut out = zero_matrix((x.n_rows(), self.n_outputs()));
         self.add_to(exec, x, 0, &mut out)?;
         Ok(out)
     }
@@ -239,7 +239,7 @@ impl SortedColumns {
         check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         self.check_rows(v.nrows())?;
         x.check(exec, "X")?;
-        let mut out = Array2::zeros((x.n_rows(), v.ncols()));
+        let mut out = zero_matrix((x.n_rows(), v.ncols()));
         let mut first = 0;
         while first < self.n_columns() {
             let mut end = first;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::matrix::HistogramMatrix;
-use crate::simd::Element;
+use crate::simd::{Element, zero_matrix};
 
 /// Rows of a matrix that are transformed together.
 const ROWS: usize = 256;
@@ -317,7 +317,7 @@ pub fn transform_rows<T: Element>(
     let value = |d: usize, x: f64| transform.weighted(x, weights.map_or(1.0, |w| w[d]));
     match x {
         HistogramMatrix::Dense(x) => {
-            let mut out = Array2::zeros(x.raw_dim());
+            let mut out = zero_matrix(x.dim());
             let n_columns = x.ncols();
             let Some(flat) = out.as_slice_mut() else { return Ok(TransformedRows::Dense(out)) };
             exec.for_chunks(flat, ROWS * n_columns, |block, chunk| {

@@ -12,7 +12,7 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, check_columns};
-use crate::simd::{Element, dispatch};
+use crate::simd::{Element, dispatch, zero_matrix};
 
 mod dense;
 mod packed;
@@ -76,7 +76,7 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
     }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
-    let mut out = Array2::from_elem((x.n_rows(), n_columns), T::default());
+    let mut out = zero_matrix((x.n_rows(), n_columns));
     let Some(flat) = out.as_slice_mut() else { return Ok(out) };
     exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
         let start = block * BLOCK;

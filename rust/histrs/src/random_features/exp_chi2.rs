@@ -13,7 +13,7 @@ use crate::matrix::{HistogramMatrix, check_columns};
 use crate::random_features::hadamard::MIN_SIZE;
 use crate::random_features::structured::{Buffers, Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::Waves;
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Real, dispatch, zero_matrix};
 
 /// Rows in a block.
 const ROWS: usize = 128;
@@ -122,7 +122,7 @@ impl ExpChi2Features {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<T>> {
-        let mut out = Array2::from_elem((x.n_rows(), self.n_features()), T::default());
+        let mut out = zero_matrix((x.n_rows(), self.n_features()));
         let Some(flat) = out.as_slice_mut() else { return Ok(out) };
         self.transform_into(exec, x, flat)?;
         Ok(out)

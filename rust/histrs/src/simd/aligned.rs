@@ -1,5 +1,7 @@
 use std::ops::{Deref, DerefMut};
 
+use crate::simd::pages::{prefer_huge_pages, touch_pages};
+
 /// Bytes in a cache line, and in the widest vector.
 const LINE: usize = 64;
 
@@ -14,7 +16,9 @@ pub(crate) struct AlignedVec<T> {
 impl<T: Copy + Default> AlignedVec<T> {
     /// `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        let data = vec![T::default(); len + LINE / size_of::<T>()];
+        let mut data = vec![T::default(); len + LINE / size_of::<T>()];
+        prefer_huge_pages(&mut data);
+        touch_pages(&mut data);
         // `align_offset` may refuse; an unaligned buffer is slower, not wrong.
         let offset = data.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
         Self { data, offset, len }

@@ -14,12 +14,14 @@ mod aligned;
 mod clip;
 mod elementary;
 mod hadamard;
+mod pages;
 mod prefetch;
 
 pub(crate) use aligned::AlignedVec;
 pub(crate) use clip::clip;
 pub(crate) use elementary::Elementary;
 pub(crate) use hadamard::lane_hadamard;
+pub(crate) use pages::zero_matrix;
 pub(crate) use prefetch::prefetch;
 
 /// The instruction sets a process can choose from.

@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::pairwise::mirror;
-use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::simd::{AlignedVec, Element, dispatch, lanes, zero_matrix};
 use crate::spd::lanes::{LaneValues, vectors_mut};
 
 /// Rows of the result in a block; a group of `Y` stays in the cache for them.
@@ -37,7 +37,7 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     (n_x, n_y): (usize, usize),
     symmetric: bool,
 ) -> Result<Array2<T>> {
-    let mut out = Array2::from_elem((n_x, n_y), T::default());
+    let mut out = zero_matrix((n_x, n_y));
     let Some(flat) = out.as_slice_mut() else { return Ok(out) };
     let chunk = if n_x >= ROWS { ROWS * n_y } else { n_y.div_ceil(PARTS) };
     exec.for_chunks(flat, chunk, |block, out| {

@@ -12,7 +12,7 @@ use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::scores::Places;
 use crate::intersection::shape::{ShapeFunctions, rows_at_once};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
-use crate::simd::{AlignedVec, Element, lanes};
+use crate::simd::{AlignedVec, Element, lanes, zero_matrix};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache, and
 /// fewer when there are few, so that all threads have some.
@@ -132,7 +132,7 @@ impl LookupTable {
     ) -> Result<Array2<f64>> {
         check_columns(COLUMNS_OF_X, x, self.columns.len())?;
         x.check(exec, "X")?;
-        let mut out = Array2::zeros((x.n_rows(), self.n_outputs));
+        let mut out = zero_matrix((x.n_rows(), self.n_outputs));
         let n_outputs = self.n_outputs;
         let Some(flat) = out.as_slice_mut() else { return Ok(out) };
         let block_rows = rows_at_once(x.n_rows(), &ROWS);

@@ -1,0 +1,62 @@
+use ndarray::Array2;
+
+/// Buffers of fewer bytes stay in pages of the usual size.
+const LEAST_BYTES: usize = 4 << 20;
+/// Bytes in the smallest page there is.
+const LEAST_PAGE: usize = 1 << 12;
+
+/// Asks for huge pages under a buffer that was not written yet.
+///
+/// A first touch of a page of four kilobytes costs about as much as writing it some times over,
+/// and rows read at random miss in the table of pages; both are rare with pages of two megabytes.
+/// A request only: where the system has none, nothing changes.
+pub(crate) fn prefer_huge_pages<T>(data: &mut [T]) {
+    #[cfg(target_os = "linux")]
+    if size_of_val(data) >= LEAST_BYTES {
+        let start = data.as_mut_ptr().cast::<u8>();
+        // Whole pages inside the buffer, so that no other memory is meant.
+        let skipped = start.align_offset(LEAST_PAGE).min(LEAST_PAGE);
+        let len = (size_of_val(data) - skipped) / LEAST_PAGE * LEAST_PAGE;
+        // SAFETY: the range lies inside `data`, which is borrowed exclusively; the advice changes
+        // how the system backs the memory and never what it holds, and a refusal is no error.
+        unsafe { libc::madvise(start.wrapping_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = data;
+}
+
+/// Writes zeros to every page of a buffer of zeros.
+///
+/// A page that is read before it is written is backed twice, first by one page of zeros that all
+/// share; taking that away again interrupts every core of the process.
+pub(crate) fn touch_pages<T: Copy + Default>(zeros: &mut [T]) {
+    // Or the compiler, who knows that there are zeros, would leave the writing out.
+    for zero in std::hint::black_box(zeros).iter_mut().step_by(LEAST_PAGE / size_of::<T>()) {
+        *zero = T::default();
+    }
+}
+
+/// A matrix of zeros, as results are returned in.
+pub(crate) fn zero_matrix<T: Copy + Default>(shape: (usize, usize)) -> Array2<T> {
+    let mut matrix = Array2::from_elem(shape, T::default());
+    if let Some(data) = matrix.as_slice_mut() {
+        prefer_huge_pages(data);
+    }
+    matrix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_all_sizes_are_zero_and_can_be_written() {
+        for n in [0, 1, LEAST_BYTES / 4 - 1, LEAST_BYTES / 4, LEAST_BYTES + 3] {
+            let mut matrix = zero_matrix::<f32>((n, 1));
+            assert!(matrix.iter().all(|x| *x == 0.0));
+            matrix.fill(1.0);
+            prefer_huge_pages(matrix.as_slice_mut().unwrap());
+            assert!(matrix.iter().all(|x| *x == 1.0));
+        }
+    }
+}
