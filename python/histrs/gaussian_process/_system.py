@@ -213,6 +213,8 @@ class KernelSystem:
         size = max(_MIN_OUTPUTS, _WORK_BYTES // (64 * max(n_rows, 1)))
         if n_outputs <= size:
             return self._solve_together(Y, tol, X0, callback)
+        # Parts of one size: few right-hand sides take as many iterations alone as among others.
+        size = -(-n_outputs // -(-n_outputs // size))
         found = Solution(np.empty_like(Y), largest_entries(Y), np.zeros(n_outputs, dtype=np.intp))
         for start in range(0, n_outputs, size):
             part = slice(start, start + size)

@@ -122,6 +122,15 @@ impl Column {
         }
     }
 
+    /// A number of distinct values that the column does not exceed.
+    pub(crate) fn most_knots(&self) -> usize {
+        match self {
+            Self::Coded { values, .. }
+            | Self::Runs { values, .. }
+            | Self::Sorted { values, .. } => values.len(),
+        }
+    }
+
     fn n_bytes(&self) -> usize {
         match self {
             Self::Coded { values, codes } => size_of_val(&values[..]) + codes.len(),

@@ -23,8 +23,8 @@ const ROW_BLOCKS: usize = 8;
 pub(crate) fn rows_at_once(n_rows: usize, rows: &RangeInclusive<usize>) -> usize {
     n_rows.div_ceil(ROW_BLOCKS).clamp(*rows.start(), *rows.end())
 }
-/// Bytes of tables that a cross product holds at a time.
-const CROSS_PRODUCT_BYTES: usize = 64 << 20;
+/// Bytes of functions that are held at a time where they are not kept.
+const FUNCTION_BYTES: usize = 64 << 20;
 
 /// The score `sum_i alpha_i k(x_i, x) = sum_d f_d(x(d))` taken apart by dimension (eqs. 6 to 8).
 ///
@@ -240,19 +240,30 @@ impl SortedColumns {
         self.check_rows(v.nrows())?;
         x.check(exec, "X")?;
         let mut out = zero_matrix((x.n_rows(), v.ncols()));
-        let mut first = 0;
-        while first < self.n_columns() {
-            let mut end = first;
-            let mut bytes = 0;
-            while end < self.n_columns() && (end == first || bytes < CROSS_PRODUCT_BYTES) {
-                bytes += self.columns()[end].n_stored() * (v.ncols() + 1) * size_of::<f64>();
-                end += 1;
-            }
-            let functions = ShapeFunctions::of_range(exec, self, v, first..end)?;
+        for range in self.function_ranges(v.ncols()) {
+            let first = range.start;
+            let functions = ShapeFunctions::of_range(exec, self, v, range)?;
             functions.add_to(exec, x, first, &mut out)?;
-            first = end;
         }
         Ok(out)
+    }
+
+    /// Ranges of columns whose functions are made together: those of one share the passes over the
+    /// weights, and fit the memory that there is for them.
+    pub(crate) fn function_ranges(&self, n_outputs: usize) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for (d, column) in self.columns().iter().enumerate() {
+            if d > first && bytes >= FUNCTION_BYTES {
+                ranges.push(first..d);
+                (first, bytes) = (d, 0);
+            }
+            bytes += column.most_knots() * (n_outputs + 1) * size_of::<f64>();
+        }
+        if first < self.n_columns() {
+            ranges.push(first..self.n_columns());
+        }
+        ranges
     }
 
     /// Number of knots of the [`ShapeFunctions`] of these columns.

@@ -77,34 +77,23 @@ impl LookupTable {
         // One vector at least: cells have a size even when nobody asks for a score.
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
         let n_outputs = alpha.ncols();
-        let built = exec.map_blocks(columns.n_columns(), |d| {
-            let counts = columns.columns()[d].distinct().1;
-            let functions = ShapeFunctions::of_range(exec, columns, alpha, d..d + 1)?;
-            let (knots, values) = functions.column(0);
-            let values = &values / &scale;
-            let values = values.view();
-            let cells = match interpolation {
-                Interpolation::Linear => linear_cells(knots, &counts, values, n_bins, width),
-                Interpolation::Nearest => nearest_cells(knots, values, n_bins, width),
-            };
-            let mut errors = cells.errors(knots, values, width);
-            // Values far below the scale vanish.
-            for (error, values) in errors.iter_mut().zip(functions.column(0).1.columns()) {
-                if values.iter().any(|&value| value != 0.0) {
-                    *error += f64::from(f32::MIN_POSITIVE);
-                }
-            }
-            Ok((cells, errors))
-        })?;
         let mut error_bound = vec![0.0; n_outputs];
-        let mut columns = Vec::with_capacity(built.len());
-        for (cells, errors) in built {
-            for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
-                *bound += error * scale;
+        let mut tables = Vec::with_capacity(columns.n_columns());
+        for range in columns.function_ranges(n_outputs) {
+            let first = range.start;
+            let functions = ShapeFunctions::of_range(exec, columns, alpha, range)?;
+            let built = exec.map_blocks(functions.n_columns(), |d| {
+                let counts = columns.columns()[first + d].distinct().1;
+                Ok(tabulate(functions.column(d), &counts, &scale, n_bins, width, interpolation))
+            })?;
+            for (cells, errors) in built {
+                for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
+                    *bound += error * scale;
+                }
+                tables.push(cells);
             }
-            columns.push(cells);
         }
-        Ok(Self { n_outputs, width, columns, scale: scale.to_vec(), error_bound })
+        Ok(Self { n_outputs, width, columns: tables, scale: scale.to_vec(), error_bound })
     }
 
     /// For every output a number that `|score - tabulated score|` never exceeds.
@@ -155,6 +144,30 @@ impl LookupTable {
         })?;
         Ok(out)
     }
+}
+
+/// The cells of one column, and for every output how far they are off, both in units of `scale`.
+fn tabulate(
+    (knots, values): (&[f64], ArrayView2<'_, f64>),
+    counts: &[usize],
+    scale: &Array1<f64>,
+    n_bins: usize,
+    width: usize,
+    interpolation: Interpolation,
+) -> (Cells, Vec<f64>) {
+    let scaled = &values / scale;
+    let cells = match interpolation {
+        Interpolation::Linear => linear_cells(knots, counts, scaled.view(), n_bins, width),
+        Interpolation::Nearest => nearest_cells(knots, scaled.view(), n_bins, width),
+    };
+    let mut errors = cells.errors(knots, scaled.view(), width);
+    // Values far below the scale vanish.
+    for (error, values) in errors.iter_mut().zip(values.columns()) {
+        if values.iter().any(|&value| value != 0.0) {
+            *error += f64::from(f32::MIN_POSITIVE);
+        }
+    }
+    (cells, errors)
 }
 
 /// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.
