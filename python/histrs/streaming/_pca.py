@@ -130,7 +130,10 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 self.n_features_in_ = rows.shape[1]
                 self.__dict__.pop("feature_names_in_", None)
             else:
-                rows = validate_data(self, rows, ensure_min_samples=2, **ROW_CHECKS)
+                # The moments are not made of rows that are not finite, and name the first.
+                rows = validate_data(
+                    self, rows, ensure_min_samples=2, ensure_all_finite=False, **ROW_CHECKS
+                )
             check_n_components(self.n_components, rows.shape[1])
             source = RowSource(rows, n_jobs=self.n_jobs, verbose=self.verbose)
             self._set_moments(Moments._gathered(source))
@@ -160,7 +163,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         first = not hasattr(self, "moments_")
         with unchanged_on_error(self):
-            X = validate_data(self, X, reset=first, **ROW_CHECKS)
+            X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)
             check_n_components(self.n_components, X.shape[1])
             moments = Moments(X.shape[1]) if first else self.moments_
             self._set_moments(moments.update(X))
