@@ -207,8 +207,10 @@ def test_nested_survives_any_cheap_operator(A, rng, cheap):
 
 @pytest.mark.parametrize("n", [0, 1, 5, 64, 65, 200])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_cholesky_factorises_in_place(rng, monkeypatch, n, order):
-    monkeypatch.setattr(cholesky, "_MAX_BLOCK", 64)
+@pytest.mark.parametrize("operations", [1e5, 1e9])
+def test_cholesky_factorises_in_place(rng, monkeypatch, n, order, operations):
+    monkeypatch.setattr(cholesky, "_BLOCK", 64)
+    monkeypatch.setattr(cholesky, "_OPERATIONS", operations)
     X = rng.random((n, 3))
     A = np.array(oracle.intersection_kernel(X) + 0.1 * np.eye(n), order=order)
     B = rng.normal(size=(n, 70))

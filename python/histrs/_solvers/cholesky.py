@@ -8,10 +8,13 @@ from scipy import linalg
 
 from histrs._solvers.block_cg import Array
 
-# Floating-point operations of one call of BLAS, a tenth of a second or so.
-_OPERATIONS = 5e9
-_MIN_BLOCK = 64
-_MAX_BLOCK = 256
+# Floating-point operations of one call of BLAS, some tenths of a second.
+_OPERATIONS = 2e10
+# Columns factorised together: enough for BLAS to compute more than it reads.
+_BLOCK = 1024
+_MIN_ROWS = 64
+# Rows and columns that stay in the cache while they are transposed.
+_CACHED = 256
 # Right-hand sides solved at a time.
 _COLUMNS = 64
 _QR_BLOCK = 32
@@ -39,18 +42,26 @@ def factorise_in_place(A: Array) -> Array:
         If `A` is not positive definite.
     """
     n = len(A)
-    size = int(np.clip(2 * _OPERATIONS / max(n, 1) ** 2, _MIN_BLOCK, _MAX_BLOCK))
+    # What takes one call no longer than others is left to LAPACK whole.
+    size = max(n, 1) if n**3 <= 3 * _OPERATIONS else _BLOCK
     for start in range(0, n, size):
         end = min(start + size, n)
-        # In this order the product has the layout of what it is subtracted from.
-        A[start:, start:end] -= (A[start:end, :start] @ A[start:, :start].T).T
-        L = linalg.cholesky(A[start:end, start:end], lower=True, check_finite=False)
-        A[start:end, start:end] = L
-        # A[end:, start:end] L^-T
-        A[end:, start:end] = linalg.blas.dtrsm(
-            1.0, L, A[end:, start:end], side=1, lower=1, trans_a=1
-        )
+        known, here = A[start:end, :start], slice(start, end)
+        for rows in _row_blocks(start, n, start * size):
+            # In this order the product has the layout of what it is subtracted from.
+            A[rows, here] -= (known @ A[rows, :start].T).T
+        L = linalg.cholesky(A[here, here], lower=True, check_finite=False)
+        A[here, here] = L
+        for rows in _row_blocks(end, n, size**2):
+            # A[rows, here] L^-T
+            A[rows, here] = linalg.blas.dtrsm(1.0, L, A[rows, here], side=1, lower=1, trans_a=1)
     return A
+
+
+def _row_blocks(start: int, end: int, operations: int) -> Iterator[slice]:
+    """Yield blocks of rows, each of which takes so many multiplications."""
+    size = max(int(_OPERATIONS / max(2 * operations, 1)), _MIN_ROWS)
+    return (slice(first, min(first + size, end)) for first in range(start, end, size))
 
 
 def solve_factorised(L: Array, B: Array) -> Array:
@@ -144,4 +155,4 @@ def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -
 
 def _blocks(n: int) -> Iterator[slice]:
     """Yield blocks of columns of a triangle, which stay in the cache while they are transposed."""
-    return (slice(start, min(start + _MAX_BLOCK, n)) for start in range(0, n, _MAX_BLOCK))
+    return (slice(start, min(start + _CACHED, n)) for start in range(0, n, _CACHED))
