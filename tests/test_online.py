@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._solvers import cholesky
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
@@ -259,20 +259,34 @@ def test_factors_are_carried_over(model_class, rng, monkeypatch):
     assert made == ["kernel_matrix"]
 
 
-@given(n=st.integers(0, 40), m=st.integers(0, 70), part=st.floats(0, 1), seed=st.integers(0, 99))
-def test_factors_of_grown_and_shrunk_matrices(n, m, part, seed):
+@given(
+    n=st.integers(0, 40),
+    m=st.integers(0, 70),
+    steps=st.integers(0, 5),
+    part=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_factors_of_grown_and_shrunk_matrices(n, m, steps, part, seed):
     rng = np.random.default_rng(seed)
     F = rng.normal(size=(n + m, 5))
     A = F @ F.T + 0.1 * np.eye(n + m)
     L = np.asfortranarray(linalg.cholesky(A[:n, :n], lower=True))
     L[np.triu_indices(n, 1)] = np.nan  # which nothing reads
-    grown = cholesky.insert_rows(L, A[n:, :n], A[n:, n:])
-    assert_close(np.tril(grown), np.tril(linalg.cholesky(A, lower=True)), 1e-10)
+    grown, middle = CholeskyFactor.of(L), n + min(m, steps)
+    for start, end in [*((i, i + 1) for i in range(n, middle)), (middle, n + m)]:
+        grown = grown.insert(A[start:end, :start], A[start:end, start:end])
+    expected = linalg.cholesky(A, lower=True)
+    assert len(grown) == n + m
+    assert_close(np.tril(grown.whole()), expected, 1e-10)
+    assert_close(grown.diagonal(), np.diag(expected), 1e-10)
+    B = rng.normal(size=(n + m, 70))
+    assert_close(grown.solve_lower(B), linalg.solve_triangular(expected, B, lower=True), 1e-9)
+    assert_close(grown.solve(B), linalg.cho_solve((expected, True), B), 1e-8)
     removed = np.flatnonzero(rng.random(n + m) < part)
     kept = np.setdiff1d(np.arange(n + m), removed)
-    shrunk = cholesky.remove_rows(grown, kept, removed)
+    shrunk = grown.remove(kept, removed)
     expected = linalg.cholesky(A[np.ix_(kept, kept)], lower=True)
-    assert_close(np.tril(shrunk), expected, 1e-10)
+    assert_close(np.tril(shrunk.whole()), expected, 1e-10)
 
 
 def inverse(preconditioner, n):

@@ -218,7 +218,7 @@ def test_cholesky_factorises_in_place(rng, monkeypatch, n, order, operations):
     L = cholesky.factorise_in_place(A)
     assert L is A
     np.testing.assert_allclose(np.tril(L), expected, atol=1e-12)
-    assert_close(cholesky.solve_factorised(L, B), solution, 1e-10)
+    assert_close(cholesky.CholeskyFactor.of(L).solve(B), solution, 1e-10)
 
 
 @pytest.mark.parametrize("bad", [0, 100])

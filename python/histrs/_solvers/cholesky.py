@@ -1,6 +1,8 @@
-"""Cholesky factorisation that Ctrl-C can stop."""
+"""Cholesky factorisation that Ctrl-C can stop, and factors of matrices that grow and shrink."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,8 @@ _CACHED = 256
 # Right-hand sides solved at a time.
 _COLUMNS = 64
 _QR_BLOCK = 32
+# Rows below the triangle, as part of it, before they are made part of it.
+_MOST_BELOW = 0.1
 
 
 def factorise_in_place(A: Array) -> Array:
@@ -64,48 +68,105 @@ def _row_blocks(start: int, end: int, operations: int) -> Iterator[slice]:
     return (slice(first, min(first + size, end)) for first in range(start, end, size))
 
 
-def solve_factorised(L: Array, B: Array) -> Array:
-    """Return `(L L^T)^-1 B`, a few columns at a time."""
-    X = np.empty_like(B)
-    for start in range(0, B.shape[1], _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
-        X[:, columns] = linalg.cho_solve((L, True), B[:, columns], check_finite=False)
-    return X
+@dataclass(frozen=True)
+class CholeskyFactor:
+    """The lower factor of a positive definite matrix, to which rows and columns can be added.
 
-
-def insert_rows(L: Array, B: Array, C: Array) -> Array:
-    """Return the factor of `[[A, B^T], [B, C]]`, given that of `A`.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, n)
-        Lower factor of `A`.
-    B : ndarray of shape (m, n)
-        What the new rows share with the old.
-    C : ndarray of shape (m, m)
-        What they share with one another.
-
-    Returns
-    -------
-    ndarray of shape (n + m, n + m)
-        The factor, in Fortran order.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If the matrix is not positive definite.
+    It is kept as `[[T, 0], [B, C]]` with few rows in `B` and `C`, so that rows are added without a
+    copy of the others.
     """
-    n, m = len(L), len(C)
-    grown = np.zeros((n + m, n + m), order="F")
-    for columns in _blocks(n):
-        grown[columns.start : n, columns] = L[columns.start :, columns]
-    for start in range(0, m, _COLUMNS):
-        rows = slice(start, start + _COLUMNS)
-        half = linalg.solve_triangular(L, B[rows].T, lower=True, check_finite=False)
-        grown[n:, :n][rows] = half.T
-    rest = np.asfortranarray(C - grown[n:, :n] @ grown[n:, :n].T)
-    grown[n:, n:] = factorise_in_place(rest)
-    return grown
+
+    triangle: Array
+    """`T`, of which the upper triangle is never read; Fortran-ordered it is used as it is."""
+    below: Array
+    """`B`, the rows that were added, so far as they go with `T`."""
+    corner: Array
+    """`C`, lower triangular."""
+
+    @classmethod
+    def of(cls, L: Array) -> Self:
+        """Return the factor that is one triangle."""
+        return cls(L, np.zeros((0, len(L))), np.zeros((0, 0)))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.triangle) + len(self.corner)
+
+    def whole(self) -> Array:
+        """Return the factor as one triangle, in Fortran order."""
+        n, m = len(self.triangle), len(self.corner)
+        if m == 0:
+            return self.triangle
+        L = np.zeros((n + m, n + m), order="F")
+        for columns in _blocks(n):
+            L[columns.start : n, columns] = self.triangle[columns.start :, columns]
+        L[n:, :n], L[n:, n:] = self.below, self.corner
+        return L
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of the factor."""
+        return np.concatenate([np.diag(self.triangle), np.diag(self.corner)])
+
+    def solve_lower(self, B: Array) -> Array:
+        """Return `L^-1 B`."""
+        n = len(self.triangle)
+        above: Array = _solve_triangular(self.triangle, B[:n])
+        if len(self.corner) == 0:
+            return above
+        return np.vstack([above, _solve_triangular(self.corner, B[n:] - self.below @ above)])
+
+    def solve(self, B: Array) -> Array:
+        """Return `(L L^T)^-1 B`, a few columns at a time, so that Ctrl-C gets its turn."""
+        n = len(self.triangle)
+        X = np.empty_like(B)
+        for start in range(0, B.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            half = self.solve_lower(B[:, columns])
+            X[n:, columns] = _solve_triangular(self.corner, half[n:], transposed=True)
+            above = half[:n] - self.below.T @ X[n:, columns]
+            X[:n, columns] = _solve_triangular(self.triangle, above, transposed=True)
+        return X
+
+    def insert(self, B: Array, C: Array) -> Self:
+        """Return the factor of `[[A, B^T], [B, C]]`, this being that of `A`.
+
+        Parameters
+        ----------
+        B : ndarray of shape (m, n)
+            What the new rows share with the old.
+        C : ndarray of shape (m, m)
+            What they share with one another.
+
+        Raises
+        ------
+        scipy.linalg.LinAlgError
+            If the matrix is not positive definite.
+        """
+        n = len(self.triangle)
+        new = np.empty_like(B, order="C")
+        for start in range(0, len(C), _COLUMNS):
+            rows = slice(start, start + _COLUMNS)
+            new[rows] = self.solve_lower(B[rows].T).T
+        rest = factorise_in_place(np.asfortranarray(C - new @ new.T))
+        old, m = len(self.corner), len(C)
+        corner = np.zeros((old + m, old + m), order="F")
+        corner[:old, :old], corner[old:, :old], corner[old:, old:] = self.corner, new[:, n:], rest
+        grown = type(self)(self.triangle, np.vstack([self.below, new[:, :n]]), corner)
+        return grown if len(corner) <= _MOST_BELOW * n else type(self).of(grown.whole())
+
+    def remove(self, kept: NDArray[np.int64], removed: NDArray[np.int64]) -> Self:
+        """Return the factor of the rows and columns that are kept; both in ascending order."""
+        return type(self).of(remove_rows(self.whole(), kept, removed))
+
+
+def _solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Return `L^-1 B` or `L^-T B`."""
+    if len(L) == 0:
+        return B
+    X: Array = linalg.solve_triangular(
+        L, B, lower=True, trans="T" if transposed else "N", check_finite=False
+    )
+    return X
 
 
 def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -> Array:

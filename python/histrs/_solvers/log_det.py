@@ -6,7 +6,7 @@ import numpy as np
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array, Operator
-from histrs._solvers.cholesky import solve_factorised
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.lanczos import Lanczos
 
 # Probes, and bytes that their bases may take.
@@ -43,14 +43,13 @@ def count_probes(n: int) -> int:
     return int(np.clip(_MAX_BYTES // (8 * _FEWEST_STEPS * max(n, 1)), 2, MAX_PROBES))
 
 
-def exact_log_det(L: Array, *, derivative: bool) -> LogDet:
-    """Return the log-determinant of `L L^T`; `A^-1 = V V^T` with `V = L^-T`."""
-    value = 2.0 * float(np.sum(np.log(np.diag(L))))
-    n = len(L)
+def exact_log_det(factor: CholeskyFactor, *, derivative: bool) -> LogDet:
+    """Return the log-determinant of `A = L L^T`; `A^-1 = V V^T` with `V = L^-T`."""
+    value = 2.0 * float(np.sum(np.log(factor.diagonal())))
     if not derivative:
-        return LogDet(value, 0.0, np.empty((n, 0)))
-    # Columns of A^-1 L = L^-T, a few at a time, so that Ctrl-C gets its turn.
-    return LogDet(value, 0.0, solve_factorised(L, np.tril(L)))
+        return LogDet(value, 0.0, np.empty((len(factor), 0)))
+    # Columns of A^-1 L = L^-T.
+    return LogDet(value, 0.0, factor.solve(np.tril(factor.whole())))
 
 
 def lanczos_log_det(operator: Operator, Z: Array, *, derivative: bool) -> LogDet:

@@ -16,8 +16,7 @@ from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
-from histrs._solvers import cholesky
-from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices, Preconditioner
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._system import KernelSystem
@@ -69,12 +68,12 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
     return _with(grown, known, system, lambda old: old.insert(rows))
 
 
-def _grown_factor(system: KernelSystem, rows: Matrix) -> Array:
+def _grown_factor(system: KernelSystem, rows: Matrix) -> CholeskyFactor:
     B = system.cross_kernel(rows).T
     rows = to_core(rows.astype(np.float64, copy=False))
     C = _histrs.intersection_gram(rows, None, system.n_threads)
     C[np.diag_indices_from(C)] += system.s
-    return cholesky.insert_rows(system.factor, B, C)
+    return system.factor.insert(B, C)
 
 
 def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> KernelSystem:
@@ -103,7 +102,7 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
         known["rows"] = system.rows[kept]
     few = len(removed) <= _MAX_REMOVED * len(kept)
     if few and "factor" in vars(system) and shrunk.uses_cholesky(n_outputs):
-        known["factor"] = cholesky.remove_rows(system.factor, kept, removed)
+        known["factor"] = system.factor.remove(kept, removed)
     return _with(shrunk, known, system, lambda old: old.remove(kept, removed))
 
 

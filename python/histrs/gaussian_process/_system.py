@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
-from histrs._solvers.cholesky import factorise_in_place, solve_factorised
+from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
 from histrs._solvers.nested_cg import nested_cg
@@ -173,13 +173,13 @@ class KernelSystem:
         return _histrs.intersection_gram(to_core(X), None, self.n_threads)
 
     @cached_property
-    def factor(self) -> Array:
+    def factor(self) -> CholeskyFactor:
         """Lower Cholesky factor of `K + s I`."""
         K = self.kernel_matrix()
         K[np.diag_indices_from(K)] += self.s
         # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
         try:
-            return factorise_in_place(K.T)
+            return CholeskyFactor.of(factorise_in_place(K.T))
         except linalg.LinAlgError as error:
             raise ValueError(
                 f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
@@ -196,7 +196,7 @@ class KernelSystem:
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
-            B = solve_factorised(self.factor, Y)
+            B = self.factor.solve(Y)
             residual = np.max(np.abs(Y - self.multiply(B)), axis=0, initial=0.0)
             return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
         return self._solve_iteratively(Y, tol, X0, callback)
@@ -303,7 +303,7 @@ class KernelSystem:
             rows = slice(start, start + _VARIANCE_BLOCK)
             k = self.cross_kernel(X[rows])
             if use_cholesky:
-                half = linalg.solve_triangular(self.factor, k, lower=True, check_finite=False)
+                half = self.factor.solve_lower(k)
                 explained = np.einsum("ij,ij->j", half, half)
             else:
                 # Rows of any scale are solved at scale 1.
