@@ -6,7 +6,7 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
-use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
+use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{add_to, load, run_sums};
 use crate::simd::Element;
 
@@ -45,7 +45,7 @@ impl SortedColumns {
         self.check_rows(v.nrows())?;
         let mut out = Array2::zeros((self.n_columns(), v.ncols()));
         let mut start = 0;
-        for width in panel_widths::<f64>(v.ncols()) {
+        for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);
             let panel = Panel::<f64>::pack(exec, v.slice(s![.., start..end]), width)?;
             let forms = exec.map_blocks(self.n_columns(), |d| {

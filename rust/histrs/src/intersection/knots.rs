@@ -14,7 +14,7 @@ use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::levels::level_ends;
 use crate::intersection::panel::{
-    Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel,
+    MAX_WIDTH, Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel,
 };
 use crate::intersection::scan::{add_to, load};
 use crate::matrix::row_numbers;
@@ -204,7 +204,7 @@ impl KnotProjection {
         check_rows("the number of rows of V", v.nrows(), self.n_rows)?;
         let mut out = Array2::zeros((self.n_features(), v.ncols()));
         let mut start = 0;
-        for width in panel_widths::<f64>(v.ncols()) {
+        for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);
             let panel = Panel::<f64>::pack(exec, v.slice(s![.., start..end]), width)?;
             let tables = exec.map_blocks(self.columns.len(), |d| {

@@ -11,16 +11,17 @@ use crate::simd::{AlignedVec, Element, zero_matrix};
 
 /// Columns of `E` stored side by side: as many sums as hide the latency of an addition.
 const GROUP: usize = 4;
-/// Rows whose right-hand sides stay in the first-level cache.
-const ROWS: usize = 256;
+/// Bytes of right-hand sides that stay in the cache while `E` streams by. Fewer rows would make the
+/// stretches of `E` too short to be fetched ahead.
+const CACHED: usize = 1 << 16;
 /// Blocks of rows that are summed apart; their number must not depend on the number of threads.
 const ROW_BLOCKS: usize = 8;
 
 /// `(F F^T + s I)^-1 = (I - E E^T) / s` with `E = F L^-T` and `L L^T = F^T F + s I`.
 ///
 /// By the Woodbury identity: a preconditioner for `K + s I` when `F F^T` is near `K`. Each
-/// application reads `E`, stored as `T`, twice, whatever the number of right-hand sides up to
-/// sixteen.
+/// application reads `E`, stored as `T`, twice, whatever the number of right-hand sides up to four
+/// vectors.
 #[derive(Debug, Clone)]
 pub struct LowRankInverse<T> {
     n_rows: usize,
@@ -96,7 +97,7 @@ impl<T: Element> LowRankInverse<T> {
         }
         let mut out = zero_matrix(v.dim());
         let mut start = 0;
-        for width in panel_widths::<E>(v.ncols()) {
+        for width in panel_widths::<E>(v.ncols(), usize::MAX) {
             let columns = start..v.ncols().min(start + width);
             let panel = Panel::<E>::pack(exec, v.slice(s![.., columns.clone()]), width)?;
             let weights = self.project(exec, &panel)?;
@@ -109,13 +110,14 @@ impl<T: Element> LowRankInverse<T> {
     /// `E^T V`, group by group.
     fn project<E: Element>(&self, exec: &Executor, panel: &Panel<E>) -> Result<AlignedVec<E>> {
         let width = panel.width;
-        let n_rows = self.n_rows.div_ceil(ROW_BLOCKS).max(ROWS);
+        let cached = cached_rows::<E>(width);
+        let n_rows = self.n_rows.div_ceil(ROW_BLOCKS).max(cached);
         let parts = exec.map_blocks(self.n_rows.div_ceil(n_rows), |block| {
             let rows = block * n_rows..self.n_rows.min((block + 1) * n_rows);
             let mut sums = AlignedVec::zeros(self.rank.next_multiple_of(GROUP) * width);
-            for start in rows.clone().step_by(ROWS) {
+            for start in rows.clone().step_by(cached) {
                 exec.check()?;
-                let rows = start..rows.end.min(start + ROWS);
+                let rows = start..rows.end.min(start + cached);
                 run_kernel::<E, _>(width, Project { inverse: self, rows, panel, sums: &mut sums });
             }
             Ok(sums)
@@ -142,16 +144,18 @@ impl<T: Element> LowRankInverse<T> {
     ) -> Result<()> {
         let n_columns = out.ncols();
         let Some(out) = out.as_slice_mut() else { return Ok(()) };
-        exec.for_chunks(out, ROWS * n_columns, |block, out| {
-            let start = block * ROWS;
-            let rows = start..self.n_rows.min(start + ROWS);
+        let cached = cached_rows::<E>(width);
+        exec.for_chunks(out, cached * n_columns, |block, out| {
+            let start = block * cached;
+            let rows = start..self.n_rows.min(start + cached);
             let mut sums = AlignedVec::zeros(rows.len() * width);
             let expand = Expand { inverse: self, rows: rows.clone(), weights, sums: &mut sums };
             run_kernel::<E, _>(width, expand);
             let sums = sums.chunks_exact(width);
             for ((row, out), sums) in rows.zip(out.chunks_exact_mut(n_columns)).zip(sums) {
+                let v = v.row(row);
                 for (k, sum) in columns.clone().zip(sums) {
-                    out[k] = (v[[row, k]] - sum.to_f64()) / self.s;
+                    out[k] = (v[k] - sum.to_f64()) / self.s;
                 }
             }
             Ok(())
@@ -164,6 +168,11 @@ impl<T: Element> LowRankInverse<T> {
         // An empty matrix has no groups either, but chunks must have a size.
         self.groups.chunks_exact((self.n_rows * GROUP).max(1)).map(move |g| &g[rows.clone()])
     }
+}
+
+/// Rows of a panel that are worked on together.
+fn cached_rows<E>(width: usize) -> usize {
+    CACHED / (width * size_of::<E>())
 }
 
 /// The same number in the precision of the sums.

@@ -12,8 +12,8 @@ use crate::simd::{AlignedVec, Element, lanes, zero_matrix};
 
 /// Rows in a block of row-parallel work.
 pub(crate) const ROW_BLOCK: usize = 4096;
-/// Columns in a panel, at most.
-const MAX_WIDTH: usize = 16;
+/// Columns in a panel whose rows are read at random, at most.
+pub(crate) const MAX_WIDTH: usize = 16;
 
 /// Columns of a right-hand side in the layout of the kernels: `data[row * width + column]`.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ impl<E: Element> Panel<E> {
     }
 }
 
-/// Widths of the panels that cover `n_columns` right-hand sides.
-pub(crate) fn panel_widths<E: Element>(n_columns: usize) -> Vec<usize> {
+/// Widths of the panels that cover `n_columns` right-hand sides, none above `widest` or four vectors.
+pub(crate) fn panel_widths<E: Element>(n_columns: usize, widest: usize) -> Vec<usize> {
     let lanes = lanes::<E>();
-    let widest = (4 * lanes).min(MAX_WIDTH);
+    let widest = (4 * lanes).min(widest);
     let mut widths = Vec::new();
     let mut left = n_columns;
     while left > 0 {
@@ -94,7 +94,7 @@ pub(crate) fn by_panels<E: Element, T: Element>(
 ) -> Result<Array2<T>> {
     let mut out = zero_matrix((n_rows_out, v.ncols()));
     let mut start = 0;
-    for width in panel_widths::<E>(v.ncols()) {
+    for width in panel_widths::<E>(v.ncols(), MAX_WIDTH) {
         let end = v.ncols().min(start + width);
         let panel = Panel::pack(exec, v.slice(s![.., start..end]), width)?;
         let parts = apply(&panel)?;
@@ -185,7 +185,7 @@ mod tests {
     fn widths_cover_all_columns_with_whole_vectors() {
         let lanes = lanes::<f64>();
         for n in 0..70 {
-            let widths = panel_widths::<f64>(n);
+            let widths = panel_widths::<f64>(n, MAX_WIDTH);
             assert!(widths.iter().sum::<usize>() >= n);
             for (i, &width) in widths.iter().enumerate() {
                 assert!(width <= MAX_WIDTH && (width == 1 || width % lanes == 0));

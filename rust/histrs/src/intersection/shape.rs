@@ -8,7 +8,7 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
-use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
+use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::simd::{Element, zero_matrix};
@@ -76,7 +76,7 @@ impl ShapeFunctions {
         let n_outputs = alpha.ncols();
         let mut values = Array2::zeros((knots.len(), n_outputs));
         let mut start = 0;
-        for width in panel_widths::<f64>(n_outputs) {
+        for width in panel_widths::<f64>(n_outputs, MAX_WIDTH) {
             let end = n_outputs.min(start + width);
             let panel = Panel::<f64>::pack(exec, alpha.slice(s![.., start..end]), width)?;
             let tables = exec.map_blocks(columns.len(), |d| {
