@@ -5,6 +5,7 @@ import pickle
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -223,6 +224,7 @@ def test_sources_give_the_same_moments(rng, tmp_path):
         assert bits(Moments.of(source, y, **options)) == expected
     memmap = np.load(tmp_path / "Z.npy", mmap_mode="r")
     assert bits(Moments.of(memmap, y, **options)) == expected
+    assert bits(Moments.of(pd.DataFrame(Z), pd.DataFrame(y), **options)) == expected
     pairs = ((Z[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(Z), BLOCK))
     assert bits(Moments.of(pairs)) == expected
 
@@ -234,11 +236,29 @@ def test_sources_give_the_same_moments(rng, tmp_path):
         (np.ones((3, 2)), np.ones(2), "2 rows and the data 3"),
         ([np.ones((3, 2)), np.ones((3, 3))], None, "3 features"),
         ([np.ones((3, 2))], np.ones(3), "yield pairs"),
+        ([1.0, 2.0], None, r"shape \(\): expected rows and columns"),
+        ([[1.0, 2.0]], None, r"shape \(2,\): expected rows and columns"),
+        (np.ones(3), None, r"shape \(3,\): expected rows and columns"),
     ],
 )
 def test_bad_sources(rows, y, message):
     with pytest.raises(ValueError, match=message):
         Moments.of(rows, y)
+
+
+def test_names_of_an_earlier_fit_are_forgotten(rng):
+    Z, y = data(rng, 30, 3)
+    frame, moments = pd.DataFrame(Z, columns=["a", "b", "c"]), Moments.of(Z, y)
+    for model in (StreamingPCA(), PCARidge(), PCARidgeClassifier()):
+        labels = np.arange(30) % 2 if isinstance(model, PCARidgeClassifier) else y
+        assert model.fit(frame, labels).feature_names_in_.tolist() == ["a", "b", "c"]
+        if isinstance(model, PCARidgeClassifier):
+            model.fit_rows(Z, labels)
+        else:
+            model.fit_moments(moments)
+        assert not hasattr(model, "feature_names_in_")
+        # Without a warning of names that differ.
+        (model.transform if isinstance(model, StreamingPCA) else model.predict)(Z)
 
 
 def test_fingerprints_tell_feature_maps_apart(rng, tmp_path):
