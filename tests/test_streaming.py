@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.random_projection import SparseRandomProjection
 
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.streaming import (
@@ -259,6 +262,23 @@ def test_names_of_an_earlier_fit_are_forgotten(rng):
         assert not hasattr(model, "feature_names_in_")
         # Without a warning of names that differ.
         (model.transform if isinstance(model, StreamingPCA) else model.predict)(Z)
+
+
+def test_fingerprints_tell_functions_and_sparse_maps_apart(rng):
+    def scaled(factor):
+        return lambda X: factor * X
+
+    X = sparse.csr_array(np.eye(9))
+    maps = [
+        *(FunctionTransformer(f) for f in (np.sqrt, np.square, scaled(2.0), scaled(3.0))),
+        *(FunctionTransformer(partial(np.multiply, k)) for k in (2.0, 3.0)),
+        *(FunctionTransformer(f) for f in (lambda X: X + 1, lambda X: X + 2)),
+        *(SparseRandomProjection(4, random_state=k).fit(X) for k in (0, 1)),
+    ]
+    names = [fingerprint(map) for map in maps]
+    assert len(set(names)) == len(maps)
+    assert names == [fingerprint(pickle.loads(pickle.dumps(m)) if k > 7 else clone(m))
+                     for k, m in enumerate(maps)]  # fmt: skip
 
 
 def test_fingerprints_tell_feature_maps_apart(rng, tmp_path):
