@@ -409,7 +409,7 @@ fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
     items
 }
 
-/// The expectation product; an empty bin adds nothing.
+/// The mean of a potential under a marginal; an empty bin adds nothing.
 pub(super) fn expectation(a: &[f64], f: &[f64]) -> f64 {
     a.iter().zip(f).filter(|(a, _)| **a > 0.0).map(|(a, f)| a * f).sum()
 }
