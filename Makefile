@@ -16,6 +16,10 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 # The interpreters tried for a new .venv, the best first. To choose: make PYTHONS=python3.12 test
 PYTHONS ?= python3.14 python3.13 python3.12 python3.11 python3
 
+# How the extension is compiled. "test-release" takes a fraction of the time, and is somewhat slower.
+EXTENSION_PROFILE ?= release
+EXTENSION := $(STAMPS)/extension-$(EXTENSION_PROFILE)
+
 # Arguments for the command behind a target: make demo ARGS="--help"
 ARGS ?=
 
@@ -28,6 +32,8 @@ export PYO3_PYTHON := $(CURDIR)/$(PYTHON)
 EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Cargo.toml) \
     $(shell find rust/*/src 2>/dev/null)
 
+CARGO_TEST := cargo test --profile test-release
+
 .PHONY: help demo test test-rust test-python lint bench docs wheel clean \
     check-rust check-rust-tools check-unsafe
 
@@ -35,30 +41,30 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	    awk -F '|' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-demo: check-rust $(STAMPS)/extension ## train and score on real histograms; writes an HTML page
+demo: check-rust $(EXTENSION) ## train and score on real histograms; writes an HTML page
 	$(BIN)/histrs demo $(ARGS)
 
 test: test-rust test-python ## every test: Rust, Python, documentation, README
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
-	cargo test --release -p histrs
-	HISTRS_SIMD=scalar cargo test --release -p histrs --tests
+	$(CARGO_TEST) -p histrs
+	HISTRS_SIMD=scalar $(CARGO_TEST) -p histrs --tests
 	@for path in rust/histrs/examples/*.rs rust/histrs/examples/*/main.rs; do \
 	    test -e "$$path" || continue; \
 	    case "$$path" in \
 	        */main.rs) name=$$(basename "$$(dirname "$$path")") ;; \
 	        *) name=$$(basename "$$path" .rs) ;; \
 	    esac; \
-	    echo "cargo run --release -p histrs --example $$name"; \
-	    cargo run --quiet --release -p histrs --example "$$name" || exit 1; \
+	    echo "cargo run --profile test-release -p histrs --example $$name"; \
+	    cargo run --quiet --profile test-release -p histrs --example "$$name" || exit 1; \
 	done
 
-test-python: check-rust $(STAMPS)/group-test $(STAMPS)/extension ## pytest, both SIMD paths, docstrings, README
+test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, both SIMD paths, docstrings, README
 	$(PYTHON) -m pytest $(ARGS)
 	HISTRS_SIMD=scalar $(PYTHON) -m pytest -m simd_paths
 	$(PYTHON) -m pytest --doctest-modules python/histrs
 
-lint: check-rust-tools $(STAMPS)/group-lint $(STAMPS)/extension check-unsafe ## formatting, lints, types, stubs
+lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatting, lints, types, stubs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
@@ -67,10 +73,10 @@ lint: check-rust-tools $(STAMPS)/group-lint $(STAMPS)/extension check-unsafe ## 
 	$(BIN)/mypy
 	$(PYTHON) -m mypy.stubtest --mypy-config-file pyproject.toml histrs._histrs
 
-bench: check-rust $(STAMPS)/group-bench $(STAMPS)/extension ## measure against the peers; writes docs/benchmarks.md
+bench: check-rust $(STAMPS)/group-bench $(EXTENSION) ## measure against the peers; writes docs/benchmarks.md
 	$(PYTHON) -m benches $(ARGS)
 
-docs: check-rust $(STAMPS)/group-docs $(STAMPS)/extension ## the manual, in docs/_build/html
+docs: check-rust $(STAMPS)/group-docs $(EXTENSION) ## the manual, in docs/_build/html
 	$(PYTHON) -m sphinx -E -W --keep-going -b html docs docs/_build/html
 
 wheel: check-rust $(STAMPS)/group-build ## one wheel for every Python from 3.11 on, in dist/
@@ -78,7 +84,7 @@ wheel: check-rust $(STAMPS)/group-build ## one wheel for every Python from 3.11 
 
 clean: ## remove what was built; .venv stays
 	rm -rf target dist docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache $(STAMPS)/extension
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache $(STAMPS)/extension-*
 	rm -f python/histrs/_histrs*.so
 	find python tests benches examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -107,9 +113,11 @@ $(STAMPS)/group-%: pyproject.toml $(STAMPS)/venv
 	$(PIP) install --group $*
 	@touch $@
 
-$(STAMPS)/extension: $(EXTENSION_SOURCES) $(STAMPS)/group-build | check-rust
-	env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release
-	@touch $@
+$(EXTENSION): $(EXTENSION_SOURCES) $(STAMPS)/group-build | check-rust
+	env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop \
+	    --profile $(EXTENSION_PROFILE)
+	@# There is one of it, however compiled.
+	@rm -f $(STAMPS)/extension-* && touch $@
 
 check-rust:
 	@need=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \

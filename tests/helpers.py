@@ -140,11 +140,15 @@ def assert_close(actual, expected, relative):
 # ---- other processes ---------------------------------------------------------------------------
 
 
+# A shell lets what it runs in the background ignore Ctrl-C, and that is inherited.
+HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def start_python(code, *arguments, **environment):
     """Start a script in a new interpreter that imports what this one does."""
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
+        [sys.executable, "-W", "error", "-c", HEAR_CTRL_C + code, *arguments],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

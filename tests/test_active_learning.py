@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    active_learning,
+)
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS
 from tests.oracles import intersection as oracle
@@ -93,6 +97,22 @@ def test_bad_input_is_refused(rng, strategy):
         query(IntersectionGPClassifier(optimizer=None), np.ones((3, 5)), strategy)
 
 
+@pytest.mark.parametrize("n_targets", [(), (2,)])
+def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
+    X, pool = rng.random((30, 5)), 2 * rng.random((40, 5))
+    y = rng.random((30, *n_targets))
+    model = IntersectionGPRegressor(optimizer=None, tol=1e-8).fit(X, y)
+    wanted = scores_by_definition(X, np.arange(30) % 2, pool, "variance")
+    chosen = active_learning.query(model, pool, "variance", 7)
+    np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
+    assert len(set(active_learning.query(model, pool, "random", 7, random_state=0))) == 7
+    for strategy in ("mean", "uncertainty"):
+        with pytest.raises(ValueError, match="a regressor has none: choose 'variance' or"):
+            active_learning.query(model, pool, strategy)
+        with pytest.raises(ValueError, match="a regressor has none: choose 'variance' or"):
+            next(active_learning.learn(model, X, y.take, labelled=[0], n_rounds=1))
+
+
 @each_strategy
 @pytest.mark.parametrize("wrap", [lambda m: m, lambda m: SimpleNamespace(estimator=m)])
 def test_serves_modal(rng, strategy, wrap):
@@ -134,6 +154,19 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
     last = rounds[-1]
     expected = IntersectionGPClassifier(optimizer=None).fit(X[asked], y[asked]).decision_function(X)
     np.testing.assert_allclose(last.model.decision_function(X), expected)
+
+
+def test_a_regression_learns_from_the_targets_it_asked_for(rng):
+    X = rng.random((30, 5))
+    y = rng.random((30, 2))
+    model = IntersectionGPRegressor(optimizer=None)
+    rounds = active_learning.learn(
+        model, X, lambda rows: y[rows], labelled=[3, 4], n_rounds=3, strategy="variance"
+    )
+    *_, last = rounds
+    assert len(set(last.labelled)) == 5
+    expected = IntersectionGPRegressor(optimizer=None).fit(X[last.labelled], y[last.labelled])
+    np.testing.assert_allclose(last.model.predict(X), expected.predict(X))
 
 
 def test_earlier_rounds_stay_as_they_were(rng):

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,12 @@ from histrs._solvers.log_det import (
     rademacher,
 )
 from histrs._validation import canonical, to_core
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _optimizer,
+)
+from histrs.gaussian_process._likelihood import Likelihood
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, assert_close, awkward_histograms, dense
 from tests.oracles import hyperparameters as oracle
@@ -542,6 +548,47 @@ def test_a_search_that_ends_at_a_bound_says_so(rng):
         model.fit(X, y)
     assert [w.filename for w in caught] == [__file__]
     assert model.noise_ == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("optimizer", ["l-bfgs-b", "nelder-mead"])
+def test_a_search_that_runs_out_of_steps_says_so(rng, monkeypatch, optimizer):
+    monkeypatch.setattr(_optimizer, "_MAX_ITER", 1)
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(feature_transform="power", exponent=5.0, optimizer=optimizer)
+    with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept") as caught:
+        model.fit(X, y)
+    assert [w.filename for w in caught] == [__file__]
+    best = model.optimization_history_["log_marginal_likelihood"].max()
+    assert model.log_marginal_likelihood() == pytest.approx(best, rel=1e-6)
+
+
+def test_a_search_that_does_not_improve_says_so(rng, monkeypatch):
+    def downhill(self, values, names):
+        evaluation = evaluate(self, values, names)
+        gradient = {name: -part for name, part in evaluation.gradient.items()}
+        return replace(evaluation, gradient=gradient)
+
+    evaluate = Likelihood.evaluate
+    monkeypatch.setattr(Likelihood, "evaluate", downhill)
+    X, y = smooth(rng)
+    scales = {"noise_bounds": "fixed", "amplitude_bounds": "fixed"}
+    model = IntersectionGPRegressor(feature_transform="power", exponent=5.0, **scales)
+    with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept"):
+        model.fit(X, y)
+    assert model.exponent_ == pytest.approx(5.0)
+
+
+def test_a_start_that_cannot_be_solved_is_passed_over(rng):
+    """With rows that repeat, a noise that vanishes beside the kernel leaves a singular matrix."""
+    X, y = smooth(rng, 30)
+    X, y = np.vstack([X, X]), np.hstack([y, y])
+    model = IntersectionGPRegressor(
+        optimizer="nelder-mead", log_det="bound", amplitude_bounds="fixed", solver="cholesky",
+        noise_bounds=(1e-30, 1e3),
+    )  # fmt: skip
+    alone = model.fit(X, y).log_marginal_likelihood()
+    restarted = model.set_params(n_restarts_optimizer=6).fit(X, y).log_marginal_likelihood()
+    assert restarted >= alone
 
 
 def test_constant_targets_keep_what_was_given(rng):

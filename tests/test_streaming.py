@@ -3,8 +3,10 @@
 import itertools
 import pickle
 import signal
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.random_projection import SparseRandomProjection
 
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.streaming import (
@@ -223,6 +227,7 @@ def test_sources_give_the_same_moments(rng, tmp_path):
         assert bits(Moments.of(source, y, **options)) == expected
     memmap = np.load(tmp_path / "Z.npy", mmap_mode="r")
     assert bits(Moments.of(memmap, y, **options)) == expected
+    assert bits(Moments.of(pd.DataFrame(Z), pd.DataFrame(y), **options)) == expected
     pairs = ((Z[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(Z), BLOCK))
     assert bits(Moments.of(pairs)) == expected
 
@@ -234,11 +239,46 @@ def test_sources_give_the_same_moments(rng, tmp_path):
         (np.ones((3, 2)), np.ones(2), "2 rows and the data 3"),
         ([np.ones((3, 2)), np.ones((3, 3))], None, "3 features"),
         ([np.ones((3, 2))], np.ones(3), "yield pairs"),
+        ([1.0, 2.0], None, r"shape \(\): expected rows and columns"),
+        ([[1.0, 2.0]], None, r"shape \(2,\): expected rows and columns"),
+        (np.ones(3), None, r"shape \(3,\): expected rows and columns"),
     ],
 )
 def test_bad_sources(rows, y, message):
     with pytest.raises(ValueError, match=message):
         Moments.of(rows, y)
+
+
+def test_names_of_an_earlier_fit_are_forgotten(rng):
+    Z, y = data(rng, 30, 3)
+    frame, moments = pd.DataFrame(Z, columns=["a", "b", "c"]), Moments.of(Z, y)
+    for model in (StreamingPCA(), PCARidge(), PCARidgeClassifier()):
+        labels = np.arange(30) % 2 if isinstance(model, PCARidgeClassifier) else y
+        assert model.fit(frame, labels).feature_names_in_.tolist() == ["a", "b", "c"]
+        if isinstance(model, PCARidgeClassifier):
+            model.fit_rows(Z, labels)
+        else:
+            model.fit_moments(moments)
+        assert not hasattr(model, "feature_names_in_")
+        # Without a warning of names that differ.
+        (model.transform if isinstance(model, StreamingPCA) else model.predict)(Z)
+
+
+def test_fingerprints_tell_functions_and_sparse_maps_apart(rng):
+    def scaled(factor):
+        return lambda X: factor * X
+
+    X = sparse.csr_array(np.eye(9))
+    maps = [
+        *(FunctionTransformer(f) for f in (np.sqrt, np.square, scaled(2.0), scaled(3.0))),
+        *(FunctionTransformer(partial(np.multiply, k)) for k in (2.0, 3.0)),
+        *(FunctionTransformer(f) for f in (lambda X: X + 1, lambda X: X + 2)),
+        *(SparseRandomProjection(4, random_state=k).fit(X) for k in (0, 1)),
+    ]
+    names = [fingerprint(map) for map in maps]
+    assert len(set(names)) == len(maps)
+    assert names == [fingerprint(pickle.loads(pickle.dumps(m)) if k > 7 else clone(m))
+                     for k, m in enumerate(maps)]  # fmt: skip
 
 
 def test_fingerprints_tell_feature_maps_apart(rng, tmp_path):

@@ -1,6 +1,7 @@
 """Passes over rows: blocks of features, calibration, interrupts, progress."""
 
 import signal
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -222,6 +223,24 @@ def test_exhausted_iterators_and_other_data_are_refused(rng, tmp_path):
         Moments.of(iter([]))
     with pytest.raises(ValueError, match="chunk_size = 0"):
         Moments.of(Z, chunk_size=0)
+
+
+def test_memory_is_that_of_the_products_and_of_a_chunk():
+    d, chunk = 200, 1000
+
+    def peak(n_chunks):
+        rows = (np.ones((chunk, d)) * (k % 7) for k in range(n_chunks))
+        tracemalloc.start()
+        try:
+            Moments.of(((Z, Z[:, 0]) for Z in rows), chunk_size=chunk)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, many = peak(3), peak(60)
+    assert many < 1.1 * few
+    # The products, and a chunk as it comes, beside the next and about its mean.
+    assert many < 8 * (3 * d * d + 4 * chunk * d)
 
 
 # ---- interrupts, threads, progress --------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -83,8 +84,9 @@ def test_coarse_is_its_definition(rng, container):
     np.testing.assert_allclose(tabulated, found, rtol=0.02)
 
 
+@pytest.mark.parametrize("dense_rows", [0, variance_module._DENSE_ROWS])
 @given(data=st.data())
-def test_bounds_are_above_and_in_order(data):
+def test_bounds_are_above_and_in_order(dense_rows, data):
     n_columns = data.draw(st.integers(1, 12))
     kinds = {"dtype": st.sampled_from([np.float32, np.float64]), "format": "any"}
     scale = data.draw(st.sampled_from([1.0, "tiny", "huge", "mixed"]))
@@ -93,18 +95,28 @@ def test_bounds_are_above_and_in_order(data):
     noise = data.draw(st.sampled_from([1e-3, 0.1, 10.0]))
     model = fit(X, noise=noise, solver="cholesky")
     exact = ExactGP.of(X, np.zeros((X.shape[0], 1)), noise).latent_variance(X_star)
-    bounds = [
-        variance(model, X_star, "coarse-quantized"),
-        variance(model, X_star, "coarse"),
-        variance(model, X_star, "fine", n_eigenvectors=2),
-        variance(model, X_star, "fine", n_eigenvectors=8),
-        variance(model, X_star, "fine", n_eigenvectors=30),
-        exact,
-    ]
+    # With Lanczos, or without where there are no more rows than twice the eigenvectors.
+    with mock.patch.object(variance_module, "_DENSE_ROWS", dense_rows):
+        bounds = [
+            variance(model, X_star, "coarse-quantized"),
+            variance(model, X_star, "coarse"),
+            variance(model, X_star, "fine", n_eigenvectors=2),
+            variance(model, X_star, "fine", n_eigenvectors=8),
+            variance(model, X_star, "fine", n_eigenvectors=30),
+            exact,
+        ]
     prior = dense(X_star).astype(float).sum(axis=1)
     for larger, smaller in itertools.pairwise(bounds):
         assert np.all(larger >= smaller - 1e-9 * prior.max())
     assert np.all(np.abs(bounds[-2] - exact) <= 1e-6 * prior.max())
+
+
+@pytest.mark.parametrize("name", ["fine", "coarse", "coarse-quantized"])
+def test_rows_without_entries_say_nothing_of_others(name, monkeypatch):
+    monkeypatch.setattr(variance_module, "_DENSE_ROWS", 0)
+    model = fit(np.zeros((20, 3)))
+    found = variance(model, [[0.0, 0.0, 0.0], [1.0, 0.5, 0.0]], name)
+    np.testing.assert_allclose(found, [0.0, 1.5], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["fine", "coarse", "coarse-quantized"])

@@ -29,7 +29,7 @@ from histrs.gaussian_process._hyperparameters import (
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName, Search
-from histrs.gaussian_process._score import ExactScore
+from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
@@ -179,7 +179,7 @@ class BaseIntersectionGP(BaseEstimator):
                 stacklevel=5,
             )
         if self.n_bins is not None:
-            self.quantization_error_bound_ = self._lookup_table().error_bound()
+            self.quantization_error_bound_ = self._score().error_bound()
         elif hasattr(self, "quantization_error_bound_"):
             del self.quantization_error_bound_
 
@@ -432,16 +432,23 @@ class BaseIntersectionGP(BaseEstimator):
         system: KernelSystem = self._cached("system")
         return system
 
-    def _lookup_table(self) -> _histrs.LookupTable:
-        table: _histrs.LookupTable = self._cached("lookup_table", self.n_bins, self.interpolation)
-        return table
+    def _score(self) -> Score:
+        """Return the posterior mean as a score: from a table where there are bins."""
+        if self.n_bins is None:
+            return self._exact_score()
+        score: Score = self._cached("tabulated_score", self.n_bins, self.interpolation)
+        return score
 
-    def _make_lookup_table(
+    def _make_tabulated_score(
         self, n_bins: int, interpolation: Literal["linear", "nearest"]
-    ) -> _histrs.LookupTable:
+    ) -> TabulatedScore:
         system = self._system()
         alpha = self.amplitude_ * self.dual_coef_
-        return _histrs.LookupTable(system.columns, alpha, n_bins, interpolation, system.n_threads)
+        return TabulatedScore(system.columns, alpha, n_bins, interpolation, system.n_threads)
+
+    def _exact_score(self) -> ExactScore:
+        score: ExactScore = self._cached("exact_score")
+        return score
 
     def _make_exact_score(self) -> ExactScore:
         system = self._system()
@@ -455,17 +462,11 @@ class BaseIntersectionGP(BaseEstimator):
 
     def _mean(self, X: Matrix) -> Array:
         """Return `amplitude K(X, X_fit) alpha` of shape (n_samples, n_outputs), eq. 2."""
-        n_threads = count_threads(self.n_jobs)
-        if self.n_bins is None:
-            return self._exact_mean(X)
-        X = self._hyperparameters().kernel.rows(X, n_threads)
-        return self._lookup_table().evaluate(to_core(X), n_threads)
+        return self._evaluate(self._score(), X)
 
-    def _exact_mean(self, X: Matrix) -> Array:
+    def _evaluate(self, score: Score, X: Matrix) -> Array:
         n_threads = count_threads(self.n_jobs)
-        X = self._hyperparameters().kernel.rows(X, n_threads)
-        score: ExactScore = self._cached("exact_score")
-        return score.evaluate(X, n_threads)
+        return score.evaluate(self._hyperparameters().kernel.rows(X, n_threads), n_threads)
 
     def _latent_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of the latent function, which all outputs share."""
@@ -536,7 +537,7 @@ class BaseIntersectionGP(BaseEstimator):
                 raise ValueError(f"feature {feature} is not in 0..{n_features}.")
             knots = training_values(self.X_fit_, feature, max_knots)
             rows = rows_of_one_feature(knots, feature, n_features)
-            values = self._exact_mean(rows)
+            values = self._evaluate(self._exact_score(), rows)
             values = values[:, 0] if values.shape[1] == 1 else values
             std = np.sqrt(self._latent_variance(rows)) if return_std else None
             functions.append(ShapeFunction(feature, knots, values, std))

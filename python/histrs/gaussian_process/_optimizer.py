@@ -1,6 +1,7 @@
 """Hyper-parameters of largest likelihood."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -147,7 +148,11 @@ class Search:
         """Search from the start of the space and from some between its bounds; keep the best."""
         low, high = self._space.bounds.T
         drawn = [self._space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
-        optima = [self._run(start) for start in [self._space.start, *drawn]]
+        optima = [self._run(self._space.start)]
+        for start in drawn:
+            # Between the bounds there may be starts at which nothing can be solved.
+            with suppress(ValueError, linalg.LinAlgError):
+                optima.append(self._run(start))
         return max(optima, key=lambda optimum: optimum.likelihood)
 
     def _run(self, start: Hyperparameters) -> Optimum:
@@ -217,7 +222,7 @@ class Search:
         value, theta = objective.best
         # A line search may end in the noise of the solver, which does no harm once it has moved.
         settled_well = result.success or result.status == 99
-        stuck = not settled_well and (result.status == 1 or result.nit == 0)
+        stuck = not settled_well and result.nit in (0, options["options"]["maxiter"])
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 
     def _gradient_options(self) -> dict[str, Any]:

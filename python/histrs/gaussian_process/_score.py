@@ -1,4 +1,8 @@
-"""Exact scores of rows against weighted training rows."""
+"""Scores of rows against weighted training rows, exact or from a table."""
+
+from typing import Literal, Protocol
+
+import numpy as np
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
@@ -8,8 +12,18 @@ from histrs._validation import Matrix, to_core
 _MAX_TABLE_BYTES = 1 << 30
 
 
+class Score(Protocol):
+    """`K(X, X_train) V` for any rows `X`."""
+
+    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+
+    def error_bound(self) -> Array:
+        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
+
+
 class ExactScore:
-    """`K(X, X_train) V`, from a table of its functions of the columns where that can be kept."""
+    """A score from its functions of the columns, which are kept where there is room."""
 
     def __init__(self, columns: _histrs.SortedColumns, V: Array, n_threads: int) -> None:
         self._columns, self._V = columns, V
@@ -22,3 +36,29 @@ class ExactScore:
         if self._functions is None:
             return self._columns.cross_product(to_core(X), self._V, n_threads)
         return self._functions.evaluate(to_core(X), n_threads)
+
+    def error_bound(self) -> Array:
+        """Return zeros."""
+        return np.zeros(self._V.shape[1])
+
+
+class TabulatedScore:
+    """A score from `n_bins` cells a column, with its certified error."""
+
+    def __init__(
+        self,
+        columns: _histrs.SortedColumns,
+        V: Array,
+        n_bins: int,
+        interpolation: Literal["linear", "nearest"],
+        n_threads: int,
+    ) -> None:
+        self._table = _histrs.LookupTable(columns, V, n_bins, interpolation, n_threads)
+
+    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        return self._table.evaluate(to_core(X), n_threads)
+
+    def error_bound(self) -> Array:
+        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
+        return self._table.error_bound()

@@ -14,7 +14,7 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import largest_eigenvalue_bound
 from histrs._validation import Matrix, to_core
-from histrs.gaussian_process._score import ExactScore
+from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._system import KernelSystem
 
 VarianceName: TypeAlias = Literal["exact", "fine", "coarse", "coarse-quantized"]
@@ -79,23 +79,18 @@ class CoarseVariance:
         square = _histrs.Transform("power", 2.0)
         columns = system.columns.transformed(square, None, system.n_threads)
         ones = np.ones((len(system.diagonal), 1))
-        self._table: _histrs.LookupTable | None = None
+        self._score: Score
         if n_bins is None:
             self._score = ExactScore(columns, ones, system.n_threads)
         else:
-            self._table = _histrs.LookupTable(columns, ones, n_bins, "linear", system.n_threads)
+            self._score = TabulatedScore(columns, ones, n_bins, "linear", system.n_threads)
 
     def of(self, X: Matrix) -> Array:
         """Return the bound for every row."""
         n_threads = self._system.n_threads
         X, prior = _transformed(self._system, X)
-        squares = _squared(X)
-        if self._table is None:
-            score = self._score.evaluate(squares, n_threads)
-        else:
-            score = self._table.evaluate(to_core(squares), n_threads)
-            score = np.maximum(score - self._table.error_bound(), 0.0)
-        return np.maximum(prior - score[:, 0] / self._largest, 0.0)
+        score = self._score.evaluate(_squared(X), n_threads) - self._score.error_bound()
+        return np.maximum(prior - np.maximum(score[:, 0], 0.0) / self._largest, 0.0)
 
 
 def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:
@@ -128,6 +123,9 @@ def _largest_eigenvalue(system: KernelSystem, v: Array) -> float:
 def _leading_eigenpairs(system: KernelSystem, k: int) -> tuple[Array, Array]:
     """Return the `k` largest eigenvalues of `K`, descending, and their eigenvectors."""
     n = len(system.diagonal)
+    if not np.any(system.diagonal):
+        # The kernel matrix is 0, where Lanczos has nowhere to start.
+        return np.zeros(k), np.eye(n, k)
     if n <= max(_DENSE_ROWS, 2 * k):
         values, vectors = linalg.eigh(system.kernel_matrix(), check_finite=False)
         return values[::-1][:k], vectors[:, ::-1][:, :k]

@@ -14,16 +14,18 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._regressor import IntersectionGPRegressor
 
 __all__ = ["Round", "learn", "query", "query_strategy"]
 
 Strategy: TypeAlias = Literal["mean", "variance", "uncertainty", "random"]
 Indices: TypeAlias = NDArray[np.intp]
 RandomState: TypeAlias = int | np.random.RandomState | None
+Model: TypeAlias = IntersectionGPClassifier | IntersectionGPRegressor
 
 
 def query(
-    model: IntersectionGPClassifier,
+    model: Model,
     pool: ArrayLike | Matrix,
     strategy: Strategy = "uncertainty",
     n_instances: int = 1,
@@ -44,12 +46,13 @@ def query(
     ================= ==================================== ========
 
     The paper is about two classes. With more, :math:`|\mu|` is half of what the score of the best
-    class is above that of the second, which is the same thing for two.
+    class is above that of the second, which is the same thing for two. The value that a regression
+    predicts says nothing of what its label would teach: there, only the variance does.
 
     Parameters
     ----------
-    model : IntersectionGPClassifier
-        A fitted classifier.
+    model : IntersectionGPClassifier or IntersectionGPRegressor
+        A fitted model.
     pool : {array-like, sparse matrix} of shape (n_pool, n_features)
         Unlabelled histograms.
     strategy : {"mean", "variance", "uncertainty", "random"}, default="uncertainty"
@@ -68,8 +71,8 @@ def query(
     Raises
     ------
     ValueError
-        If the strategy is unknown, the pool has fewer rows than are asked for, or rows of another
-        width than the training data.
+        If the strategy is unknown or needs classes that a regressor has not, the pool has fewer
+        rows than are asked for, or rows of another width than the training data.
 
     References
     ----------
@@ -89,7 +92,7 @@ def query(
     array([1])
     """
     check_is_fitted(model)
-    _check_strategy(strategy)
+    _check_strategy(strategy, model)
     n_pool = _num_samples(pool)
     if not 1 <= n_instances <= n_pool:
         raise ValueError(
@@ -99,26 +102,32 @@ def query(
     random = check_random_state(random_state).permutation(n_pool)
     if strategy == "random":
         # Also a pool that nothing is computed for must fit the model.
-        model.decision_function(pool)
+        model.predict(pool)
         chosen: Indices = random[:n_instances]
         return chosen
     order = np.lexsort((random, _cost(model, pool, strategy)))
     return order[:n_instances]
 
 
-def _check_strategy(strategy: str) -> None:
-    """Fail unless there is a strategy of that name."""
+def _check_strategy(strategy: str, model: Model | None = None) -> None:
+    """Fail unless there is a strategy of that name, for that kind of model."""
     if strategy not in get_args(Strategy):
         names = ", ".join(repr(name) for name in get_args(Strategy))
         raise ValueError(f"strategy = {strategy!r} is none of {names}.")
+    if isinstance(model, IntersectionGPRegressor) and strategy not in ("variance", "random"):
+        raise ValueError(
+            f"strategy = {strategy!r} asks for rows between classes, of which a regressor has "
+            "none: choose 'variance' or 'random'."
+        )
 
 
-def _cost(model: IntersectionGPClassifier, pool: ArrayLike | Matrix, strategy: str) -> Array:
+def _cost(model: Model, pool: ArrayLike | Matrix, strategy: str) -> Array:
     """Return what is smallest for the row to ask for."""
-    if strategy == "mean":
+    if strategy == "mean" and isinstance(model, IntersectionGPClassifier):
         return _margin(np.asarray(model.decision_function(pool)))
     mean, variance = model.latent_mean_and_variance(pool)
-    variance = variance + model.noise_
+    # All outputs share it.
+    variance = (variance if variance.ndim == 1 else variance[:, 0]) + model.noise_
     return -variance if strategy == "variance" else _margin(mean) / np.sqrt(variance)
 
 
@@ -147,7 +156,7 @@ def query_strategy(
     -------
     callable
         ``(learner, X_pool, n_instances=1) -> (indices, X_pool[indices])``, where `learner` is a
-        fitted classifier or has one as its attribute `estimator`.
+        fitted model or has one as its attribute `estimator`.
 
     Examples
     --------
@@ -178,12 +187,12 @@ class Round:
 
     labelled: Indices
     """Rows of `X` whose labels have been used, in the order in which they were asked for."""
-    model: IntersectionGPClassifier
-    """A classifier fitted on them."""
+    model: Model
+    """A model fitted on them."""
 
 
 def learn(
-    model: IntersectionGPClassifier,
+    model: Model,
     X: ArrayLike | Matrix,
     oracle: Callable[[Indices], ArrayLike],
     *,
@@ -197,14 +206,14 @@ def learn(
 
     Parameters
     ----------
-    model : IntersectionGPClassifier
+    model : IntersectionGPClassifier or IntersectionGPRegressor
         What to fit; it is cloned, and stays as it is.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Histograms.
     oracle : callable
-        Given indices of rows of `X`, returns their labels; asked once for each row.
+        Given indices of rows of `X`, returns their labels or targets; asked once for each row.
     labelled : array-like of int
-        Rows to begin with, of two classes at least.
+        Rows to begin with; for a classifier, of two classes at least.
     n_rounds : int
         How often to ask.
     strategy, n_instances, random_state
@@ -213,13 +222,13 @@ def learn(
     Yields
     ------
     Round
-        The rows labelled so far and a classifier fitted on them, before the first query and after
+        The rows labelled so far and a model fitted on them, before the first query and after
         each.
 
     Raises
     ------
     ValueError
-        As `query` and the classifier do, or if rows to begin with do not exist or repeat.
+        As `query` and the model do, or if rows to begin with do not exist or repeat.
 
     Examples
     --------
@@ -232,7 +241,7 @@ def learn(
     >>> [len(r.labelled) for r in rounds]
     [2, 3, 4, 5]
     """
-    _check_strategy(strategy)
+    _check_strategy(strategy, model)
     rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     known = np.asarray(labelled, dtype=np.intp).ravel()
     if len(np.unique(known)) != len(known) or not np.all((known >= 0) & (known < rows.shape[0])):
@@ -258,11 +267,9 @@ def learn(
         yield Round(known, fitted)
 
 
-def _with_more_rows(
-    model: IntersectionGPClassifier, X: Matrix, y: NDArray[Any]
-) -> IntersectionGPClassifier:
+def _with_more_rows(model: Model, X: Matrix, y: NDArray[Any]) -> Model:
     """Return a model with further rows, beside the one without."""
-    grown: IntersectionGPClassifier = clone(model)
+    grown: Model = clone(model)
     grown.__dict__.update(model.__dict__)
     grown.partial_fit(X, y)
     return grown

@@ -14,7 +14,7 @@ from histrs.streaming._linear import check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components, principal_directions
-from histrs.streaming._rows import checked, is_sparse
+from histrs.streaming._rows import checked, is_sparse, n_columns
 from histrs.streaming._source import RowSource, in_chunk
 from histrs.streaming._sums import Array
 
@@ -103,9 +103,9 @@ def _of_blocks(columns: Sequence[slice], source: RowSource) -> list[Moments]:
     blocks = [Moments(part.stop - part.start) for part in columns]
     for number, (Z, _) in enumerate(source.chunks("directions of the blocks")):
         with in_chunk(number, source):
-            if np.shape(Z)[-1] != columns[-1].stop:
+            if n_columns(Z) != columns[-1].stop:
                 raise ValueError(
-                    f"the rows have {np.shape(Z)[-1]} features, but the blocks {columns[-1].stop}."
+                    f"the rows have {n_columns(Z)} features, but the blocks {columns[-1].stop}."
                 )
             rows = checked(Z)
             for block, part in zip(blocks, columns, strict=True):

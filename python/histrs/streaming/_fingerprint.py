@@ -1,10 +1,14 @@
 """A short name of what a fitted feature map computes."""
 
 import hashlib
+from functools import partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from histrs.streaming._rows import is_sparse
 
 # What changes the time that a map takes, but not its features.
 _IRRELEVANT = {"n_jobs", "random_state", "verbose"}
@@ -14,7 +18,8 @@ def fingerprint(feature_map: BaseEstimator) -> str:
     """Return a hash of the class, the parameters and the fitted attributes of a feature map.
 
     Moments of features from different maps must not be added: give the fingerprint of the map to
-    `Moments`, which then refuses to.
+    `Moments`, which then refuses to. A function in a parameter counts by its name, a lambda or a
+    function within another one by its code as well.
 
     Parameters
     ----------
@@ -43,7 +48,9 @@ def fingerprint(feature_map: BaseEstimator) -> str:
 def _add(digest: Any, value: Any) -> None:
     """Feed a value, with the name of its type, so that no two different ones look alike."""
     digest.update(f"<{type(value).__module__}.{type(value).__qualname__}".encode())
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, CodeType):
+        _add(digest, [value.co_code, value.co_consts, value.co_names, value.co_freevars])
+    elif isinstance(value, BaseEstimator):
         for name, part in sorted(vars(value).items()):
             if not name.startswith("_") and name not in _IRRELEVANT:
                 digest.update(name.encode())
@@ -52,14 +59,30 @@ def _add(digest: Any, value: Any) -> None:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, np.ndarray | list | tuple):
-        for part in value:
+        for part in np.ravel(value) if isinstance(value, np.ndarray) else value:
             _add(digest, part)
+    elif isinstance(value, set | frozenset):
+        _add(digest, sorted(value, key=repr))
     elif isinstance(value, dict):
         for key in sorted(value, key=repr):
             _add(digest, key)
             _add(digest, value[key])
+    elif is_sparse(value):
+        rows = value.tocsr()
+        _add(digest, [value.shape, rows.data, rows.indices, rows.indptr])
+    elif isinstance(value, partial):
+        _add(digest, [value.func, value.args, value.keywords])
     elif callable(value):
-        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+        _add_function(digest, value)
     else:
         digest.update(repr(value).encode())
     digest.update(b">")
+
+
+def _add_function(digest: Any, function: Any) -> None:
+    """Feed the name of a function, and what it does where many have that name."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    digest.update(f"{function.__module__}.{name}".encode())
+    if "<" in name and hasattr(function, "__code__"):
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        _add(digest, [function.__code__, function.__defaults__, function.__kwdefaults__, cells])

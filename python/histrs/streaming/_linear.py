@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
-from histrs.streaming._rows import ROW_CHECKS, Rows
+from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
 
@@ -34,11 +34,8 @@ class LinearModel(BaseEstimator):
         self, rows: Rows, Y: Any, feature_map: Any = None, chunk_size: int = CHUNK_SIZE
     ) -> RowSource:
         """Return rows to learn from."""
-        if is_dask(rows) or feature_map is not None:
-            # Names of columns are not those of features, or not known.
-            self.__dict__.pop("feature_names_in_", None)
         if is_dask(rows) and feature_map is None:
-            self.n_features_in_ = rows.shape[1]
+            set_n_features(self, rows.shape[1])
         return RowSource(
             rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
         )
@@ -127,7 +124,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             self._learn_source(self._source(rows, Y, feature_map, chunk_size))
-            self.n_features_in_ = self.coef_.shape[-1]
+            set_n_features(self, self.coef_.shape[-1])
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
@@ -153,7 +150,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If there are no targets, or a parameter does not fit the moments or needs the rows.
         """
         with unchanged_on_error(self):
-            self.n_features_in_ = moments.n_features
+            set_n_features(self, moments.n_features)
             self._learn(moments)
             if moments.n_targets == 1:
                 self._drop_target_axis()

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from histrs.streaming import _file
 from histrs.streaming._dask import is_dask, reduced
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
-from histrs.streaming._rows import Rows, check_finite, checked, matrix
+from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._sums import Array, CentredSums, full
 
@@ -366,7 +366,7 @@ class Moments:
 
         Parameters
         ----------
-        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+        rows : {ndarray, memmap, DataFrame, sparse matrix, dask array, path, iterable}
             The rows. A path is that of an .npy file, or of a Parquet file or a folder of them
             (with pyarrow). An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be
             None. The partitions of a dask array are reduced where they lie, and merged.
@@ -472,7 +472,7 @@ class Moments:
     @classmethod
     def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> "Moments":
         """Return moments of no rows, to which the chunk can be added."""
-        return cls(np.shape(Z)[-1], _n_targets(Y), fingerprint=fingerprint)
+        return cls(n_columns(Z), _n_targets(Y), fingerprint=fingerprint)
 
     @classmethod
     def _begin(
@@ -484,7 +484,7 @@ class Moments:
         n_targets = moments.n_targets if Y is None else _n_targets(Y)
         if not moments.n_labelled:
             moments.n_targets = n_targets
-        moments._check_same(np.shape(Z)[-1], n_targets, fingerprint, str(path or "the chunk"))
+        moments._check_same(n_columns(Z), n_targets, fingerprint, str(path or "the chunk"))
         return moments
 
 

@@ -19,7 +19,7 @@ from histrs._validation import Matrix, unchanged_on_error
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions
-from histrs.streaming._rows import ROW_CHECKS, is_sparse
+from histrs.streaming._rows import ROW_CHECKS, is_sparse, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
 
@@ -127,8 +127,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with unchanged_on_error(self):
             rows: Any = X
             if is_dask(rows):
-                self.n_features_in_ = rows.shape[1]
-                self.__dict__.pop("feature_names_in_", None)
+                set_n_features(self, rows.shape[1])
             else:
                 # The moments are not made of rows that are not finite, and name the first.
                 rows = validate_data(
@@ -190,7 +189,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_n_components(self.n_components, moments.n_features)
         with unchanged_on_error(self):
-            self.n_features_in_ = moments.n_features
+            set_n_features(self, moments.n_features)
             self._set_moments(moments)
             self._decompose()
         return self

@@ -21,7 +21,7 @@ from histrs.streaming._linear import LinearModel, MomentRegressor, check_labelle
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
-from histrs.streaming._rows import ROW_CHECKS, Rows, checked
+from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 
 
@@ -367,7 +367,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
             self._set_classes(unique(Y if classes is None else classes))
             self._learn_source(self._source(rows, Y, feature_map, chunk_size))
-            self.n_features_in_ = self.coef_.shape[1]
+            set_n_features(self, self.coef_.shape[1])
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -409,7 +409,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                     f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
                     "if scores are calibrated."
                 )
-            self.n_features_in_ = moments.n_features
+            set_n_features(self, moments.n_features)
             self._fit_moments(moments)
             if calibration_rows is not None:
                 self._calibrate(self._source(calibration_rows, None), moments.n_labelled)

@@ -14,13 +14,19 @@ from histrs._validation import canonical
 from histrs.streaming._dask import computed_partitions, is_dask
 from histrs.streaming._parquet import is_parquet, parquet_chunks
 
-# An array, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or an iterable
-# of such chunks.
+# An array or a frame, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or
+# an iterable of such chunks.
 Rows: TypeAlias = Any
 Chunk: TypeAlias = tuple[Any, NDArray[Any] | None]
 
 # What estimators ask of scikit-learn's check of rows.
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+def set_n_features(model: Any, n_features: int) -> None:
+    """Take note of features that have no names; those of an earlier fit are not theirs."""
+    model.n_features_in_ = n_features
+    model.__dict__.pop("feature_names_in_", None)
 
 
 def is_sparse(Z: Any) -> bool:
@@ -38,11 +44,18 @@ def checked(rows: Any, name: str = "Z") -> Any:
 def matrix(rows: Any, name: str = "Z") -> Any:
     """Return rows, finite or not; a memmap is not read."""
     Z: Any = canonical(rows.tocsr()) if is_sparse(rows) else np.asarray(rows)
-    if Z.ndim != 2:
-        raise ValueError(f"{name} has shape {Z.shape}: expected rows and columns, a 2D array.")
+    n_columns(Z, name)
     if Z.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {Z.dtype}: expected real numbers.")
     return Z
+
+
+def n_columns(rows: Any, name: str = "Z") -> int:
+    """Return the number of columns of what must be a matrix."""
+    shape = np.shape(rows)
+    if len(shape) != 2:
+        raise ValueError(f"{name} has shape {shape}: expected rows and columns, a 2D array.")
+    return int(shape[1])
 
 
 def check_finite(Z: Any, name: str = "Z") -> None:
@@ -76,8 +89,9 @@ def chunks(
         yield from _slices(_NpyFile(path), Y, chunk_size, skip, seen)
     elif is_dask(rows):
         yield from islice(computed_partitions(rows, Y), skip, None)
-    elif is_sparse(rows) or isinstance(rows, np.ndarray):
-        yield from _slices(rows.tocsr() if is_sparse(rows) else rows, Y, chunk_size, skip, seen)
+    elif is_sparse(rows) or hasattr(rows, "__array__"):
+        whole = rows.tocsr() if is_sparse(rows) else np.asanyarray(rows)
+        yield from _slices(whole, Y, chunk_size, skip, seen)
     elif isinstance(rows, Iterable):
         if Y is not None:
             raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")

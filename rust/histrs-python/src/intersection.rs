@@ -328,6 +328,18 @@ enum Precision {
     Double(core::LowRankInverse<f64>),
 }
 
+impl From<core::LowRankInverse<f32>> for Precision {
+    fn from(inverse: core::LowRankInverse<f32>) -> Self {
+        Self::Single(inverse)
+    }
+}
+
+impl From<core::LowRankInverse<f64>> for Precision {
+    fn from(inverse: core::LowRankInverse<f64>) -> Self {
+        Self::Double(inverse)
+    }
+}
+
 /// A factor of either precision.
 #[derive(FromPyObject)]
 pub(crate) enum Factor<'py> {
@@ -335,27 +347,29 @@ pub(crate) enum Factor<'py> {
     Double(PyReadonlyArray2<'py, f64>),
 }
 
+/// Evaluates an expression with what is there in either precision.
+macro_rules! in_either_precision {
+    ($precision:ident, $value:expr, |$inner:ident| $body:expr) => {
+        match $value {
+            $precision::Single($inner) => $body,
+            $precision::Double($inner) => $body,
+        }
+    };
+}
+
 #[pymethods]
 impl LowRankInverse {
     #[new]
     fn new(py: Python<'_>, e_transposed: Factor<'_>, s: f64, n_threads: usize) -> PyResult<Self> {
-        Ok(Self(match &e_transposed {
-            Factor::Single(e) => {
-                let e = e.as_array();
-                Precision::Single(enter(py, n_threads, |x| core::LowRankInverse::new(x, e, s))?)
-            }
-            Factor::Double(e) => {
-                let e = e.as_array();
-                Precision::Double(enter(py, n_threads, |x| core::LowRankInverse::new(x, e, s))?)
-            }
-        }))
+        in_either_precision!(Factor, &e_transposed, |e| {
+            let e = e.as_array();
+            enter(py, n_threads, |exec| core::LowRankInverse::new(exec, e, s))
+                .map(|inverse| Self(inverse.into()))
+        })
     }
 
     fn e_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.0 {
-            Precision::Single(inverse) => into_any(py, inverse.e_transposed()),
-            Precision::Double(inverse) => into_any(py, inverse.e_transposed()),
-        }
+        in_either_precision!(Precision, &self.0, |inverse| into_any(py, inverse.e_transposed()))
     }
 
     fn apply<'py>(
@@ -365,11 +379,9 @@ impl LowRankInverse {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        let out = enter(py, n_threads, |exec| match &self.0 {
-            Precision::Single(inverse) => inverse.apply(exec, v),
-            Precision::Double(inverse) => inverse.apply(exec, v),
-        })?;
-        Ok(out.into_pyarray(py))
+        in_either_precision!(Precision, &self.0, |inverse| {
+            Ok(enter(py, n_threads, |exec| inverse.apply(exec, v))?.into_pyarray(py))
+        })
     }
 
     fn apply_single<'py>(
@@ -379,11 +391,9 @@ impl LowRankInverse {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        let out = enter(py, n_threads, |exec| match &self.0 {
-            Precision::Single(inverse) => inverse.apply_single(exec, v),
-            Precision::Double(inverse) => inverse.apply_single(exec, v),
-        })?;
-        Ok(out.into_pyarray(py))
+        in_either_precision!(Precision, &self.0, |inverse| {
+            Ok(enter(py, n_threads, |exec| inverse.apply_single(exec, v))?.into_pyarray(py))
+        })
     }
 }
 

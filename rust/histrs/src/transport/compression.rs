@@ -13,7 +13,7 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
-use crate::transport::distances::{AllPairs, Sinkhorn, inner};
+use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
 use crate::transport::lanes::{Job, Pairing, Solved};
 use crate::transport::problem::{Block, Dense};
 
@@ -297,7 +297,7 @@ fn cost(block: &Block, source: usize, target: usize, pair: &Solved) -> f64 {
     let [f, g] = &pair.potentials;
     let a = &block.marginals.sources[source * f.len()..][..f.len()];
     let b = &block.marginals.targets[target * g.len()..][..g.len()];
-    inner(a, f) + inner(b, g)
+    expectation(a, f) + expectation(b, g)
 }
 
 fn check_symmetric(m: ArrayView2<'_, f64>) -> Result<()> {

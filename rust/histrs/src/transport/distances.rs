@@ -349,7 +349,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             // The dual, whose error is the square of that of the scalings.
             let a = &sources[source * f.len()..][..f.len()];
             let b = &targets[target * g.len()..][..g.len()];
-            self.mass * reg * (inner(a, &f) + inner(b, &g) + log_mass)
+            self.mass * reg * (expectation(a, &f) + expectation(b, &g) + log_mass)
         } else {
             self.mass * reg * solved.transport
         };
@@ -409,8 +409,8 @@ fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
     items
 }
 
-/// The inner product; an empty bin adds nothing.
-pub(super) fn inner(a: &[f64], f: &[f64]) -> f64 {
+/// The mean of a potential under a marginal; an empty bin adds nothing.
+pub(super) fn expectation(a: &[f64], f: &[f64]) -> f64 {
     a.iter().zip(f).filter(|(a, _)| **a > 0.0).map(|(a, f)| a * f).sum()
 }
 

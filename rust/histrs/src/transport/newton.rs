@@ -162,7 +162,7 @@ impl Dual {
             weighted.iter_mut().zip(row).zip(&self.b).for_each(|((w, t), b)| *w = t / b);
             for k in 0..i {
                 let other = &point.plan[k * m..][..m];
-                let weight: f64 = inner(&weighted, other);
+                let weight: f64 = dot(&weighted, other);
                 matrix[i * n + k] = -weight;
                 matrix[i * n + i] += weight;
                 matrix[k * n + k] += weight;
@@ -181,14 +181,14 @@ fn solve_in_place(exec: &Executor, matrix: &mut [f64], x: &mut [f64]) -> Result<
         let (above, row) = matrix.split_at_mut(i * n);
         for k in 0..i {
             let other = &above[k * n..][..=k];
-            row[k] = (row[k] - inner(&row[..k], other)) / other[k];
+            row[k] = (row[k] - dot(&row[..k], other)) / other[k];
         }
-        let pivot = row[i] - inner(&row[..i], &row[..i]);
+        let pivot = row[i] - dot(&row[..i], &row[..i]);
         if pivot.is_nan() || pivot <= 0.0 {
             return Ok(false);
         }
         row[i] = pivot.sqrt();
-        x[i] = (x[i] - inner(&row[..i], x)) / row[i];
+        x[i] = (x[i] - dot(&row[..i], x)) / row[i];
     }
     for i in (0..n).rev() {
         x[i] /= matrix[i * n + i];
@@ -198,8 +198,8 @@ fn solve_in_place(exec: &Executor, matrix: &mut [f64], x: &mut [f64]) -> Result<
     Ok(true)
 }
 
-/// The inner product over the shorter length, in eight sums that a vector holds.
-fn inner(a: &[f64], b: &[f64]) -> f64 {
+/// The dot product over the shorter length, in eight sums that a vector holds.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len());
     let (a, b) = (a[..n].chunks_exact(8), b[..n].chunks_exact(8));
     let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
