@@ -282,6 +282,14 @@ def test_forms_and_masses_do_not_matter(rng):
         np.testing.assert_array_equal(model.predict(form), model.predict(X))
 
 
+def test_a_class_of_one_histogram_has_a_prototype(rng):
+    X, y = histograms(rng, 30)
+    y = np.where(np.arange(30) == 7, 9, y)
+    model = HistogramCompressor(0.2, random_state=0, tol=0.1).fit(X, y)
+    assert (model.prototype_labels_ == 9).sum() == 1
+    assert 7 in model.sample_indices_
+
+
 def test_batches_and_starts(rng):
     X, y = histograms(rng, 90)
     options = {"random_state": 0, "tol": 1e-2}
@@ -383,6 +391,9 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         model.predict(X[:, :4])
     with pytest.raises(ValueError, match=r"compression = 11 .* class 0 has 10 of 30"):
         HistogramCompressor(11).fit(X, y)
+    lonely = np.where(np.arange(30) == 7, 9, y)
+    with pytest.raises(ValueError, match=r"compression = 2 .* class 9 has 1 of 30"):
+        HistogramCompressor(2).fit(X, lonely)
     M = line(8)
     with pytest.raises(ValueError, match=r"M has shape \(7, 8\), expected \(8, 8\)"):
         clone(model).set_params(M=M[:7]).fit(X, y)

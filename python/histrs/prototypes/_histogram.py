@@ -94,8 +94,8 @@ class HistogramCompressor(PrototypeClassifier):
     gamma : float, "scale", "cv" or "optuna", default="scale"
         Sharpness of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of the mean
         excess of the distance to the nearest prototype of a wrong class over that to the nearest
-        of the right class, in absolute value, at the start. "cv" chooses among five multiples of it,
-        from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna" searches from
+        of the right class, in absolute value, at the start. "cv" chooses among five multiples of
+        it, from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna" searches from
         0.25 to 16 times it, by the same measure, in twenty trials of Optuna's sampler, which needs
         ``pip install histrs[tune]``.
     init : {"subset", "rmhc"}, default="subset"
