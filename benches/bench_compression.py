@@ -50,16 +50,16 @@ def digits(quick: bool) -> Comparison:
     """Return covariances of spoken digits; a few of them when asked to be quick."""
     sets = _part(spoken_digits() or synthetic_covariances(), quick)
     learned = CovarianceCompressor(gamma="cv", tol=1e-3)
-    return Comparison(sets, learned, {"metric": "jbld"}, *_size(quick))
+    return Comparison(sets, learned, {"metric": "jbld"}, *_size(quick, n_runs=5))
 
 
 def light(quick: bool) -> Comparison:
     """Return pictures as histograms of light; a few of them when asked to be quick."""
-    sets = _part(fashion_light() or synthetic_light(), quick)
+    sets = _part(fashion_light(1000, 1000) or synthetic_light(), quick)
     M = light_ground_distance()
-    learned = HistogramCompressor(M=M, gamma="cv", batch_size=100, max_iter=10)
-    params = {"M": M, "reg": 0.1, "tol": 1e-5}
-    return Comparison(sets, learned, {"metric": "sinkhorn", "metric_params": params}, *_size(quick))
+    learned = HistogramCompressor(M=M, gamma="cv", batch_size=100, max_iter=8)
+    space = {"metric": "sinkhorn", "metric_params": {"M": M, "reg": 0.1, "tol": 1e-5}}
+    return Comparison(sets, learned, space, *_size(quick, n_runs=2))
 
 
 def _part(sets: Sets, quick: bool) -> Sets:
@@ -69,8 +69,8 @@ def _part(sets: Sets, quick: bool) -> Sets:
     return Sets(X[some], y[some], X_test[test], y_test[test], source)
 
 
-def _size(quick: bool) -> tuple[tuple[float, ...], int]:
-    return ((0.2, 0.4), 1) if quick else (RATIOS, 3)
+def _size(quick: bool, n_runs: int) -> tuple[tuple[float, ...], int]:
+    return ((0.2, 0.4), 1) if quick else (RATIOS, n_runs)
 
 
 def curves(comparison: Comparison) -> dict[str, Callable[[], CompressionCurve]]:
