@@ -55,7 +55,7 @@ def digits(quick: bool) -> Comparison:
 
 def light(quick: bool) -> Comparison:
     """Return pictures as histograms of light; a few of them when asked to be quick."""
-    sets = _part(fashion_light(1000, 1000) or synthetic_light(), quick)
+    sets = _part(fashion_light(500, 1000) or synthetic_light(), quick)
     M = light_ground_distance()
     learned = HistogramCompressor(M=M, gamma="cv", batch_size=100, max_iter=8)
     space = {"metric": "sinkhorn", "metric_params": {"M": M, "reg": 0.1, "tol": 1e-5}}
