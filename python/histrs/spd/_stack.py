@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,7 @@ def flattened(X: Any) -> Any:
     return X
 
 
-def _is_list_of_matrices(X: Any) -> bool:
+def _is_list_of_matrices(X: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 
