@@ -100,3 +100,25 @@ def light_ground_distance() -> NDArray[np.float64]:
     """Return the distances of the cells, over their median."""
     M = grid_ground_distance((SIDE, SIDE))
     return M / np.median(M)
+
+
+_ABSENT = "synthetic, because HISTRS_DATA is not set"
+
+
+def synthetic_covariances() -> Sets:
+    """Return Wishart matrices of ten classes, each with a scale of its own for every feature."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 10
+    scale = rng.gamma(4.0, size=(10, 6))[labels]
+    A = rng.standard_normal((400, 6, 12)) * scale[:, :, None]
+    X = A @ A.transpose(0, 2, 1) / 12
+    return Sets(X[:300], labels[:300], X[300:], labels[300:], f"covariances, {_ABSENT}")
+
+
+def synthetic_light() -> Sets:
+    """Return histograms over the cells, each class with bright cells of its own."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 10
+    X = rng.gamma(0.2 + rng.gamma(0.5, size=(10, SIDE**2))[labels]) + 1e-3
+    X /= X.sum(axis=1, keepdims=True)
+    return Sets(X[:300], labels[:300], X[300:], labels[300:], f"histograms, {_ABSENT}")

@@ -171,7 +171,7 @@ def histogram_compression(quick: bool) -> Trial:
 @row("prototype-prediction", "Prediction by prototypes beside all samples")
 def prediction(quick: bool) -> Trial:
     """Sinkhorn distances to all training samples, and to a fiftieth of them."""
-    n, n_queries = (100, 5) if quick else (2000, 100)
+    n, n_queries = (100, 5) if quick else (2000, 1000)
     X, labels, _, _, M = _problem(n + n_queries, 1)
     X, queries, y = X[:n], X[n:], labels[:n]
     params = {"M": M, "reg": REG, "tol": TOL, "max_iter": 5000}
@@ -205,5 +205,5 @@ def prediction(quick: bool) -> Trial:
             )
         ],
         figures=lambda m: [Figure("compression", ratio), Figure("speed-up", m.speedup(FEW))],
-        note=f"{n_queries} queries, {n:,} training histograms of {BINS} bins, Sinkhorn distances.",
+        note=f"{n_queries:,} queries, {n:,} training histograms of {BINS} bins, Sinkhorn distances.",
     )

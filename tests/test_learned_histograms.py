@@ -1,6 +1,7 @@
 """Learned histograms: objective, gradient, and what they are good for."""
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _sharpness
 from histrs.prototypes._descent import descend
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
@@ -281,6 +282,14 @@ def test_forms_and_masses_do_not_matter(rng):
         np.testing.assert_array_equal(model.predict(form), model.predict(X))
 
 
+def test_a_class_of_one_histogram_has_a_prototype(rng):
+    X, y = histograms(rng, 30)
+    y = np.where(np.arange(30) == 7, 9, y)
+    model = HistogramCompressor(0.2, random_state=0, tol=0.1).fit(X, y)
+    assert (model.prototype_labels_ == 9).sum() == 1
+    assert 7 in model.sample_indices_
+
+
 def test_batches_and_starts(rng):
     X, y = histograms(rng, 90)
     options = {"random_state": 0, "tol": 1e-2}
@@ -292,27 +301,57 @@ def test_batches_and_starts(rng):
     assert climbed.loss_curve_[0] < whole.loss_curve_[0]
 
 
-@pytest.mark.parametrize("kind", ["covariances", "histograms"])
-def test_gamma_by_cross_validation(rng, kind):
+def small_compressor(rng, kind):
+    """A compressor that is soon trained, and data for it."""
     if kind == "histograms":
-        model = HistogramCompressor(1, random_state=0, max_iter=10, tol=0.1)
-        X, y = histograms(rng, 45)
+        return HistogramCompressor(1, random_state=0, max_iter=10, tol=0.1), *histograms(rng, 45)
+    A = rng.standard_normal((45, 3, 9)) * (1 + np.arange(45) % 3)[:, None, None]
+    return CovarianceCompressor(1, random_state=0, tol=1e-3), A @ A.mT, np.arange(45) % 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("search", ["cv", "optuna"])
+@pytest.mark.parametrize("kind", ["covariances", "histograms"])
+def test_gamma_is_searched_on_rows_left_out(rng, monkeypatch, kind, search):
+    if search == "optuna":
+        optuna = pytest.importorskip(
+            "optuna", reason="Optuna is not installed: pip install histrs[tune]"
+        )
+        verbosity = optuna.logging.get_verbosity()
+        monkeypatch.setattr(_sharpness, "_TRIALS", 4)
+    model, X, y = small_compressor(rng, kind)
+    scale = clone(model).fit(X, y).gamma_
+    model.set_params(gamma=search)
+    factors = [clone(model).fit(X, y).gamma_ / scale for _ in range(2)]
+    assert factors[0] == factors[1]
+    if search == "cv":
+        assert np.isclose(factors[0], [0.5, 1, 2, 4, 8]).any()
     else:
-        model = CovarianceCompressor(1, random_state=0, tol=1e-3)
-        A = rng.standard_normal((45, 3, 9)) * (1 + np.arange(45) % 3)[:, None, None]
-        X, y = A @ A.transpose(0, 2, 1), np.arange(45) % 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        scale = clone(model).fit(X, y).gamma_
-        chosen = clone(model).set_params(gamma="cv").fit(X, y).gamma_
-        again = clone(model).set_params(gamma="cv").fit(X, y).gamma_
-    assert chosen == again
-    assert np.isclose(chosen / scale, [0.5, 1, 2, 4, 8]).any()
+        assert 0.25 <= factors[0] <= 16
+        assert optuna.logging.get_verbosity() == verbosity
     few = y.copy()
     few[few == 2] = 0
     few[7] = 2
-    with pytest.raises(ValueError, match=r'gamma = "cv" .* class 2 has 1 of 45 rows'):
-        clone(model).set_params(gamma="cv").fit(X, few)
+    with pytest.raises(ValueError, match=rf'gamma = "{search}" .* class 2 has 1 of 45 rows'):
+        clone(model).fit(X, few)
+
+
+@pytest.mark.parametrize("best", [0.3, 2.0, 13.0])
+def test_optuna_finds_a_better_sharpness_than_the_scale(best):
+    pytest.importorskip("optuna", reason="Optuna is not installed: pip install histrs[tune]")
+    found = _sharpness._by_optuna(lambda factor: -abs(np.log(factor / best)), 0)
+    assert best / 1.5 < found < best * 1.5
+    # Where all are as good, the scale it starts from stays.
+    assert _sharpness._by_optuna(lambda factor: 1.0, 0) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["covariances", "histograms"])
+def test_without_optuna_the_extra_is_named(rng, monkeypatch, kind):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    model, X, y = small_compressor(rng, kind)
+    with pytest.raises(ImportError, match=r"needs Optuna.*pip install histrs\[tune\]"):
+        model.set_params(gamma="optuna").fit(X, y)
+    assert not hasattr(model, "gamma_")
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
@@ -352,6 +391,9 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         model.predict(X[:, :4])
     with pytest.raises(ValueError, match=r"compression = 11 .* class 0 has 10 of 30"):
         HistogramCompressor(11).fit(X, y)
+    lonely = np.where(np.arange(30) == 7, 9, y)
+    with pytest.raises(ValueError, match=r"compression = 2 .* class 9 has 1 of 30"):
+        HistogramCompressor(2).fit(X, lonely)
     M = line(8)
     with pytest.raises(ValueError, match=r"M has shape \(7, 8\), expected \(8, 8\)"):
         clone(model).set_params(M=M[:7]).fit(X, y)

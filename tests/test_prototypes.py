@@ -152,6 +152,14 @@ def test_predictions_are_nearest_prototypes(rng):
     assert single.score(X.astype(np.float32), names) > 0.8
 
 
+def test_a_class_of_one_matrix_has_a_prototype(rng):
+    X, y = matrices(rng, 30)
+    y = np.where(np.arange(30) == 7, 9, y)
+    model = CovarianceCompressor(0.2, random_state=0, tol=1e-3).fit(X, y)
+    assert (model.prototype_labels_ == 9).sum() == 1
+    assert 7 in model.sample_indices_
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"), [(1, 3), (2, 6), (0.01, 3), (0.1, 4), (0.25, 10), (1.0, 40)]
 )
@@ -193,10 +201,24 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
     with pytest.raises(NotFittedError):
         model.predict(X)
     before = pickle.dumps(model.fit(X, y))
-    bad = X.copy()
-    bad[17] = 0.0
-    with pytest.raises(ValueError, match=r"X\[17\] is not positive definite"):
-        model.fit(bad, y)
+    lopsided = np.arange(16.0).reshape(4, 4)
+    for matrix, message in [
+        (np.zeros((4, 4)), r"X\[17\] is not positive definite"),
+        (np.diag([1.0, 1.0, -1.0, 1.0]), r"X\[17\] is not positive definite"),
+        (lopsided, r"X\[17, 1, 0\] = 4, but X\[17, 0, 1\] = 1"),
+        (np.full((4, 4), np.nan), "NaN"),
+    ]:
+        bad = X.copy()
+        bad[17] = matrix
+        with pytest.raises(ValueError, match=message):
+            model.fit(bad, y)
+        with pytest.raises(ValueError, match=message):
+            model.predict(bad)
+    with pytest.raises(ValueError, match=r"X\[29\] has shape \(3, 3\), and X\[0\] \(4, 4\)"):
+        model.fit([*X[:29], np.eye(3)], y)
+    lonely = np.where(np.arange(30) == 7, 9, y)
+    with pytest.raises(ValueError, match=r"compression = 2 .* class 9 has 1 of 30"):
+        CovarianceCompressor(2).fit(X, lonely)
     with pytest.raises(ValueError, match="X has 4 features, but CovarianceCompressor"):
         model.predict(X[:, :2, :2])
     with pytest.raises(ValueError, match="compression = 11 prototypes of each class, but class 0"):

@@ -1,8 +1,8 @@
 """Stacks of matrices at the door."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,8 @@ STACK_CHECKS: Mapping[str, Any] = {
 def as_stack(X: ArrayLike, name: str = "X") -> Stack:
     """Return matrices, stacked or flattened, as an array of shape (n, p, p)."""
     empty = {"ensure_min_samples": 0, "ensure_min_features": 0}
+    if _is_list_of_matrices(X):
+        _check_one_size(X, name)
     return stacked(check_array(X, input_name=name, **STACK_CHECKS, **empty), name)
 
 
@@ -30,11 +32,27 @@ def flattened(X: Any) -> Any:
 
     Anything else is returned as it is, for scikit-learn to judge.
     """
-    if isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2:
+    if _is_list_of_matrices(X):
+        _check_one_size(X, "X")
         X = np.asarray(X)
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return stacked(X).reshape(len(X), -1)
     return X
+
+
+def _is_list_of_matrices(X: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
+
+
+def _check_one_size(X: Sequence[Any], name: str) -> None:
+    """Fail at the first matrix that is not of the size of the first."""
+    shapes = [np.shape(x) for x in X]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"{name}[{i}] has shape {shape}, and {name}[0] {shapes[0]}: matrices of different "
+                "sizes have no distance; describe all by the same features."
+            )
 
 
 def stacked(X: NDArray[Any], name: str = "X") -> Stack:

@@ -255,10 +255,12 @@ fn finish_rows<S: Simd, const R: usize, const C: usize>(
     rows: [&[S::f64s]; R],
     tile: &mut [[S::f64s; C]; R],
 ) {
-    for r in 1..R {
-        for k in 0..r {
-            for c in 0..C {
-                tile[r][c] = simd.mul_add_e_f64s(rows[r][start + k], tile[k][c], tile[r][c]);
+    for r in 0..R {
+        for k in 0..R {
+            if k < r {
+                for c in 0..C {
+                    tile[r][c] = simd.mul_add_e_f64s(rows[r][start + k], tile[k][c], tile[r][c]);
+                }
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! `L D L^T` rather than `L L^T`: no square roots, whose latency would be on the critical path.
 //! Rows are taken a tile at a time; the sums of products that make up nearly all of the work run
-//! over the columns before the tile, with the tile in registers.
+//! over the columns before the tile, with the tile in registers. There it stays only while every
+//! loop over it has a constant length: hence the conditions inside of loops over triangles.
 
 use pulp::Simd;
 
@@ -101,8 +102,10 @@ fn rows<S, X, Y, const R: usize, const T: usize>(
         add_products(simd, j, left, above.map(|row| &row[..j]), &mut tile);
         for r in 0..R {
             for c in 0..T {
-                for k in 0..c {
-                    tile[r][c] = simd.mul_add_e_f64s(tile[r][k], above[c][j + k], tile[r][c]);
+                for k in 0..T {
+                    if k < c {
+                        tile[r][c] = simd.mul_add_e_f64s(tile[r][k], above[c][j + k], tile[r][c]);
+                    }
                 }
             }
             scaled[r * p + j..r * p + j + T].copy_from_slice(&tile[r]);
@@ -118,23 +121,27 @@ fn rows<S, X, Y, const R: usize, const T: usize>(
     let left: [_; R] = core::array::from_fn(|r| Interleaved(&scaled[r * p..r * p + start]));
     let above: [_; R] =
         core::array::from_fn(|r| &current[triangle(start + r) - triangle(start)..][..start]);
-    let mut tile = means::<S, X, Y, R, R>(simd, start, start, x, y);
+    let mut tile = diagonal_means::<S, X, Y, R>(simd, start, x, y);
     add_products(simd, start, left, above, &mut tile);
     for c in 0..R {
         let inverse = simd.div_f64s(simd.splat_f64s(-1.0), tile[c][c]);
         out.pivots[start + c] = tile[c][c];
         out.inverses[start + c] = inverse;
-        for r in c + 1..R {
-            let entry = simd.mul_f64s(tile[r][c], inverse);
-            for k in c + 1..=r {
-                tile[r][k] = simd.mul_add_e_f64s(entry, tile[k][c], tile[r][k]);
+        for r in 0..R {
+            if r > c {
+                let entry = simd.mul_f64s(tile[r][c], inverse);
+                for k in 0..R {
+                    if c < k && k <= r {
+                        tile[r][k] = simd.mul_add_e_f64s(entry, tile[k][c], tile[r][k]);
+                    }
+                }
+                current[triangle(start + r) - triangle(start) + start + c] = entry;
             }
-            current[triangle(start + r) - triangle(start) + start + c] = entry;
         }
     }
 }
 
-/// `x + y` in the tile at row `i` and column `j`; zeros above the diagonal.
+/// `x + y` in the tile at row `i` and column `j`, below the diagonal.
 #[inline(always)]
 fn means<S, X, Y, const R: usize, const C: usize>(
     simd: S,
@@ -150,10 +157,29 @@ where
 {
     let mut tile = [[simd.splat_f64s(0.0); C]; R];
     for r in 0..R {
-        let n = C.min(i + r + 1 - j);
-        let (x, y) = (x.part(triangle(i + r) + j, n), y.part(triangle(i + r) + j, n));
-        for c in 0..n {
+        let (x, y) = (x.part(triangle(i + r) + j, C), y.part(triangle(i + r) + j, C));
+        for c in 0..C {
             tile[r][c] = simd.add_f64s(x.get(simd, c), y.get(simd, c));
+        }
+    }
+    tile
+}
+
+/// `x + y` in the tile at row and column `i`; zeros above the diagonal.
+#[inline(always)]
+fn diagonal_means<S, X, Y, const R: usize>(simd: S, i: usize, x: X, y: Y) -> [[S::f64s; R]; R]
+where
+    S: Simd,
+    X: Entries<S>,
+    Y: Entries<S>,
+{
+    let mut tile = [[simd.splat_f64s(0.0); R]; R];
+    for r in 0..R {
+        let (x, y) = (x.part(triangle(i + r) + i, r + 1), y.part(triangle(i + r) + i, r + 1));
+        for c in 0..R {
+            if c <= r {
+                tile[r][c] = simd.add_f64s(x.get(simd, c), y.get(simd, c));
+            }
         }
     }
     tile

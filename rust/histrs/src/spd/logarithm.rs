@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use crate::spd::lanes::LaneValues;
+use crate::spd::lanes::{LaneValues, MAX_LANES};
 
 const EXPONENT_BIAS: i32 = 1023;
 const MANTISSA_BITS: u32 = 52;
@@ -45,25 +45,30 @@ fn split(x: f64) -> (f64, f64) {
 /// factors and neither overflow nor underflow.
 #[inline(always)]
 pub(crate) fn ln_product<S: Simd>(factors: &[f64]) -> LaneValues {
+    const SMALLEST: i64 = f64::MIN_POSITIVE.to_bits() as i64;
+    const INFINITE: i64 = f64::INFINITY.to_bits() as i64;
     let mut sums = LaneValues::default();
-    let mut valid = [true; 8];
+    // As whole numbers bits have the order of the numbers; those of negative ones are negative.
+    let (mut least, mut largest) = ([SMALLEST; MAX_LANES], [SMALLEST; MAX_LANES]);
     for chunk in factors.chunks(MANTISSAS * S::F64_LANES) {
-        let mut products = [1.0; 8];
-        let mut exponents = LaneValues::default();
+        let mut products = [1.0; MAX_LANES];
+        let mut exponents = [0_i64; MAX_LANES];
         for factors in chunk.chunks_exact(S::F64_LANES) {
             for lane in 0..S::F64_LANES {
-                let (mantissa, exponent) = split(factors[lane]);
-                valid[lane] &= factors[lane] >= f64::MIN_POSITIVE && factors[lane] < f64::INFINITY;
-                products[lane] *= mantissa;
-                exponents[lane] += exponent;
+                let bits = factors[lane].to_bits();
+                least[lane] = least[lane].min(bits as i64);
+                largest[lane] = largest[lane].max(bits as i64);
+                products[lane] *= f64::from_bits((bits & MANTISSA) | ONE);
+                exponents[lane] += (bits >> MANTISSA_BITS) as i64 - i64::from(EXPONENT_BIAS);
             }
         }
         for lane in 0..S::F64_LANES {
-            sums[lane] += ln(products[lane]) + exponents[lane] * std::f64::consts::LN_2;
+            sums[lane] += ln(products[lane]) + exponents[lane] as f64 * std::f64::consts::LN_2;
         }
     }
     for lane in 0..S::F64_LANES {
-        sums[lane] = if valid[lane] { sums[lane] } else { f64::NAN };
+        let is_valid = least[lane] >= SMALLEST && largest[lane] < INFINITE;
+        sums[lane] = if is_valid { sums[lane] } else { f64::NAN };
     }
     sums
 }

@@ -17,9 +17,11 @@ use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
 use crate::transport::lanes::{Job, Pairing, Solved};
 use crate::transport::problem::{Block, Dense};
 
-/// Parts that the rows are cut into.
+/// Most parts that the rows are cut into.
 const PARTS: usize = 32;
-/// Pairs that are solved together.
+/// Fewest pairs of a part, and most that are solved together: at their end lanes stand empty until
+/// the slowest pair is done.
+const FEWEST: usize = 512;
 const TOGETHER: usize = 1024;
 
 /// The value and the gradient of [`histogram_compression_loss`].
@@ -94,7 +96,8 @@ pub fn histogram_compression_loss<'a, T: Element>(
     let neighborhood = Neighborhood::new(labels, [x.n_rows(), prototypes.n_rows()], gamma)?;
     check_symmetric(m)?;
     let problem = Problem { own: Own::new(&pairs)?, pairs, neighborhood };
-    let size = x.n_rows().div_ceil(PARTS).max(1);
+    let fewest = FEWEST.div_ceil(prototypes.n_rows().max(1));
+    let size = x.n_rows().div_ceil(PARTS).max(fewest);
     let mut parts = problem.parts(x.n_rows(), size, starts)?;
     exec.for_chunks(&mut parts, 1, |_, parts| {
         parts.iter_mut().try_for_each(|part| problem.add(part))

@@ -12,10 +12,10 @@ use crate::transport::newton::polish;
 use crate::transport::problem::{Block, Ground, Kernels};
 use crate::transport::scaling::Scaling;
 
-/// Fewest and most pairs of a block.
-const BLOCK: (usize, usize) = (64, 1024);
+/// Fewest and most pairs of a block: at its end lanes stand empty until the slowest pair is done.
+const BLOCK: (usize, usize) = (128, 1024);
 /// Blocks into which a small problem is cut.
-const N_BLOCKS: usize = 16;
+const N_BLOCKS: usize = 8;
 /// Least error that sums in single precision tell from none.
 const SINGLE_ERROR: f64 = 1e-6;
 /// Tolerance at which a pair is handed on from single to double precision.

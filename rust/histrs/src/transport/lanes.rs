@@ -170,6 +170,10 @@ struct Lanes<'a, T, D> {
     width: usize,
     n_active: usize,
     next_job: usize,
+    /// Lanes whose pair has ended in this step.
+    vacated: Vec<usize>,
+    /// Whether numbers out of range may have got into the memory of a lane.
+    soiled: Vec<bool>,
     /// Histograms, a column a lane.
     source: AlignedVec<T>,
     target: AlignedVec<T>,
@@ -200,6 +204,8 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             width: 0,
             n_active: 0,
             next_job: 0,
+            vacated: (0..stride).collect(),
+            soiled: vec![false; stride],
             source: zeros(),
             target: AlignedVec::zeros(n_target * stride),
             potential: zeros(),
@@ -215,13 +221,12 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
 
     /// Puts the next jobs into empty lanes; without jobs, draws the others together.
     fn refill(&mut self) {
-        for lane in 0..self.stride {
-            if self.next_job == self.jobs.len() {
-                break;
-            }
-            if self.lanes[lane].job.is_none() {
+        for lane in std::mem::take(&mut self.vacated) {
+            if self.next_job < self.jobs.len() {
                 self.load(lane, self.next_job);
                 self.next_job += 1;
+            } else {
+                self.empty(lane);
             }
         }
         self.n_active = self.lanes.iter().filter(|l| l.job.is_some()).count();
@@ -251,8 +256,19 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
                 fill(array, start);
             }
         }
+        if std::mem::take(&mut self.soiled[lane]) {
+            self.mixing.clear(lane);
+        }
         self.mixing.restart(lane);
         self.lanes[lane] = Lane { job: Some(job), n_iter: *n_iter, ..EMPTY };
+    }
+
+    /// A lane without mass meets no numbers out of range.
+    fn empty(&mut self, lane: usize) {
+        for array in [&mut self.source, &mut self.target, &mut self.potential] {
+            array[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = T::default());
+        }
+        self.mixing.clear(lane);
     }
 
     /// Moves the last pairs into the empty lanes below `width`.
@@ -267,6 +283,7 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
                 relocate(array, self.stride, from, to);
             }
             self.mixing.relocate(from, to);
+            self.soiled[to] = self.soiled[from];
             self.lanes[to] = self.lanes[from];
             self.lanes[from] = EMPTY;
         }
@@ -301,11 +318,11 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
                 self.potential[row] = self.plain_before[row];
                 self.plain[row] = self.plain_before[row];
             }
-            self.mixing.restart(lane);
+            self.mixing.clear(lane);
         }
         self.take_plain_last_steps();
         std::mem::swap(&mut self.plain, &mut self.plain_before);
-        if self.lanes[..width].iter().any(|l| l.job.is_none()) {
+        if !self.vacated.is_empty() {
             self.refill();
         }
     }
@@ -364,10 +381,8 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
         let solved = Solved { status, error, n_iter, transport: f64::NAN, potentials };
         self.waiting.push((job, solved));
         self.lanes[lane] = EMPTY;
-        // A lane without mass meets no numbers out of range.
-        for array in [&mut self.source, &mut self.target, &mut self.plain] {
-            array[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = T::default());
-        }
+        self.vacated.push(lane);
+        self.soiled[lane] = status != Status::Converged;
         self.mixing.restart(lane);
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Mixing<T> {
     last: AlignedVec<T>,
     /// 0 where the last residual is of another history, else 1.
     continues: Vec<T>,
+    /// How many of the newest steps are of the history of each lane.
+    ages: Vec<usize>,
     slot: usize,
 }
 
@@ -40,18 +42,24 @@ impl<T: Elementary> Mixing<T> {
             gram: vec![0.0; DEPTH * DEPTH * stride],
             last: zeros(),
             continues: vec![T::default(); stride],
+            ages: vec![0; stride],
             slot: 0,
         }
     }
 
-    /// Forgets the steps of a lane.
+    /// Forgets the steps of a lane, which stay where they are until others take their places.
     pub(super) fn restart(&mut self, lane: usize) {
+        self.continues[lane] = T::default();
+        self.ages[lane] = 0;
+    }
+
+    /// As [`Self::restart`], of a lane whose numbers may be out of range: 0 times them is not 0.
+    pub(super) fn clear(&mut self, lane: usize) {
         let all = self.residuals.iter_mut().chain(&mut self.steps);
         for history in all.chain(std::iter::once(&mut self.last)) {
             history[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = T::default());
         }
-        self.gram[lane..].iter_mut().step_by(self.stride).for_each(|x| *x = 0.0);
-        self.continues[lane] = T::default();
+        self.restart(lane);
     }
 
     /// Moves the memory of a lane to another one.
@@ -63,6 +71,7 @@ impl<T: Elementary> Mixing<T> {
         }
         relocate(&mut self.gram, stride, from, to);
         self.continues[to] = self.continues[from];
+        self.ages[to] = self.ages[from];
     }
 
     /// Replaces the map's values `next` in the first `width` lanes by their mixture with earlier
@@ -92,12 +101,18 @@ impl<T: Elementary> Mixing<T> {
         });
         self.continues[..width].fill(T::from_f64(1.0));
         for k in 0..DEPTH {
+            let age = (slot + DEPTH - k) % DEPTH;
             for lane in 0..width {
-                let product = products[k * stride + lane].to_f64();
+                // What is older than the history of the lane is of another pair.
+                let is_own = age < self.ages[lane];
+                let at = k * stride + lane;
+                let product = if is_own { products[at].to_f64() } else { 0.0 };
+                right[at] = if is_own { right[at] } else { T::default() };
                 self.gram[(k * DEPTH + slot) * stride + lane] = product;
                 self.gram[(slot * DEPTH + k) * stride + lane] = product;
             }
         }
+        self.ages[..width].iter_mut().for_each(|age| *age += 1);
         for lane in (0..width).step_by(GROUP) {
             solve::<T>(&self.gram, &mut right, stride, lane);
         }

@@ -116,9 +116,31 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
             } else {
                 f64::NAN
             };
-            (transport, [u, v].map(|x| x.into_iter().map(f64::ln).collect()))
+            (transport, [u, v].map(logarithms))
         };
         (0..n).map(result).collect()
+    }
+}
+
+/// Logarithms; minus infinity of 0.
+fn logarithms(mut x: Vec<f64>) -> Vec<f64> {
+    dispatch(Logarithm { x: &mut x });
+    x
+}
+
+struct Logarithm<'a> {
+    x: &'a mut [f64],
+}
+
+impl WithSimd for Logarithm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for x in self.x {
+            let log = x.ln_of_normal();
+            *x = if *x > 0.0 { log } else { f64::NEG_INFINITY };
+        }
     }
 }
 
