@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from histrs import _histrs
+from histrs.kernel_approximation import SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
@@ -102,21 +103,29 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
         signs = np.where(labels == positive[:, None], 1.0, -1.0)
         return oracle.LOSSES[loss](signs * scores) @ weights
 
+    def step(at, n_threads):
+        moved, gradients = start.copy(), end.copy()
+        found = _histrs.svm_line_step(loss, moved, gradients, targets, places, at, n_threads)
+        return found, moved, gradients
+
     for n_threads in (1, 2):
-        found, slopes = _histrs.svm_line_losses(loss, start, end, targets, places, n_threads)
-        np.testing.assert_allclose(found, losses(places), rtol=1e-12, atol=1e-15 * n)
-        best, at_cut, _ = _histrs.svm_line_step(loss, start, end, targets, places, cut, n_threads)
+        both = np.stack([places, cut], axis=1)
+        found, slopes = _histrs.svm_line_losses(loss, start, end, targets, both, n_threads)
+        expected = np.stack([losses(places), losses(cut)], axis=1)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15 * n)
+        at_cut, moved, _ = step(cut, n_threads)
         scores = start + places[:, None] * (end - start)
-        np.testing.assert_allclose(best, scores, rtol=1e-12, atol=1e-12 * scale)
+        np.testing.assert_allclose(moved, scores, rtol=1e-12, atol=1e-12 * scale)
         np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
+    slopes = slopes[:, 0]
     # Subgradients: no chord is below the tangent.
-    step = 1e-4 / scale
-    rise = (losses(places + step) - losses(places)) / step
-    fall = (losses(places) - losses(places - step)) / step
+    short = 1e-4 / scale
+    rise = (losses(places + short) - losses(places)) / short
+    fall = (losses(places) - losses(places - short)) / short
     slack = 1e-6 * (1 + np.abs(slopes))
     assert np.all(fall - slack <= slopes)
     assert np.all(slopes <= rise + slack)
-    at_places = _histrs.svm_line_step(loss, start, end, targets, places, places, 2)[2]
+    at_places = step(places, 2)[2]
     np.testing.assert_allclose(
         np.sum(at_places * (end - start), axis=1), slopes, rtol=1e-9, atol=1e-9 * scale
     )
@@ -156,17 +165,18 @@ def test_a_search_never_climbs_and_nears_the_minimum(seed):
     centres, curves, kinks = rng.uniform(-0.5, 1.5, 5), rng.random(5) * 5, rng.uniform(0, 1, 5)
 
     def at(t):
-        value = curves * (t - centres) ** 2 + np.abs(t - kinks)
-        return value, 2 * curves * (t - centres) + np.where(t >= kinks, 1.0, -1.0)
+        right, away = t - kinks[:, None], t - centres[:, None]
+        value = curves[:, None] * away**2 + np.abs(right)
+        return value, 2 * curves[:, None] * away + np.where(right >= 0, 1.0, -1.0)
 
-    place, least = search(at, at(np.zeros(5))[0])
-    np.testing.assert_allclose(least, at(place)[0])
-    grid = np.array([at(np.full(5, t))[0] for t in np.linspace(0, 1, 1001)])
-    assert np.all(least <= grid[0])
+    place, least = search(at, at(np.zeros((5, 1)))[0][:, 0])
+    np.testing.assert_allclose(least, at(place[:, None])[0][:, 0])
+    grid = at(np.tile(np.linspace(0, 1, 1001), (5, 1)))[0]
+    assert np.all(least <= grid[:, 0])
     # A search is short: minima close to the start may be missed.
-    far = grid.argmin(axis=0) >= 100
-    drop = grid[0] - grid.min(axis=0)
-    assert np.all((least - grid.min(axis=0))[far] <= 0.5 * drop[far])
+    far = grid.argmin(axis=1) >= 10
+    drop = grid[:, 0] - grid.min(axis=1)
+    assert np.all((least - grid.min(axis=1))[far] <= 0.1 * drop[far])
 
 
 def test_planes_bound_the_objective_and_old_ones_go(rng):
@@ -238,6 +248,37 @@ def test_the_logistic_objective_is_that_of_logistic_regression(digits):
     theirs = oracle.objective(X, np.eye(64), signs, weights, alpha, peer.coef_[0], loss="logistic")
     assert model.objective_[0] == pytest.approx(theirs, rel=2e-6)
     np.testing.assert_allclose(model.coef_, peer.coef_, atol=0.02)
+
+
+def test_a_singular_inner_product_has_the_optimum_of_its_kernel(digits):
+    X, y = digits[0][:60, 20:28], digits[1][:60]
+    model = BundleSVC(
+        SparseAdditiveMap("hellinger", 6), alpha=1e-2, tol=1e-6, fit_intercept=False, max_iter=5000
+    ).fit(X, y)
+    features = model.feature_map_.transform(X).toarray()
+    K = model.feature_map_.inner_product_.matmul(np.eye(features.shape[1]))
+    assert np.linalg.matrix_rank(K, hermitian=True) < len(K)
+    for k in range(0, 10, 3):
+        minimum = oracle.hinge_minimum(features, K, *signs_and_weights(y, k), 1e-2)
+        assert model.objective_[k] - model.dual_gap_[k] <= minimum * (1 + 1e-8)
+        assert minimum <= model.objective_[k] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        SparseAdditiveMap("intersection", 17),
+        SparseKernelMap("intersection", 200, n_nonzero=10, random_state=0),
+        ProductQuantizer(32, 64, "intersection", random_state=0),
+    ],
+    ids=lambda map: type(map).__name__,
+)
+def test_the_exact_kernel_is_the_ceiling(digits, feature_map):
+    X, y, X_test, y_test = digits
+    kernel = SVC(kernel="precomputed", C=1 / (1e-3 * len(X))).fit(intersection_kernel(X), y)
+    ceiling = kernel.score(intersection_kernel(X_test, X), y_test)
+    model = BundleSVC(feature_map, alpha=1e-3).fit(X, y)
+    assert ceiling - 0.05 < model.score(X_test, y_test) < ceiling + 0.02
 
 
 def test_a_map_with_an_inner_product_learns_its_kernel(digits):

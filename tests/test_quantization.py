@@ -82,14 +82,17 @@ def test_codes_are_the_nearest_codewords(n, widths, n_codes, metric, scale, dtyp
 
 
 @given(
-    n=st.sampled_from([0, 1, 2, 1023, 1025, 2049]),
+    n=st.sampled_from([0, 1, 2, 1023, 1025, 4097]),
     n_blocks=st.sampled_from([1, 2, 15, 17, 33]),
     n_codes=st.sampled_from([1, 2, 16, 256, 300]),
     n_classes=st.sampled_from([0, 1, 2, 3, 5, 9, 16, 33]),
+    density=st.sampled_from([0.0, 0.05, 1.0]),
     dtype=st.sampled_from([np.float32, np.float64]),
     seed=st.integers(0, 99),
 )
-def test_scores_and_sums_are_their_definitions(n, n_blocks, n_codes, n_classes, dtype, seed):
+def test_scores_and_sums_are_their_definitions(
+    n, n_blocks, n_codes, n_classes, density, dtype, seed
+):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, n_codes, (n, n_blocks)).astype(
         np.uint8 if n_codes <= 256 else np.uint16
@@ -99,6 +102,7 @@ def test_scores_and_sums_are_their_definitions(n, n_blocks, n_codes, n_classes, 
     expected = tables[np.arange(n_blocks), codes.astype(int)].sum(axis=1).T
     weights = rng.integers(-3, 4, (n_classes, n)).astype(float)
     weights[:, rng.random(n) < 0.3] = 0.0
+    weights *= rng.random(weights.shape) < density
     sums = np.zeros((n_blocks, n_codes, n_classes))
     for m in range(n_blocks):
         np.add.at(sums[m], codes[:, m].astype(int), weights.T)
@@ -106,6 +110,9 @@ def test_scores_and_sums_are_their_definitions(n, n_blocks, n_codes, n_classes, 
         actual = _histrs.quantization_scores(codes, tables, n_threads)
         assert actual.dtype == np.float64
         np.testing.assert_array_equal(actual, expected)
+        written = np.full(expected.shape, np.nan)
+        _histrs.quantization_scores_into(codes, tables, written, n_threads)
+        np.testing.assert_array_equal(written, expected)
         actual = _histrs.quantization_sums(codes, n_codes, weights, n_threads)
         np.testing.assert_array_equal(actual, sums)
 
@@ -122,6 +129,22 @@ def test_sums_have_the_same_bits_for_any_number_of_threads(rng):
         )
     )
     assert len(sums) == len(scores) == 1
+
+
+@pytest.mark.parametrize("density", [0.05, 1.0])
+def test_the_sums_of_a_class_do_not_depend_on_the_others(rng, density):
+    codes = rng.integers(0, 7, (5000, 11)).astype(np.uint8)
+    weights = rng.standard_normal((10, 5000)) * (rng.random((10, 5000)) < density)
+    together = _histrs.quantization_sums(codes, 7, weights, 2)
+    for k in range(10):
+        alone = _histrs.quantization_sums(codes, 7, weights[k : k + 1], 2)
+        np.testing.assert_array_equal(together[..., k], alone[..., 0])
+
+
+def test_scores_are_written_where_they_fit(rng):
+    codes, tables = np.zeros((3, 2), np.uint8), np.ones((2, 4, 1))
+    with pytest.raises(ValueError, match="output"):
+        _histrs.quantization_scores_into(codes, tables, np.empty((1, 4)), 1)
 
 
 def test_one_hot_features_are_what_scores_and_sums_multiply_with(rng):

@@ -73,6 +73,25 @@ def test_scores_are_their_definition(n, n_features, n_classes, dtype, seed):
         np.testing.assert_array_equal(actual, expected.reshape(n, n_classes))
 
 
+@given(
+    n=st.sampled_from([1, 4, 5, 65]),
+    n_features=st.sampled_from([1, 7, 8, 9, 17, 257]),
+    n_classes=st.sampled_from([1, 2, 6]),
+    value=st.sampled_from([-1e-30, -1.0, np.inf, -np.inf, np.nan]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 9999),
+)
+def test_scores_name_the_first_bad_entry(n, n_features, n_classes, value, dtype, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, n_features)).astype(dtype)
+    w = rng.standard_normal((n_classes, n_features))
+    row, column = rng.integers(n), rng.integers(n_features)
+    X[row, column] = value
+    for x in (X, parts(X), np.asfortranarray(X)):
+        with pytest.raises(ValueError, match=rf"X\[{row}, {column}\]"):
+            _histrs.svm_scores(x, w, 2)
+
+
 def test_fit_is_the_algorithm_with_the_drop_of_the_step(rng):
     X, y = awkward_histograms(rng, 30) + 1e-3, np.arange(30) % 2
     model = IntersectionSVC(max_iter=6, random_state=3).fit(X, y)
@@ -199,6 +218,8 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
     ):
         with pytest.raises(ValueError, match=r"X\[3, 2\]"):
             call()
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X[:3], [1, 1, 1])
     np.testing.assert_array_equal(model.coef_, before)
 
 

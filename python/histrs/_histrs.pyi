@@ -44,6 +44,7 @@ __all__ = [
     "quantization_decode",
     "quantization_encode",
     "quantization_scores",
+    "quantization_scores_into",
     "quantization_sums",
     "row_sums",
     "sinkhorn_distances",
@@ -261,7 +262,7 @@ def svm_line_step(
     best: _Float64,
     cut: _Float64,
     n_threads: int,
-) -> tuple[_Float64, _Float64, _Float64]: ...
+) -> _Float64: ...
 def svm_simplex_maximum(
     h: _Float64, b: _Float64, alpha: _Float64, tol: float, max_steps: int, n_threads: int
 ) -> tuple[_Float64, float]: ...
@@ -281,6 +282,9 @@ def quantization_decode(
     n_threads: int,
 ) -> NDArray[Any]: ...
 def quantization_scores(codes: _Codes, tables: NDArray[Any], n_threads: int) -> _Float64: ...
+def quantization_scores_into(
+    codes: _Codes, tables: NDArray[Any], out: _Float64, n_threads: int
+) -> None: ...
 def quantization_sums(
     codes: _Codes, n_codes: int, weights: _Float64, n_threads: int
 ) -> _Float64: ...

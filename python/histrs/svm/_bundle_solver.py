@@ -15,9 +15,12 @@ Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1
-# A search ends when the derivative is this part of that at the start.
+# A search ends when the derivative is this part of that at the start. Several places at a time cost
+# little more than one: the scores are read once.
 _FLAT = 0.05
-_MAX_PLACES = 8
+_FIRST = np.array([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
+_NEXT = np.array([1, 2, 3, 4, 5]) / 6
+_MAX_TURNS = 4
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
 # The gap must fall by this part of it in so many iterations.
@@ -41,11 +44,17 @@ class Targets:
         return Targets(self.labels, self.weights, positive, self.loss, self.n_threads)
 
     def losses(self, start: Array, end: Array, places: Array) -> tuple[Array, Array]:
-        """Return losses on the line between scores, and their derivatives along it."""
+        """Return losses on the line between scores, and their derivatives along it.
+
+        Of shape (n_problems, n_places), as the places.
+        """
         return _histrs.svm_line_losses(self.loss, start, end, self._rows(), places, self.n_threads)
 
-    def step(self, start: Array, end: Array, best: Array, cut: Array) -> tuple[Array, Array, Array]:
-        """Return the scores at `best`, and losses and gradients at `cut`."""
+    def step(self, start: Array, end: Array, best: Array, cut: Array) -> Array:
+        """Move `start` to `best`, make `end` the gradients at `cut`, and return the losses there.
+
+        Nothing is allocated: new memory costs more than the arithmetic.
+        """
         return _histrs.svm_line_step(self.loss, start, end, self._rows(), best, cut, self.n_threads)
 
     def _rows(self) -> tuple[NDArray[np.int32], Array, NDArray[np.int32]]:
@@ -69,34 +78,33 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
     Parameters
     ----------
     at : callable
-        Returns the values and derivatives of all functions, at a place each.
+        Returns the values and derivatives of all functions, at some places each: one row a
+        function, in ascending order.
     value : ndarray
         The values at 0.
     """
-    zero, one = np.zeros_like(value), np.ones_like(value)
-    _, low_slope = at(zero)
-    place, least = zero, value
-    low, high = zero, one
-    high_slope = np.full_like(value, np.nan)
-    here = one
-    flat = _FLAT * np.abs(low_slope)
-    done = low_slope >= 0
-    for turn in range(_MAX_PLACES):
+    rows = np.arange(len(value))
+    place, least = np.zeros_like(value), value
+    low, high = np.zeros_like(value), np.ones_like(value)
+    flat, done = np.zeros_like(value), np.zeros(len(value), dtype=bool)
+    here = np.tile(_FIRST, (len(value), 1))
+    for turn in range(_MAX_TURNS):
+        found, slopes = at(here)
+        if turn == 0:
+            flat, done = _FLAT * np.abs(slopes[:, 0]), slopes[:, 0] >= 0
+        lowest = np.argmin(found, axis=1)
+        better = ~done & (found[rows, lowest] < least)
+        place = np.where(better, here[rows, lowest], place)
+        least = np.where(better, found[rows, lowest], least)
+        # Flat above the start is beyond the minimum.
+        done |= np.any((np.abs(slopes) <= flat[:, None]) & (found < value[:, None]), axis=1)
+        n_falling = np.sum(slopes <= 0, axis=1)
+        ends = np.column_stack([low, here, high])
+        low, high = ends[rows, n_falling], ends[rows, n_falling + 1]
+        done |= low == high
         if done.all():
             break
-        found, slope = at(here)
-        better = ~done & (found < least)
-        place, least = np.where(better, here, place), np.where(better, found, least)
-        # Flat above the start is beyond the minimum.
-        done |= ((np.abs(slope) <= flat) & (found < value)) | ((here == 1) & (slope <= 0))
-        rising = slope > 0
-        high, high_slope = np.where(rising, here, high), np.where(rising, slope, high_slope)
-        low, low_slope = np.where(rising, low, here), np.where(rising, low_slope, slope)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            part = low_slope / (low_slope - high_slope)
-        # Secants of a function with corners may get stuck at one end: halve every other time.
-        part = np.clip(np.where(np.isfinite(part), part, 0.5), 0.1, 0.9) if turn % 2 else 0.5
-        here = np.where(done, here, low + part * (high - low))
+        here = low[:, None] + (high - low)[:, None] * _NEXT
     return place, least
 
 
@@ -113,11 +121,11 @@ class _Search:
         self.cut = np.zeros((n_problems, rows.width))
         self.squares = np.zeros(n_problems)
         self.n_iter = np.zeros(n_problems, dtype=np.intp)
-        scores = np.zeros((n_problems, len(rows)))
+        self.scores = np.zeros((n_problems, len(rows)))
+        # Scores of the minimisers of the planes, then gradients at the cut, and so on.
+        self.work = np.zeros((n_problems, len(rows)))
         nowhere = np.zeros(n_problems)
-        self.scores, self.cut_losses, self.gradients = targets.step(
-            scores, scores, nowhere, nowhere
-        )
+        self.cut_losses = targets.step(self.scores, self.work, nowhere, nowhere)
         self.losses = self.cut_losses.copy()
         self.bounds = np.full(n_problems, -np.inf)
         self._least_gap = np.full(n_problems, np.inf)
@@ -130,7 +138,7 @@ class _Search:
     def iterate(self) -> None:
         """Add a plane to each active problem, and move towards the minimisers of the planes."""
         minimisers = self._add_planes()
-        ends = self.rows.scores(minimisers)
+        self.rows.scores(minimisers, out=self.work)
         active = self.active
         models = [self.planes[k] for k in active]
         square = np.array([planes.square() for planes in models])
@@ -138,10 +146,11 @@ class _Search:
         start = self.squares[active]
 
         def at(places: Array) -> tuple[Array, Array]:
-            loss, slope = self.targets.losses(self.scores, ends, places)
+            loss, slope = self.targets.losses(self.scores, self.work, places)
             rest = 1 - places
-            norm = rest**2 * start + 2 * places * rest * mixed + places**2 * square
-            turn = -rest * start + (1 - 2 * places) * mixed + places * square
+            first, both, last = start[:, None], mixed[:, None], square[:, None]
+            norm = rest**2 * first + 2 * places * rest * both + places**2 * last
+            turn = -rest * first + (1 - 2 * places) * both + places * last
             return self.alpha / 2 * norm + loss, self.alpha * turn + slope
 
         place, least = search(at, self.objective()[active])
@@ -155,11 +164,11 @@ class _Search:
         for planes, at_place in zip(models, place, strict=True):
             planes.at_best += at_place * (planes.at_model() - planes.at_best)
         self.n_iter[active] += 1
-        self._retire(ends, place, cut)
+        self._retire(place, cut)
 
     def _add_planes(self) -> Array:
         """Return the minimisers of the planes, of which there is one more for each problem."""
-        a, products = self.rows.gradients(self.gradients)
+        a, products = self.rows.gradients(self.work)
         minimisers = np.empty((len(self.active), self.rows.width))
         objective = self.objective()
         for i, k in enumerate(self.active):
@@ -174,7 +183,7 @@ class _Search:
             minimisers[i] = planes.model()
         return minimisers
 
-    def _retire(self, ends: Array, place: Array, cut: Array) -> None:
+    def _retire(self, place: Array, cut: Array) -> None:
         """Go on with the problems that are not solved and still get better."""
         gap = self.gaps()[self.active]
         progress = gap < (1 - _PROGRESS) * self._least_gap[self.active]
@@ -184,11 +193,9 @@ class _Search:
         kept = np.flatnonzero(~solved & (self._stale[self.active] < _PATIENCE))
         if len(kept) < len(self.active):
             self.active, self.targets = self.active[kept], self.targets.some(kept)
-            self.scores, ends = self.scores[kept], ends[kept]
+            self.scores, self.work = self.scores[kept], self.work[kept]
         if len(kept):
-            self.scores, self.cut_losses, self.gradients = self.targets.step(
-                self.scores, ends, place[kept], cut[kept]
-            )
+            self.cut_losses = self.targets.step(self.scores, self.work, place[kept], cut[kept])
 
     def gaps(self) -> Array:
         gaps: Array = np.maximum(self.objective() - self.bounds, 0.0)

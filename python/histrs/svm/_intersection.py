@@ -63,7 +63,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         The strength :math:`\lambda` of the L1 penalty.
     max_iter : int, default=100
         Passes over the data.
-    eta0 : float, default=0.03
+    eta0 : float, default=0.1
         The step `r`, in mean positive entries of the training data.
     smoothing : {"none", "continuation"}, default="none"
         "continuation" starts from the convex relaxation of the paper's section 2.2,
@@ -133,7 +133,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         margin: float = 0.03,
         alpha: float = 1e-4,
         max_iter: int = 100,
-        eta0: float = 0.03,
+        eta0: float = 0.1,
         smoothing: Literal["none", "continuation"] = "none",
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average: bool = False,

@@ -48,7 +48,8 @@ def pegasos(
             )
             scores = part.scores(v)
             place = np.zeros(n_problems)
-            _, _, gradients = here.step(scores, scores, place, place)
+            gradients = scores.copy()
+            here.step(scores, gradients, place, place)
             with np.errstate(invalid="ignore"):
                 change = -signs[:, batch] * gradients / here.weights
             duals[:, batch] += np.where(here.weights > 0, change, 0.0)
@@ -62,11 +63,10 @@ def pegasos(
             )
             v = rest * v - eta * product
         n_iter += 1
-        place = np.zeros(n_problems)
         scores = rows.scores(v)
-        losses, _ = targets.losses(scores, scores, place)
+        losses, _ = targets.losses(scores, scores, np.zeros((n_problems, 1)))
         penalty = alpha / 2 * np.maximum(square, 0.0)
-        objective = penalty + losses
+        objective = penalty + losses[:, 0]
         bound = _conjugate(duals / n_iter, targets.loss) @ targets.weights - penalty
         gap = np.maximum(objective - bound, 0.0)
     counts = np.full(n_problems, n_iter)

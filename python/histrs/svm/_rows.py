@@ -30,8 +30,8 @@ class Rows(Protocol):
     def __len__(self) -> int:
         """Return the number of rows."""
 
-    def scores(self, V: Array) -> Array:
-        """Return scores of shape (k, n) for models of shape (k, width)."""
+    def scores(self, V: Array, out: Array | None = None) -> Array:
+        """Return scores of shape (k, n) for models of shape (k, width), in `out` if it is given."""
 
     def gradients(self, G: Array) -> tuple[Array, Array]:
         """Return `a` and `K a`, of shape (k, width), for weights of shape (k, n)."""
@@ -62,10 +62,11 @@ class FeatureRows:
     def __len__(self) -> int:
         return int(self._features.shape[0])
 
-    def scores(self, V: Array) -> Array:
+    def scores(self, V: Array, out: Array | None = None) -> Array:
+        out = np.empty((len(V), len(self))) if out is None else out
         if is_sparse(self._features):
-            return np.ascontiguousarray((self._features @ V.T).T, dtype=np.float64)
-        out = np.empty((len(V), len(self)))
+            out[:] = (self._features @ V.T).T
+            return out
         for part, block in self._blocks():
             np.matmul(V, block.T, out=out[:, part])
         return out
@@ -131,9 +132,11 @@ class CodeRows:
     def __len__(self) -> int:
         return len(self._codes)
 
-    def scores(self, V: Array) -> Array:
+    def scores(self, V: Array, out: Array | None = None) -> Array:
+        out = np.empty((len(V), len(self))) if out is None else out
         tables = self._tables(V).astype(self._dtype, copy=False)
-        return _histrs.quantization_scores(self._codes, tables, self._n_threads)
+        _histrs.quantization_scores_into(self._codes, tables, out, self._n_threads)
+        return out
 
     def gradients(self, G: Array) -> tuple[Array, Array]:
         G = np.ascontiguousarray(G)
@@ -188,8 +191,8 @@ class ExpandedRows:
     def __len__(self) -> int:
         return len(self._codes)
 
-    def scores(self, V: Array) -> Array:
-        out = np.empty((len(V), len(self)))
+    def scores(self, V: Array, out: Array | None = None) -> Array:
+        out = np.empty((len(V), len(self))) if out is None else out
         V = V.astype(self._dtype, copy=False)
         for part, rows in self._expanded():
             out[:, part] = V @ rows.T
@@ -240,8 +243,8 @@ class RowsWithIntercept:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def scores(self, V: Array) -> Array:
-        scores = self._rows.scores(np.ascontiguousarray(V[:, :-1]))
+    def scores(self, V: Array, out: Array | None = None) -> Array:
+        scores = self._rows.scores(np.ascontiguousarray(V[:, :-1]), out)
         scores += V[:, -1:]
         return scores
 

@@ -34,7 +34,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::quantization::{
         check_finite, quantization_decode, quantization_encode, quantization_scores,
-        quantization_sums,
+        quantization_scores_into, quantization_sums,
     };
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;

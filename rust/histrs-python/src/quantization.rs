@@ -3,7 +3,9 @@
 use histrs::HistogramMatrix;
 use histrs::quantization as core;
 use ndarray::ArrayView3;
-use numpy::{IntoPyArray, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{
+    IntoPyArray, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadwriteArray2,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -89,10 +91,38 @@ fn scores<'py, T: histrs::Real, C: core::Code + numpy::Element>(
     tables: ArrayView3<'_, T>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let codes = codes.as_array();
-    filled(py, (tables.dim().2, codes.nrows()), |out| {
-        enter(py, n_threads, |e| core::code_scores(e, codes, tables, out))
+    filled(py, (tables.dim().2, codes.as_array().nrows()), |out| {
+        write(py, codes, tables, out, n_threads)
     })
+}
+
+/// As `quantization_scores`, written to `out`.
+#[pyfunction]
+pub(crate) fn quantization_scores_into<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    tables: Tables<'py>,
+    mut out: PyReadwriteArray2<'py, f64>,
+    n_threads: usize,
+) -> PyResult<()> {
+    let out = out.as_slice_mut()?;
+    match (codes, tables) {
+        (Codes::Short(c), Tables::Double(t)) => write(py, &c, t.as_array(), out, n_threads),
+        (Codes::Short(c), Tables::Single(t)) => write(py, &c, t.as_array(), out, n_threads),
+        (Codes::Long(c), Tables::Double(t)) => write(py, &c, t.as_array(), out, n_threads),
+        (Codes::Long(c), Tables::Single(t)) => write(py, &c, t.as_array(), out, n_threads),
+    }
+}
+
+fn write<T: histrs::Real, C: core::Code + numpy::Element>(
+    py: Python<'_>,
+    codes: &PyReadonlyArray2<'_, C>,
+    tables: ArrayView3<'_, T>,
+    out: &mut [f64],
+    n_threads: usize,
+) -> PyResult<()> {
+    let codes = codes.as_array();
+    enter(py, n_threads, |e| core::code_scores(e, codes, tables, out))
 }
 
 /// Sums of the weights of the rows that share a code, a block, a codeword and a class an axis.

@@ -1,7 +1,9 @@
 //! The support vector machine with the intersection kernel, and the steps of the bundle solver.
 
 use histrs::svm as core;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
+};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, filled, with_histograms};
@@ -64,7 +66,8 @@ macro_rules! targets {
     }};
 }
 
-/// The losses and slopes of all problems at places on the line between two arrays of scores.
+/// The losses and slopes of all problems, each at some places on the line between two arrays of
+/// scores.
 #[pyfunction]
 pub(crate) fn svm_line_losses<'py>(
     py: Python<'py>,
@@ -72,35 +75,35 @@ pub(crate) fn svm_line_losses<'py>(
     start: Matrix<'py>,
     end: Matrix<'py>,
     targets: Targets<'py>,
-    places: Vector<'py>,
+    places: Matrix<'py>,
     n_threads: usize,
-) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
+) -> PyResult<(NewMatrix<'py>, NewMatrix<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::Line { start: start.as_array(), end: end.as_array() };
-    let (targets, places) = (targets!(targets), places.as_slice()?);
+    let (targets, places) = (targets!(targets), places.as_array());
     let found = enter(py, n_threads, |e| line.losses(e, loss, &targets, places))?;
-    let (losses, slopes): (Vec<_>, Vec<_>) = found.iter().map(|at| (at.loss, at.slope)).unzip();
-    Ok((losses.into_pyarray(py), slopes.into_pyarray(py)))
+    Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
 }
 
-/// The best scores, and the losses and gradients at the cut.
+/// Moves `start` to the best places and makes `end` the gradients at the cuts, whose losses it
+/// returns.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's call, argument by argument
 pub(crate) fn svm_line_step<'py>(
     py: Python<'py>,
     loss: &str,
-    start: Matrix<'py>,
-    end: Matrix<'py>,
+    mut start: PyReadwriteArray2<'py, f64>,
+    mut end: PyReadwriteArray2<'py, f64>,
     targets: Targets<'py>,
     best: Vector<'py>,
     cut: Vector<'py>,
     n_threads: usize,
-) -> PyResult<(NewMatrix<'py>, NewVector<'py>, NewMatrix<'py>)> {
+) -> PyResult<NewVector<'py>> {
     let loss = loss.parse().map_err(to_python)?;
-    let line = core::Line { start: start.as_array(), end: end.as_array() };
+    let line = core::LineMut { start: start.as_array_mut(), end: end.as_array_mut() };
     let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
-    let step = enter(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
-    Ok((step.best.into_pyarray(py), step.losses.into_pyarray(py), step.gradient.into_pyarray(py)))
+    let losses = enter(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
+    Ok(losses.into_pyarray(py))
 }
 
 /// The weights of the planes, and how far their objective may be from the largest.

@@ -50,8 +50,12 @@ impl<'a, T: Element> CsrView<'a, T> {
         if let Some(row) = indptr.windows(2).position(|w| w[0] > w[1]) {
             return malformed(format!("indptr decreases after row {row}"));
         }
-        let outside = |&i: &i32| usize::try_from(i).map_or(true, |i| i >= n_columns);
-        if let Some(bad) = indices.iter().find(|i| outside(i)) {
+        // A negative index is a large one without its sign. Without branches several are compared
+        // at a time.
+        let outside = |i: i32| i.cast_unsigned() as usize >= n_columns;
+        if indices.iter().fold(false, |bad, &i| bad | outside(i))
+            && let Some(bad) = indices.iter().find(|&&i| outside(i))
+        {
             return malformed(format!("column index {bad} is not in 0..{n_columns}"));
         }
         Ok(Self { data, indices, indptr, n_columns })
@@ -73,7 +77,8 @@ impl<'a, T: Element> CsrView<'a, T> {
     /// when its columns are not in strictly ascending order.
     pub(crate) fn row_sums_of_duplicates(&self, row: usize) -> (Cow<'a, [i32]>, Cow<'a, [T]>) {
         let (indices, values) = self.row(row);
-        if indices.windows(2).all(|w| w[0] < w[1]) {
+        let next = indices.get(1..).unwrap_or_default();
+        if indices.iter().zip(next).fold(true, |ascend, (i, next)| ascend & (i < next)) {
             return (Cow::Borrowed(indices), Cow::Borrowed(values));
         }
         let mut entries: Vec<(i32, T)> =

@@ -92,10 +92,11 @@ proptest! {
 
     #[test]
     fn sums_are_the_transpose_of_scores(
-        n in prop::sample::select(vec![0_usize, 1, 1025, 2049]),
+        n in prop::sample::select(vec![0_usize, 1, 1025, 4097]),
         n_blocks in 1..20_usize,
         n_codes in prop::sample::select(vec![1_usize, 3, 256]),
         n_classes in prop::sample::select(vec![1_usize, 2, 3, 16, 17, 33]),
+        density in prop::sample::select(vec![0.05, 1.0]),
         seed in any::<u64>(),
     ) {
         let mut random = Random(seed);
@@ -103,7 +104,10 @@ proptest! {
         // Integers, whose sums are exact.
         let shape = (n_blocks, n_codes, n_classes);
         let tables = Array3::from_shape_fn(shape, |_| random.below(19) as f64 - 9.0);
-        let weights = Array2::from_shape_fn((n_classes, n), |_| random.below(5) as f64 - 2.0);
+        let weights = Array2::from_shape_fn((n_classes, n), |_| {
+            let kept = random.unit() < density;
+            if kept { random.below(5) as f64 - 2.0 } else { 0.0 }
+        });
         for exec in executors() {
             let mut scores = vec![f64::NAN; n_classes * n];
             code_scores(exec, codes.view(), tables.view(), &mut scores).unwrap();

@@ -1,5 +1,7 @@
 //! Sums of table entries, all classes in one pass over the codes.
 
+use std::ops::Range;
+
 use ndarray::{ArrayView2, ArrayView3, Axis};
 use pulp::{Simd, WithSimd};
 
@@ -15,6 +17,8 @@ const ROWS: usize = 1024;
 const CACHED: usize = 1 << 18;
 /// Look-ups added in the element type before the sum is carried in double precision.
 const LOOK_UPS: usize = 16;
+/// Rows whose sums are carried side by side, so that none waits for its last addition.
+const INTERLEAVED: usize = 4;
 /// Classes of a panel.
 pub(super) const PANEL: usize = 32;
 
@@ -118,14 +122,19 @@ impl<T: Real, C: Code> ScoreRows<'_, '_, T, C> {
     #[inline(always)]
     fn score<const N: usize>(self) {
         let Self { codes, n_blocks, n_codes, tables, width: _, out } = self;
-        let table = n_codes * N;
-        let group = (CACHED / (table * size_of::<T>()).max(1)).clamp(1, n_blocks.max(1));
+        let tables = tables.as_chunks::<N>().0;
+        let group = (CACHED / (n_codes * N * size_of::<T>()).max(1)).clamp(1, n_blocks.max(1));
         let mut sums = vec![[0.0; N]; out.first().map_or(0, |out| out.len())];
-        for (i, tables) in tables.chunks(group * table).enumerate() {
-            let tables = tables.as_chunks::<N>().0;
-            for (codes, sums) in codes.chunks_exact(n_blocks).zip(&mut sums) {
-                let codes = &codes[i * group..n_blocks.min((i + 1) * group)];
-                add_entries(codes, tables, n_codes, sums);
+        for first in (0..n_blocks).step_by(group) {
+            let blocks = first..n_blocks.min(first + group);
+            let mut rows = codes.chunks_exact(n_blocks * INTERLEAVED);
+            let (sums, last) = sums.as_chunks_mut::<INTERLEAVED>();
+            for (codes, sums) in rows.by_ref().zip(sums) {
+                add_entries(codes, n_blocks, blocks.clone(), tables, n_codes, sums);
+            }
+            for (codes, sums) in rows.remainder().chunks_exact(n_blocks).zip(last) {
+                let sums = std::array::from_mut(sums);
+                add_entries(codes, n_blocks, blocks.clone(), tables, n_codes, sums);
             }
         }
         for (class, out) in out.iter_mut().enumerate() {
@@ -136,24 +145,33 @@ impl<T: Real, C: Code> ScoreRows<'_, '_, T, C> {
     }
 }
 
-/// Adds the entries of a row's codes.
+/// Adds the entries of some blocks of the codes of `R` rows.
 #[inline(always)]
-fn add_entries<T: Real, C: Code, const N: usize>(
+fn add_entries<T: Real, C: Code, const N: usize, const R: usize>(
     codes: &[C],
+    n_blocks: usize,
+    blocks: Range<usize>,
     tables: &[[T; N]],
     n_codes: usize,
-    sums: &mut [f64; N],
+    sums: &mut [[f64; N]; R],
 ) {
-    let each = codes.chunks(LOOK_UPS).zip(tables.chunks(LOOK_UPS * n_codes));
-    for (codes, tables) in each {
-        let mut partial = [T::default(); N];
-        for (code, table) in codes.iter().zip(tables.chunks_exact(n_codes)) {
-            for (sum, &entry) in partial.iter_mut().zip(&table[code.index()]) {
-                *sum = *sum + entry;
+    for first in blocks.clone().step_by(LOOK_UPS) {
+        let here = first..blocks.end.min(first + LOOK_UPS);
+        let codes: [&[C]; R] = std::array::from_fn(|r| &codes[r * n_blocks..][here.clone()]);
+        let mut partial = [[T::default(); N]; R];
+        for k in 0..here.len() {
+            let table = (first + k) * n_codes;
+            for (codes, partial) in codes.iter().zip(&mut partial) {
+                let entries = &tables[table + codes[k].index()];
+                for (sum, &entry) in partial.iter_mut().zip(entries) {
+                    *sum = *sum + entry;
+                }
             }
         }
-        for (sum, partial) in sums.iter_mut().zip(partial) {
-            *sum += partial.to_f64();
+        for (sums, partial) in sums.iter_mut().zip(partial) {
+            for (sum, partial) in sums.iter_mut().zip(partial) {
+                *sum += partial.to_f64();
+            }
         }
     }
 }

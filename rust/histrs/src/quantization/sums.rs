@@ -1,5 +1,7 @@
 //! Sums of the rows that share a code, all classes in one pass over the codes.
 
+use std::ops::Range;
+
 use ndarray::{Array3, ArrayView2, Axis, s};
 use pulp::{Simd, WithSimd};
 
@@ -11,11 +13,15 @@ use crate::quantization::scores::PANEL;
 use crate::simd::{AlignedVec, dispatch};
 
 /// Rows of a block.
-const ROWS: usize = 2048;
+const ROWS: usize = 4096;
+/// Bytes of weights that are laid out before they are added up.
+const LAID_OUT: usize = 1 << 21;
 /// Bytes of sums that are added to again and again, and so should stay in the nearest cache.
 const CACHED: usize = 1 << 15;
-/// Parts into which the blocks of columns are cut, where there are as many.
-const N_PARTS: usize = 16;
+/// Blocks of columns that are added to at a time at least, so that their sums do not wait for one
+/// another, and parts into which they are cut, where there are as many.
+const INTERLEAVED: usize = 4;
+const N_PARTS: usize = 4;
 
 /// `sums[m, k, c]`, the sum of `weights[c, i]` over the rows `i` with `codes[i, m] = k`, for each of
 /// the `n_codes` codewords of each block: the transpose of
@@ -54,36 +60,74 @@ pub fn code_sums<C: Code>(
     let mut sums = Array3::zeros((n_blocks, n_codes, weights.nrows()));
     let codes = codes.as_standard_layout();
     let Some(codes) = codes.as_slice() else { return Ok(sums) };
-    if n_blocks * n_codes == 0 {
+    if sums.is_empty() {
         return Ok(sums);
     }
-    for first in (0..weights.nrows()).step_by(PANEL) {
-        let classes = first..weights.nrows().min(first + PANEL);
-        let weights = weights.slice(s![classes.clone(), ..]);
-        let width = classes.len().next_power_of_two();
-        let rows = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
-            Ok(weighted_rows(weights, block * ROWS, width))
+    let panels = panels(exec, weights)?;
+    let width = panels.iter().map(ExactSizeIterator::len).max().unwrap_or(1).next_power_of_two();
+    let table = n_codes * width;
+    let most = n_blocks.div_ceil(N_PARTS).max(INTERLEAVED);
+    let group = (CACHED / (table * size_of::<f64>())).clamp(INTERLEAVED, most);
+    let mut padded = AlignedVec::zeros(n_blocks * table * panels.len());
+    let n_chunks = n_rows.div_ceil(ROWS);
+    let at_a_time = (LAID_OUT / (ROWS * width * size_of::<f64>())).max(1);
+    for first in (0..n_chunks).step_by(at_a_time) {
+        let rows = exec.map_blocks(at_a_time.min(n_chunks - first), |chunk| {
+            let start = (first + chunk) * ROWS;
+            let of = |panel: &Range<usize>| {
+                weighted_rows(weights.slice(s![panel.clone(), ..]), start, width)
+            };
+            Ok(panels.iter().map(of).collect::<Vec<_>>())
         })?;
-        let table = n_codes * width;
-        let group = n_blocks.div_ceil(N_PARTS);
-        let mut padded = AlignedVec::zeros(n_blocks * table);
-        exec.for_chunks(&mut padded, group * table, |part, out| {
+        exec.for_chunks(&mut padded, group * table * panels.len(), |part, out| {
+            let first = part * group;
+            let n_here = out.len() / (table * panels.len());
             for rows in &rows {
                 exec.check()?;
-                let first = part * group;
-                dispatch(AddRows { codes, n_blocks, first, rows, n_codes, width, out });
+                for (rows, out) in rows.iter().zip(out.chunks_exact_mut(n_here * table)) {
+                    dispatch(AddRows { codes, n_blocks, first, rows, n_codes, width, out });
+                }
             }
             Ok(())
         })?;
-        let mut out = sums.slice_mut(s![.., .., classes]);
-        let out = out.lanes_mut(Axis(2)).into_iter();
-        for (mut out, padded) in out.zip(padded.chunks_exact(width)) {
-            for (out, &sum) in out.iter_mut().zip(padded) {
-                *out = sum;
+    }
+    for (part, padded) in padded.chunks(group * table * panels.len()).enumerate() {
+        let n_here = padded.len() / (table * panels.len());
+        for (panel, padded) in panels.iter().zip(padded.chunks_exact(n_here * table)) {
+            let blocks = part * group..part * group + n_here;
+            let mut out = sums.slice_mut(s![blocks, .., panel.clone()]);
+            let out = out.lanes_mut(Axis(2)).into_iter();
+            for (mut out, padded) in out.zip(padded.chunks_exact(width)) {
+                for (out, &sum) in out.iter_mut().zip(padded) {
+                    *out = sum;
+                }
             }
         }
     }
     Ok(sums)
+}
+
+/// The classes that are added up together; each by itself where few rows have a weight in several,
+/// as then reading a row's codes once for each of them costs less than adding up zeros.
+fn panels(exec: &Executor, weights: ArrayView2<'_, f64>) -> Result<Vec<Range<usize>>> {
+    let (n_classes, n_rows) = weights.dim();
+    let counts = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
+        let weights = weights.slice(s![.., block * ROWS..n_rows.min((block + 1) * ROWS)]);
+        let mut of_row = vec![0_u32; weights.ncols()];
+        for weights in weights.rows() {
+            for (count, &weight) in of_row.iter_mut().zip(weights) {
+                *count += u32::from(weight != 0.0);
+            }
+        }
+        let kept = of_row.iter().filter(|&&count| count > 0).count();
+        Ok((of_row.iter().map(|&count| count as usize).sum::<usize>(), kept))
+    })?;
+    let total: usize = counts.iter().map(|count| count.0).sum();
+    let kept: usize = counts.iter().map(|count| count.1).sum();
+    let width = n_classes.min(PANEL).next_power_of_two();
+    // A row of `width` sums takes about as long as `1 + width / 8` single ones.
+    let panel = if 8 * total < kept * (8 + width) { 1 } else { PANEL };
+    Ok((0..n_classes).step_by(panel).map(|c| c..n_classes.min(c + panel)).collect())
 }
 
 /// The rows of a block whose weights are not all 0, and their weights.
@@ -100,7 +144,7 @@ fn weighted_rows(weights: ArrayView2<'_, f64>, start: usize, width: usize) -> We
             all[row * width + class] = weight;
         }
     }
-    let mut kept = WeightedRows { rows: Vec::new(), weights: Vec::with_capacity(all.len()) };
+    let mut kept = WeightedRows { rows: Vec::new(), weights: Vec::new() };
     for (row, weights) in (start..).zip(all.chunks_exact(width)) {
         if weights.iter().any(|&weight| weight != 0.0) {
             kept.rows.push(row);
@@ -142,23 +186,13 @@ impl<C: Code> AddRows<'_, C> {
     fn add<const N: usize>(self) {
         let Self { codes, n_blocks, first, rows, n_codes, width: _, out } = self;
         let weights = rows.weights.as_chunks::<N>().0;
-        let table = n_codes * N;
-        let cached = (CACHED / (table * size_of::<f64>())).max(1);
-        let mut here = vec![C::default(); rows.rows.len() * cached];
-        for (i, sums) in out.chunks_mut(cached * table).enumerate() {
-            let sums = sums.as_chunks_mut::<N>().0;
-            let n_here = sums.len() / n_codes;
-            let first = first + i * cached;
-            // Side by side: a row's codes of a few blocks share no cache line with the next row's.
-            for (&row, here) in rows.rows.iter().zip(here.chunks_exact_mut(n_here)) {
-                let from = row * n_blocks + first;
-                here.copy_from_slice(&codes[from..from + n_here]);
-            }
-            for (codes, weights) in here.chunks_exact(n_here).zip(weights) {
-                for (code, sums) in codes.iter().zip(sums.chunks_exact_mut(n_codes)) {
-                    for (sum, weight) in sums[code.index()].iter_mut().zip(weights) {
-                        *sum += weight;
-                    }
+        let sums = out.as_chunks_mut::<N>().0;
+        let n_here = sums.len() / n_codes;
+        for (&row, weights) in rows.rows.iter().zip(weights) {
+            let from = row * n_blocks + first;
+            for (block, code) in codes[from..from + n_here].iter().enumerate() {
+                for (sum, weight) in sums[block * n_codes + code.index()].iter_mut().zip(weights) {
+                    *sum += weight;
                 }
             }
         }

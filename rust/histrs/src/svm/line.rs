@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut2};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
@@ -14,6 +14,12 @@ use crate::svm::loss::{Hinge, Logistic, Loss, Margin, SquaredHinge};
 const ROWS: usize = 4096;
 /// Rows whose losses are evaluated before they are added up.
 const CHUNK: usize = 256;
+
+const GAPS: Error = Error::Parameter {
+    name: "the stride of the scores",
+    value: 0.0,
+    expected: "scores lie one after the other, a problem a row",
+};
 
 /// The classes of the rows and the weights of their losses.
 ///
@@ -29,18 +35,8 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    fn part(
-        &self,
-        start: &'a [f64],
-        end: &'a [f64],
-        problem: usize,
-        rows: Range<usize>,
-    ) -> Part<'a> {
-        let first = problem * self.labels.len();
-        let columns = first + rows.start..first + rows.end;
+    fn part(&self, problem: usize, rows: Range<usize>) -> Part<'a> {
         Part {
-            start: &start[columns.clone()],
-            end: &end[columns],
             labels: &self.labels[rows.clone()],
             weights: &self.weights[rows],
             positive: self.positive[problem],
@@ -58,7 +54,7 @@ pub struct Line<'a> {
 }
 
 /// A problem's weighted loss at a point of the line, and its derivative along it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LineLoss {
     /// `sum_i weights[i] l(y_i s_i)`.
     pub loss: f64,
@@ -66,15 +62,13 @@ pub struct LineLoss {
     pub slope: f64,
 }
 
-/// What follows a line search.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// The scores at the best place.
-    pub best: Array2<f64>,
-    /// The weighted loss of each problem at the place of the cut.
-    pub losses: Vec<f64>,
-    /// The derivative of the weighted loss in each score there.
-    pub gradient: Array2<f64>,
+/// Scores as in [`Line`], for [`step`](LineMut::step) to write over.
+#[derive(Debug)]
+pub struct LineMut<'a> {
+    /// Scores at 0.
+    pub start: ArrayViewMut2<'a, f64>,
+    /// Scores at 1.
+    pub end: ArrayViewMut2<'a, f64>,
 }
 
 impl<'a> Line<'a> {
@@ -88,15 +82,11 @@ impl<'a> Line<'a> {
         check_length("the number of columns of the end", self.end.ncols(), n_rows, cure)?;
         match (self.start.to_slice(), self.end.to_slice()) {
             (Some(start), Some(end)) => Ok((start, end)),
-            _ => Err(Error::Parameter {
-                name: "the stride of the scores",
-                value: 0.0,
-                expected: "scores lie one after the other, a problem a row",
-            }),
+            _ => Err(GAPS),
         }
     }
 
-    /// The loss of each problem at a place of its own.
+    /// The losses of each problem, a row, at places of its own.
     ///
     /// # Errors
     ///
@@ -107,105 +97,122 @@ impl<'a> Line<'a> {
         exec: &Executor,
         loss: Loss,
         targets: &Targets<'_>,
-        places: &[f64],
-    ) -> Result<Vec<LineLoss>> {
+        places: ArrayView2<'_, f64>,
+    ) -> Result<Array2<LineLoss>> {
         let (start, end) = self.check(targets)?;
-        check_length("the number of places", places.len(), self.start.nrows(), "give one each")?;
-        let n_rows = targets.labels.len();
+        let (n_problems, n_rows) = self.start.dim();
+        check_length(
+            "the number of rows of the places",
+            places.nrows(),
+            n_problems,
+            "give one each",
+        )?;
         let n_blocks = n_rows.div_ceil(ROWS);
-        let parts = exec.map_blocks(n_blocks * places.len(), |part| {
+        let parts = exec.map_blocks(n_blocks * n_problems, |part| {
             let (problem, block) = (part / n_blocks, part % n_blocks);
             let rows = block * ROWS..n_rows.min((block + 1) * ROWS);
-            let part = targets.part(start, end, problem, rows);
-            Ok(dispatch(SumLosses { part, place: places[problem], loss }))
+            let scores = problem * n_rows + rows.start..problem * n_rows + rows.end;
+            let (start, end) = (&start[scores.clone()], &end[scores]);
+            let targets = targets.part(problem, rows);
+            Ok(dispatch(SumLosses { targets, start, end, places: places.row(problem), loss }))
         })?;
-        let total = |problem: usize| {
-            let parts = &parts[problem * n_blocks..(problem + 1) * n_blocks];
-            let zero = LineLoss { loss: 0.0, slope: 0.0 };
-            parts.iter().fold(zero, |sum, part| LineLoss {
-                loss: sum.loss + part.loss,
-                slope: sum.slope + part.slope,
-            })
-        };
-        Ok((0..places.len()).map(total).collect())
+        let mut total: Array2<LineLoss> = Array2::default(places.raw_dim());
+        for (part, sums) in parts.iter().enumerate() {
+            for (total, sum) in total.row_mut(part / n_blocks).iter_mut().zip(sums) {
+                total.loss += sum.loss;
+                total.slope += sum.slope;
+            }
+        }
+        Ok(total)
     }
+}
 
-    /// The scores at `best`, and losses and gradients at `cut`, a place for each problem.
+impl LineMut<'_> {
+    /// Moves the scores at 0 to `best`, a place for each problem, and writes over those at 1 the
+    /// derivative of the weighted loss in each score at `cut`; returns the losses at `cut`.
     ///
     /// # Errors
     ///
-    /// As [`Self::losses`].
+    /// As [`Line::losses`]; after an interrupt some rows have moved and some have not.
     pub fn step(
-        &self,
+        mut self,
         exec: &Executor,
         loss: Loss,
         targets: &Targets<'_>,
         best: &[f64],
         cut: &[f64],
-    ) -> Result<Step> {
-        let (start, end) = self.check(targets)?;
+    ) -> Result<Vec<f64>> {
+        Line { start: self.start.view(), end: self.end.view() }.check(targets)?;
         let n_problems = self.start.nrows();
         check_length("the number of best places", best.len(), n_problems, "give one each")?;
         check_length("the number of cuts", cut.len(), n_problems, "give one each")?;
         let n_rows = targets.labels.len();
-        let mut scores = Array2::zeros(self.start.raw_dim());
-        let mut gradient = Array2::zeros(self.start.raw_dim());
+        let (Some(start), Some(end)) = (self.start.as_slice_mut(), self.end.as_slice_mut()) else {
+            return Err(GAPS);
+        };
         let mut losses = vec![0.0; n_problems];
-        if let (Some(scores), Some(gradient)) = (scores.as_slice_mut(), gradient.as_slice_mut()) {
-            let scores = rows_by_block(scores, n_rows, ROWS);
-            let gradient = rows_by_block(gradient, n_rows, ROWS);
-            let none = vec![0.0; n_problems];
-            let mut blocks: Vec<_> =
-                scores.into_iter().zip(gradient).map(|out| (out, none.clone())).collect();
-            exec.for_chunks(&mut blocks, 1, |block, out| {
-                for ((scores, gradient), losses) in out {
-                    let out = scores.iter_mut().zip(gradient).zip(losses).enumerate();
-                    for (problem, ((scores, gradient), sum)) in out {
-                        let rows = block * ROWS..block * ROWS + scores.len();
-                        let part = targets.part(start, end, problem, rows);
-                        let (best, cut) = (best[problem], cut[problem]);
-                        *sum = dispatch(FillStep { part, best, cut, loss, scores, gradient });
-                    }
+        let none = losses.clone();
+        let lines = rows_by_block(start, n_rows, ROWS).into_iter();
+        let lines = lines.zip(rows_by_block(end, n_rows, ROWS));
+        let mut blocks: Vec<_> = lines.map(|line| (line, none.clone())).collect();
+        exec.for_chunks(&mut blocks, 1, |block, out| {
+            for ((start, end), losses) in out {
+                let out = start.iter_mut().zip(end).zip(losses).enumerate();
+                for (problem, ((start, end), sum)) in out {
+                    let rows = block * ROWS..block * ROWS + start.len();
+                    let targets = targets.part(problem, rows);
+                    let (best, cut) = (best[problem], cut[problem]);
+                    *sum = dispatch(Move { targets, best, cut, loss, start, end });
                 }
-                Ok(())
-            })?;
-            for (_, parts) in &blocks {
-                losses.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
             }
+            Ok(())
+        })?;
+        for (_, parts) in &blocks {
+            losses.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         }
-        Ok(Step { best: scores, losses, gradient })
+        Ok(losses)
     }
 }
 
-/// Scores, classes and weights of some rows of a problem.
+/// Classes and weights of some rows of a problem.
 struct Part<'a> {
-    start: &'a [f64],
-    end: &'a [f64],
     labels: &'a [i32],
     weights: &'a [f64],
     positive: i32,
 }
 
 impl Part<'_> {
-    fn slice(&self, rows: Range<usize>) -> Part<'_> {
-        Part {
-            start: &self.start[rows.clone()],
-            end: &self.end[rows.clone()],
-            labels: &self.labels[rows.clone()],
-            weights: &self.weights[rows],
-            positive: self.positive,
-        }
-    }
-
-    /// Weighted losses, and their derivatives in the scores.
+    /// Signs and weights of `rows`, to be looked at once or more.
     #[inline(always)]
-    fn evaluate<L: Margin>(&self, place: f64, losses: &mut [f64], derivatives: &mut [f64]) {
+    fn signed<'a>(&'a self, rows: Range<usize>, signs: &'a mut [f64; CHUNK]) -> Signed<'a> {
+        let signs = &mut signs[..rows.len()];
+        for (sign, &label) in signs.iter_mut().zip(&self.labels[rows.clone()]) {
+            *sign = if label == self.positive { 1.0 } else { -1.0 };
+        }
+        Signed { signs, weights: &self.weights[rows] }
+    }
+}
+
+struct Signed<'a> {
+    signs: &'a [f64],
+    weights: &'a [f64],
+}
+
+impl Signed<'_> {
+    /// Weighted losses at a place, and their derivatives in the scores there.
+    #[inline(always)]
+    fn evaluate<L: Margin>(
+        &self,
+        start: &[f64],
+        end: &[f64],
+        place: f64,
+        losses: &mut [f64],
+        derivatives: &mut [f64],
+    ) {
         let rest = 1.0 - place;
-        let positive = self.positive;
-        let rows = self.start.iter().zip(self.end).zip(self.labels.iter().zip(self.weights));
+        let rows = start.iter().zip(end).zip(self.signs.iter().zip(self.weights));
         let out = losses.iter_mut().zip(derivatives);
-        for ((loss, derivative), ((start, end), (&label, &weight))) in out.zip(rows) {
-            let sign = if label == positive { 1.0 } else { -1.0 };
+        for ((loss, derivative), ((start, end), (sign, weight))) in out.zip(rows) {
             let (value, slope) = L::at(sign * (start * rest + end * place));
             *loss = weight * value;
             *derivative = weight * sign * slope;
@@ -213,18 +220,20 @@ impl Part<'_> {
     }
 }
 
-/// The sum of a loss over some rows, and of its slope along the line.
+/// The sums of a loss over some rows, and of its slope along the line, at some places.
 struct SumLosses<'a> {
-    part: Part<'a>,
-    place: f64,
+    targets: Part<'a>,
+    start: &'a [f64],
+    end: &'a [f64],
+    places: ArrayView1<'a, f64>,
     loss: Loss,
 }
 
 impl WithSimd for SumLosses<'_> {
-    type Output = LineLoss;
+    type Output = Vec<LineLoss>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> LineLoss {
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<LineLoss> {
         match self.loss {
             Loss::Hinge => self.sum::<Hinge, S>(simd),
             Loss::SquaredHinge => self.sum::<SquaredHinge, S>(simd),
@@ -235,23 +244,25 @@ impl WithSimd for SumLosses<'_> {
 
 impl SumLosses<'_> {
     #[inline(always)]
-    fn sum<L: Margin, S: Simd>(&self, simd: S) -> LineLoss {
-        let (mut losses, mut derivatives) = ([0.0; CHUNK], [0.0; CHUNK]);
-        let mut total = LineLoss { loss: 0.0, slope: 0.0 };
-        let n_rows = self.part.start.len();
+    fn sum<L: Margin, S: Simd>(&self, simd: S) -> Vec<LineLoss> {
+        let (mut signs, mut losses, mut slopes) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
+        let mut totals = vec![LineLoss::default(); self.places.len()];
+        let n_rows = self.start.len();
         for first in (0..n_rows).step_by(CHUNK) {
-            let part = self.part.slice(first..n_rows.min(first + CHUNK));
-            let losses = &mut losses[..part.start.len()];
-            let derivatives = &mut derivatives[..part.start.len()];
-            part.evaluate::<L>(self.place, losses, derivatives);
-            let ends = part.start.iter().zip(part.end);
-            for (derivative, (start, end)) in derivatives.iter_mut().zip(ends) {
-                *derivative *= end - start;
+            let rows = first..n_rows.min(first + CHUNK);
+            let (start, end) = (&self.start[rows.clone()], &self.end[rows.clone()]);
+            let (losses, slopes) = (&mut losses[..rows.len()], &mut slopes[..rows.len()]);
+            let targets = self.targets.signed(rows, &mut signs);
+            for (&place, total) in self.places.iter().zip(&mut totals) {
+                targets.evaluate::<L>(start, end, place, losses, slopes);
+                for (slope, (start, end)) in slopes.iter_mut().zip(start.iter().zip(end)) {
+                    *slope *= end - start;
+                }
+                total.loss += sum(simd, losses);
+                total.slope += sum(simd, slopes);
             }
-            total.loss += sum(simd, losses);
-            total.slope += sum(simd, derivatives);
         }
-        total
+        totals
     }
 }
 
@@ -266,45 +277,46 @@ fn sum<S: Simd>(simd: S, values: &[f64]) -> f64 {
 }
 
 /// The scores at one place, the gradient at another, and the sum of the losses there.
-struct FillStep<'a> {
-    part: Part<'a>,
+struct Move<'a> {
+    targets: Part<'a>,
     best: f64,
     cut: f64,
     loss: Loss,
-    scores: &'a mut [f64],
-    gradient: &'a mut [f64],
+    start: &'a mut [f64],
+    end: &'a mut [f64],
 }
 
-impl WithSimd for FillStep<'_> {
+impl WithSimd for Move<'_> {
     type Output = f64;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
         match self.loss {
-            Loss::Hinge => self.fill::<Hinge, S>(simd),
-            Loss::SquaredHinge => self.fill::<SquaredHinge, S>(simd),
-            Loss::Logistic => self.fill::<Logistic, S>(simd),
+            Loss::Hinge => self.make::<Hinge, S>(simd),
+            Loss::SquaredHinge => self.make::<SquaredHinge, S>(simd),
+            Loss::Logistic => self.make::<Logistic, S>(simd),
         }
     }
 }
 
-impl FillStep<'_> {
+impl Move<'_> {
     #[inline(always)]
-    fn fill<L: Margin, S: Simd>(self, simd: S) -> f64 {
-        let mut losses = [0.0; CHUNK];
+    fn make<L: Margin, S: Simd>(self, simd: S) -> f64 {
+        let (mut signs, mut losses, mut derivatives) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
         let mut total = 0.0;
-        let n_rows = self.scores.len();
+        let n_rows = self.start.len();
         let rest = 1.0 - self.best;
         for first in (0..n_rows).step_by(CHUNK) {
             let rows = first..n_rows.min(first + CHUNK);
-            let part = self.part.slice(rows.clone());
-            let losses = &mut losses[..rows.len()];
-            part.evaluate::<L>(self.cut, losses, &mut self.gradient[rows.clone()]);
+            let (start, end) = (&mut self.start[rows.clone()], &mut self.end[rows.clone()]);
+            let (losses, derivatives) = (&mut losses[..rows.len()], &mut derivatives[..rows.len()]);
+            let targets = self.targets.signed(rows, &mut signs);
+            targets.evaluate::<L>(start, end, self.cut, losses, derivatives);
             total += sum(simd, losses);
-            let ends = part.start.iter().zip(part.end);
-            for (score, (start, end)) in self.scores[rows].iter_mut().zip(ends) {
-                *score = start * rest + end * self.best;
+            for (start, &mut end) in start.iter_mut().zip(&mut *end) {
+                *start = *start * rest + end * self.best;
             }
+            end.copy_from_slice(derivatives);
         }
         total
     }

@@ -26,7 +26,7 @@ mod score;
 mod simplex;
 
 pub use epoch::{Steps, epoch};
-pub use line::{Line, LineLoss, Step, Targets};
+pub use line::{Line, LineLoss, LineMut, Targets};
 pub use loss::Loss;
 pub use score::scores;
 pub use simplex::simplex_maximum;

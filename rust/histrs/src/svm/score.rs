@@ -88,15 +88,12 @@ impl<T: Element> WithSimd for DenseRows<'_, T> {
             let rows: [_; TILE_ROWS] =
                 core::array::from_fn(|r| contiguous(rows.row(start + r.min(n_rows - 1))));
             let rows = rows.each_ref().map(|row| &row[..]);
-            for row in &rows[..n_rows] {
-                valid &= all_valid(row);
-            }
             sums.fill(0.0);
             if n_rows == TILE_ROWS {
-                add_scores::<T, S, TILE_ROWS>(simd, rows, coef, &mut sums);
+                valid &= add_scores::<T, S, TILE_ROWS>(simd, rows, coef, &mut sums);
             } else {
                 for (row, sums) in rows[..n_rows].iter().zip(sums.chunks_exact_mut(n_classes)) {
-                    add_scores::<T, S, 1>(simd, [*row], coef, sums);
+                    valid &= add_scores::<T, S, 1>(simd, [*row], coef, sums);
                 }
             }
             for (out, &sum) in out.iter_mut().zip(&sums) {
@@ -111,36 +108,42 @@ fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
     row.to_slice().map_or_else(|| Cow::Owned(row.to_vec()), Cow::Borrowed)
 }
 
-/// Adds the scores of `R` rows, a row of sums after the other.
+/// Adds the scores of `R` rows, a row of sums after the other; answers whether all entries are
+/// valid.
 #[inline(always)]
 fn add_scores<T: Element, S: Simd, const R: usize>(
     simd: S,
     rows: [&[T]; R],
     coef: &Array2<T>,
     sums: &mut [f64],
-) {
+) -> bool {
     let (n_classes, n) = coef.dim();
-    let Some(coef) = coef.as_slice() else { return };
+    let Some(coef) = coef.as_slice() else { return true };
     let columns = VECTORS * T::lanes::<S>();
+    let mut valid = true;
     for start in (0..n).step_by(columns) {
         let end = n.min(start + columns);
         let x = rows.map(|row| &row[start..end]);
         for first in (0..n_classes).step_by(TILE_CLASSES) {
             let part = &coef[first * n..];
             let sums = &mut sums[first..];
-            match n_classes - first {
-                1 => add_tile::<T, S, R, 1>(simd, x, part, (n, start), sums, n_classes),
-                2 => add_tile::<T, S, R, 2>(simd, x, part, (n, start), sums, n_classes),
-                3 => add_tile::<T, S, R, 3>(simd, x, part, (n, start), sums, n_classes),
-                4 => add_tile::<T, S, R, 4>(simd, x, part, (n, start), sums, n_classes),
-                _ => add_tile::<T, S, R, TILE_CLASSES>(simd, x, part, (n, start), sums, n_classes),
-            }
+            let at = (n, start);
+            valid &= match n_classes - first {
+                1 => add_tile::<T, S, R, 1>(simd, x, part, at, sums, n_classes),
+                2 => add_tile::<T, S, R, 2>(simd, x, part, at, sums, n_classes),
+                3 => add_tile::<T, S, R, 3>(simd, x, part, at, sums, n_classes),
+                4 => add_tile::<T, S, R, 4>(simd, x, part, at, sums, n_classes),
+                _ => add_tile::<T, S, R, TILE_CLASSES>(simd, x, part, at, sums, n_classes),
+            };
         }
     }
+    valid
 }
 
 /// Adds what some columns of `R` rows contribute to the scores of `C` classes, whose weights are
-/// `n` apart and begin at column `start`.
+/// `n` apart and begin at column `start`; answers whether the columns are valid.
+///
+/// They are looked at while they are in a register: a further pass would wait for memory again.
 #[inline(always)]
 fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     simd: S,
@@ -149,17 +152,22 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     (n, start): (usize, usize),
     sums: &mut [f64],
     n_classes: usize,
-) {
+) -> bool {
     let len = x[0].len();
     let w: [_; C] = core::array::from_fn(|c| &coef[c * n + start..][..len]);
     let (x_vectors, x_tails) = (x.map(|x| T::vectors::<S>(x).0), x.map(|x| T::vectors::<S>(x).1));
     let (w_vectors, w_tails) = (w.map(|w| T::vectors::<S>(w).0), w.map(|w| T::vectors::<S>(w).1));
     let count = x_vectors[0].len();
     let (x_vectors, w_vectors) = (x_vectors.map(|x| &x[..count]), w_vectors.map(|w| &w[..count]));
-    let mut acc = [[T::splat(simd, T::default()); C]; R];
+    let zero = T::splat(simd, T::default());
+    let mut acc = [[zero; C]; R];
+    // The least entry below 0, and a sum that only what is not finite keeps from being 0.
+    let (mut least, mut zeros) = ([zero; R], [zero; R]);
     for k in 0..count {
         for r in 0..R {
             let x = x_vectors[r][k];
+            least[r] = T::min(simd, least[r], x);
+            zeros[r] = T::mul_add(simd, x, zero, zeros[r]);
             for c in 0..C {
                 acc[r][c] = T::add(simd, acc[r][c], clip::<T, S>(simd, w_vectors[c][k], x));
             }
@@ -174,6 +182,14 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
             sums[r * n_classes + c] += sum;
         }
     }
+    let (mut all_least, mut all_zeros) = (least[0], zeros[0]);
+    for r in 1..R {
+        all_least = T::min(simd, all_least, least[r]);
+        all_zeros = T::add(simd, all_zeros, zeros[r]);
+    }
+    all_valid(T::elements::<S>(&[all_least]))
+        & (T::reduce_sum(simd, all_zeros) == T::default())
+        & x_tails.iter().all(|tail| all_valid(tail))
 }
 
 /// `sign(w) min(x, |w|)` for `x >= 0`.
@@ -222,7 +238,9 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
         let mut valid = true;
         for (row, out) in (start..).zip(out.chunks_exact_mut(n_classes)) {
             let (indices, values) = x.row_sums_of_duplicates(row);
-            valid &= all_valid(x.row(row).1) && all_valid(&values);
+            // What is added up may hide what it is added up from.
+            valid &= all_valid(&values)
+                && (matches!(values, Cow::Borrowed(_)) || all_valid(x.row(row).1));
             if n_classes == 1 {
                 sums[0] = sparse_score(&indices, &values, weights);
             } else {
