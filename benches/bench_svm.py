@@ -15,8 +15,9 @@ from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.svm import IntersectionSVC
 
 # The margin is the better of 0.01 and 0.03 on 2,000 other training rows of Fashion-MNIST.
-MARGIN, ETA0, MAX_ITER = 0.03, 0.03, 100
-C = 10.0
+MARGIN, ETA0, MAX_ITER = 0.03, 0.1, 100
+# Of the linear model on the map. With C = 10 and ten times the passes it is no more accurate.
+C, PASSES = 1.0, 100
 # Features of a value: sample_steps = 4 gives 7.
 STEPS, INTERVAL = 4, 0.35
 
@@ -106,7 +107,7 @@ def beside_map(quick: bool) -> Trial:
             theirs,
             make_pipeline(
                 AdditiveChi2Sampler(sample_steps=STEPS, sample_interval=INTERVAL),
-                LinearSVC(C=C, random_state=0, tol=1e-2),
+                LinearSVC(C=C, random_state=0, tol=0.1, max_iter=PASSES),
             ),
         ),
         "LinearSVC": fitted(
@@ -152,8 +153,8 @@ def beside_map(quick: bool) -> Trial:
         ],
         figures=figures,
         note=f"{n:,} rows to train, {n_test:,} to test, of sum 1, {data.source}. margin = "
-        f"{MARGIN} is the better of 0.01 and 0.03 on other training rows; C = {C} of the linear "
-        "model on the map was not searched for.",
+        f"{MARGIN} is the better of 0.01 and 0.03 on other training rows; the linear model on the "
+        f"map has C = {C:g} and at most {PASSES} passes, more of which do not help it.",
     )
 
 

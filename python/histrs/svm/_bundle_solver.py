@@ -19,8 +19,8 @@ _BEYOND = 0.1
 # little more than one: the scores are read once.
 _FLAT = 0.05
 _FIRST = np.array([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
-_NEXT = np.array([1, 2, 3, 4, 5]) / 6
-_MAX_TURNS = 4
+_NEXT = np.array([1, 2, 3]) / 4
+_MAX_TURNS = 3
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
 # The gap must fall by this part of it in so many iterations.
