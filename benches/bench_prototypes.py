@@ -205,5 +205,5 @@ def prediction(quick: bool) -> Trial:
             )
         ],
         figures=lambda m: [Figure("compression", ratio), Figure("speed-up", m.speedup(FEW))],
-        note=f"{n_queries:,} queries, {n:,} training histograms of {BINS} bins, Sinkhorn distances.",
+        note=f"{n_queries:,} queries, {n:,} training samples of {BINS} bins, Sinkhorn distances.",
     )
