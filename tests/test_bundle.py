@@ -173,7 +173,7 @@ def test_a_search_never_climbs_and_nears_the_minimum(seed):
     np.testing.assert_allclose(least, at(place[:, None])[0][:, 0])
     grid = at(np.tile(np.linspace(0, 1, 1001), (5, 1)))[0]
     assert np.all(least <= grid[:, 0])
-    # A search is short: minima close to the start may be missed. No seed there is fails this.
+    # A search is short: minima close to the start may be missed. All thousand seeds pass.
     far = grid.argmin(axis=1) >= 20
     drop = grid[:, 0] - grid.min(axis=1)
     assert np.all((least - grid.min(axis=1))[far] <= 0.1 * drop[far])
