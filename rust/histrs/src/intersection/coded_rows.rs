@@ -302,6 +302,29 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_too_many_levels_is_read_by_value() {
+        let exec = Executor::new(2).unwrap();
+        // Each level twice, and four rows without for one with.
+        let level = |i: usize| {
+            if i.is_multiple_of(5) { (i / 5 % (MAX_LEVELS + 9) + 1) as f64 } else { 0.0 }
+        };
+        let x = Array2::from_shape_fn((10 * (MAX_LEVELS + 9), 1), |(i, _)| level(i));
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        assert!(matches!(columns.columns()[0], Column::Runs { .. }));
+        assert!(columns.coded_rows(&exec).unwrap().is_empty());
+        let v = Array2::from_shape_fn((x.nrows(), 3), |(i, k)| ((i * 31 + k * 17) % 101) as f64);
+        let rows = [0, 1, 5, 5 * MAX_LEVELS, x.nrows() - 5];
+        let expected = minimum_products(&x, &rows, &v);
+        let found = columns.product(&exec, v.view()).unwrap();
+        for (at, &i) in rows.iter().enumerate() {
+            for k in 0..3 {
+                let right = expected[(at, k)];
+                assert!((found[(i, k)] - right).abs() <= 1e-13 * right.abs(), "{i} {k}");
+            }
+        }
+    }
+
+    #[test]
     fn a_group_never_holds_more_levels_than_its_codes_can_name() {
         let exec = Executor::new(1).unwrap();
         let column = |n_levels: usize| Column::Runs {
