@@ -15,10 +15,10 @@ from histrs.gaussian_process import (
     active_learning,
 )
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS
+from tests.helpers import CONTAINERS, PLAIN
 from tests.oracles import intersection as oracle
 
-FIXED = IntersectionGPClassifier(optimizer=None)
+FIXED = IntersectionGPClassifier(**PLAIN)
 STRATEGIES = ["mean", "variance", "uncertainty", "random"]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -26,7 +26,7 @@ each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 def fitted(rng, n_classes=2, n_rows=30):
     X = rng.random((n_rows, 5))
     y = np.arange(n_rows) % n_classes
-    return IntersectionGPClassifier(optimizer=None, tol=1e-8).fit(X, y), X, y
+    return IntersectionGPClassifier(**PLAIN, tol=1e-8).fit(X, y), X, y
 
 
 def scores_by_definition(X, y, pool, strategy, noise=0.1):
@@ -94,14 +94,18 @@ def test_bad_input_is_refused(rng, strategy):
     with pytest.raises(ValueError, match="'variances' is none of"):
         query(model, np.ones((3, 5)), "variances")
     with pytest.raises(ValueError, match="not fitted"):
-        query(IntersectionGPClassifier(optimizer=None), np.ones((3, 5)), strategy)
+        query(
+            IntersectionGPClassifier(**PLAIN),
+            np.ones((3, 5)),
+            strategy,
+        )
 
 
 @pytest.mark.parametrize("n_targets", [(), (2,)])
 def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
     X, pool = rng.random((30, 5)), 2 * rng.random((40, 5))
     y = rng.random((30, *n_targets))
-    model = IntersectionGPRegressor(optimizer=None, tol=1e-8).fit(X, y)
+    model = IntersectionGPRegressor(**PLAIN, tol=1e-8).fit(X, y)
     wanted = scores_by_definition(X, np.arange(30) % 2, pool, "variance")
     chosen = active_learning.query(model, pool, "variance", 7)
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
@@ -140,7 +144,7 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
         asked.extend(rows)
         return y[rows]
 
-    model = IntersectionGPClassifier(optimizer=None)
+    model = IntersectionGPClassifier(**PLAIN)
     rounds = list(
         active_learning.learn(
             model, convert(X), label, labelled=[0, 1, 2], n_rounds=4, n_instances=2,
@@ -152,20 +156,20 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
     assert len(set(asked)) == len(asked)
     assert not hasattr(model, "classes_")
     last = rounds[-1]
-    expected = IntersectionGPClassifier(optimizer=None).fit(X[asked], y[asked]).decision_function(X)
+    expected = IntersectionGPClassifier(**PLAIN).fit(X[asked], y[asked]).decision_function(X)
     np.testing.assert_allclose(last.model.decision_function(X), expected)
 
 
 def test_a_regression_learns_from_the_targets_it_asked_for(rng):
     X = rng.random((30, 5))
     y = rng.random((30, 2))
-    model = IntersectionGPRegressor(optimizer=None)
+    model = IntersectionGPRegressor(**PLAIN)
     rounds = active_learning.learn(
         model, X, lambda rows: y[rows], labelled=[3, 4], n_rounds=3, strategy="variance"
     )
     *_, last = rounds
     assert len(set(last.labelled)) == 5
-    expected = IntersectionGPRegressor(optimizer=None).fit(X[last.labelled], y[last.labelled])
+    expected = IntersectionGPRegressor(**PLAIN).fit(X[last.labelled], y[last.labelled])
     np.testing.assert_allclose(last.model.predict(X), expected.predict(X))
 
 
@@ -175,7 +179,7 @@ def test_earlier_rounds_stay_as_they_were(rng):
     kept = [(r, r.model.decision_function(X)) for r in rounds]
     for r, scores in kept:
         np.testing.assert_array_equal(r.model.decision_function(X), scores)
-        alone = IntersectionGPClassifier(optimizer=None).fit(X[r.labelled], y[r.labelled])
+        alone = IntersectionGPClassifier(**PLAIN).fit(X[r.labelled], y[r.labelled])
         np.testing.assert_allclose(alone.decision_function(X), scores)
 
 
@@ -185,7 +189,7 @@ def test_refuses_rows_that_are_not_there(rng):
         with pytest.raises(ValueError, match="rows of X, 0 to 29, each once"):
             list(
                 active_learning.learn(
-                    IntersectionGPClassifier(optimizer=None),
+                    IntersectionGPClassifier(**PLAIN),
                     X,
                     y.take,
                     labelled=labelled,
@@ -195,7 +199,7 @@ def test_refuses_rows_that_are_not_there(rng):
     with pytest.raises(ValueError, match="none of"):
         list(
             active_learning.learn(
-                IntersectionGPClassifier(optimizer=None),
+                IntersectionGPClassifier(**PLAIN),
                 X,
                 y.take,
                 labelled=[0, 1],
@@ -211,7 +215,7 @@ def test_asking_beats_chance_on_digits():
     first = [int(np.flatnonzero(y[train] == c)[0]) for c in range(10)]
 
     def accuracy(strategy, seed):
-        model = IntersectionGPClassifier(noise=10.0, optimizer=None)
+        model = IntersectionGPClassifier(noise=10.0, **PLAIN)
         rounds = active_learning.learn(
             model, X[train], y.take, labelled=first, n_rounds=15, n_instances=5,
             strategy=strategy, random_state=seed,

@@ -18,7 +18,7 @@ from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, assert_close, awkward_histograms, dense
+from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -54,7 +54,7 @@ ADD_FLAWS = {
 
 
 def make(model_class, **parameters):
-    return model_class(optimizer=None, noise=NOISE, amplitude=AMPLITUDE, **parameters)
+    return model_class(**PLAIN, noise=NOISE, amplitude=AMPLITUDE, **parameters)
 
 
 def features(X, kernel):
@@ -392,7 +392,7 @@ def test_declared_classes_stay_without_rows(rng):
 
 
 def test_one_class_can_come_first():
-    model = IntersectionGPClassifier(optimizer=None)
+    model = IntersectionGPClassifier(**PLAIN)
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.partial_fit([[1.0]], [0])
     model.partial_fit([[1.0]], [0], classes=[0, 1])
@@ -405,7 +405,7 @@ def test_one_class_can_come_first():
     ("labels", "more"), [(["a", "b"], [1]), ([0, 1], ["a"]), ([True, False], ["a"])]
 )
 def test_labels_of_another_type_are_refused(labels, more):
-    model = IntersectionGPClassifier(optimizer=None).fit([[1.0], [2.0]], labels)
+    model = IntersectionGPClassifier(**PLAIN).fit([[1.0], [2.0]], labels)
     before = state(model)
     with pytest.raises(ValueError, match="numbers and strings"):
         model.partial_fit([[1.0]], more)
@@ -429,7 +429,7 @@ def test_places_of_bad_entries_are_named(rng):
 
 
 def test_the_last_class_but_one_stays():
-    model = IntersectionGPClassifier(optimizer=None).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
+    model = IntersectionGPClassifier(**PLAIN).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
     before = state(model)
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.forget([0])
@@ -466,9 +466,9 @@ def test_names_of_features_are_checked(rng):
 
 def test_digits_one_by_one():
     X, y = load_digits(return_X_y=True)
-    model = IntersectionGPClassifier(noise=10.0, optimizer=None).partial_fit(X[:100], y[:100])
+    model = IntersectionGPClassifier(noise=10.0, **PLAIN).partial_fit(X[:100], y[:100])
     for i in range(100, 130):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     model.forget(np.arange(50))
-    batch = IntersectionGPClassifier(noise=10.0, optimizer=None).fit(X[50:130], y[50:130])
+    batch = IntersectionGPClassifier(noise=10.0, **PLAIN).fit(X[50:130], y[50:130])
     assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)

@@ -31,6 +31,7 @@ from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegr
 from histrs.metrics import intersection_kernel
 from tests.helpers import (
     CONTAINERS,
+    PLAIN,
     assert_close,
     awkward_histograms,
     dense,
@@ -209,7 +210,7 @@ BAD_X = {
 @pytest.mark.parametrize(("spoil", "message"), BAD_X.values(), ids=BAD_X)
 def test_bad_histograms(model_class, data, solver, spoil, message):
     X, y = data
-    model = model_class(optimizer=None, solver=solver)
+    model = model_class(**PLAIN, solver=solver)
     with Unchanged(model), pytest.raises(ValueError, match=message):
         model.fit(spoil(X), y)
 
@@ -231,7 +232,7 @@ def test_bad_histograms(model_class, data, solver, spoil, message):
 @pytest.mark.parametrize("container", ["C", "F", "list", "DataFrame", "CSR matrix", "CSC"])
 def test_another_number_of_columns(model_class, data, container):
     X, y = data
-    model = model_class(optimizer=None).fit(X, y)
+    model = model_class(**PLAIN).fit(X, y)
     for columns, found in [(slice(0, 3), 3), ([0, 1, 2, 3, 4, 5, 5], 7)]:
         message = f"X has {found} features, but {model_class.__name__} is expecting 6 features"
         for method in methods_of(model):
@@ -281,7 +282,10 @@ BAD_TARGETS = {
 )
 def test_bad_targets(model_class, data, spoil, message):
     X, y = data
-    for model in (model_class(optimizer=None), model_class(optimizer=None).fit(X, y)):
+    for model in (
+        model_class(**PLAIN),
+        model_class(**PLAIN).fit(X, y),
+    ):
         with Unchanged(model), pytest.raises((ValueError, TypeError), match=message):
             model.fit(X, spoil(y))
 
@@ -289,7 +293,7 @@ def test_bad_targets(model_class, data, spoil, message):
 @each_model
 def test_sparse_targets(model_class, data):
     X, _ = data
-    model = model_class(optimizer=None)
+    model = model_class(**PLAIN)
     with Unchanged(model), pytest.raises(TypeError, match=r"Sparse data .* for y.*toarray"):
         model.fit(X, sparse.csr_matrix(np.ones((30, 1))))
 
@@ -297,7 +301,7 @@ def test_sparse_targets(model_class, data):
 @each_model
 def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatch):
     X, y = data
-    model = model_class(optimizer=None, n_bins=5).fit(X, y)
+    model = model_class(**PLAIN, n_bins=5).fit(X, y)
 
     def fail(*_):
         raise MemoryError
@@ -310,7 +314,7 @@ def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatc
 @each_model
 def test_a_warning_made_an_error_changes_nothing(model_class, data):
     X, y = data
-    model = model_class(optimizer=None, solver="cg", preconditioner=None).fit(X, y)
+    model = model_class(**PLAIN, solver="cg", preconditioner=None).fit(X, y)
     model.set_params(max_iter=1)
     with Unchanged(model), pytest.raises(ConvergenceWarning):
         model.fit(X, y)
@@ -319,7 +323,7 @@ def test_a_warning_made_an_error_changes_nothing(model_class, data):
 @each_model
 def test_invalid_parameters_change_nothing(model_class, data):
     X, y = data
-    model = model_class(optimizer=None).fit(X, y).set_params(noise=-1.0)
+    model = model_class(**PLAIN).fit(X, y).set_params(noise=-1.0)
     with Unchanged(model), pytest.raises(ValueError, match="'noise' parameter"):
         model.fit(X, y)
 
@@ -344,7 +348,7 @@ def test_arguments_are_not_changed(model_class, data, container):
     X, y = data
     X = container(X)
     kept = copy.deepcopy((X, y))
-    model = model_class(optimizer=None).fit(X, y)
+    model = model_class(**PLAIN).fit(X, y)
     for method in methods_of(model):
         method(X)
     for part in ("data", "indices", "indptr") if hasattr(X, "indptr") else ():
@@ -524,7 +528,7 @@ def test_no_argument_breaks_a_model(data):
         )
     )
     model = model_class(
-        optimizer=None,
+        **PLAIN,
         solver=draw(st.sampled_from(["cg", "cholesky"])),
         preconditioner=draw(st.sampled_from(["knots", "pivoted-cholesky", None])),
         n_bins=draw(st.sampled_from([None, 3])),
@@ -545,7 +549,7 @@ def test_no_argument_breaks_a_model(data):
             for method in methods_of(model):
                 for output in outputs_of(method, X):
                     assert output.dtype.kind != "f" or np.isfinite(output).all()
-        fitted = model_class(optimizer=None).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+        fitted = model_class(**PLAIN).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
         with Unchanged(fitted):
             for method in methods_of(fitted):
                 attempt(method, X_star)
@@ -587,13 +591,13 @@ shape, solver = {
 }[stage]
 X, y = rng.random(shape), rng.random(shape[0])
 small = X[:50, :2].copy(), y[:50].copy()
-model = IntersectionGPRegressor(optimizer=None, solver=solver, preconditioner=None, noise=1e-3)
+model = IntersectionGPRegressor(**PLAIN, solver=solver, preconditioner=None, noise=1e-3)
 if stage == "variance":
     model.set_params(tol=0.5).fit(X, y)
 elif shape[1] == 2:
     model.fit(*small)
 model.set_params(tol=1e-14)
-expected = IntersectionGPRegressor(optimizer=None).fit(*small).predict(small[0])
+expected = IntersectionGPRegressor(**PLAIN).fit(*small).predict(small[0])
 before = dict(vars(model))
 contents = pickle.dumps({k: v for k, v in before.items() if k != "_cache"})
 
@@ -617,7 +621,7 @@ except KeyboardInterrupt as error:
     unchanged = before.keys() == after.keys() and all(after[k] is v for k, v in before.items())
     unchanged &= contents == pickle.dumps({k: v for k, v in after.items() if k != "_cache"})
     frames = traceback.extract_tb(error.__traceback__)
-    again = IntersectionGPRegressor(optimizer=None).fit(*small).predict(small[0])
+    again = IntersectionGPRegressor(**PLAIN).fit(*small).predict(small[0])
     usable = np.array_equal(again, expected)
     frames = [frame.name for frame in frames]
     print("result", json.dumps({"unchanged": unchanged, "usable": usable, "frames": frames}))
@@ -675,7 +679,7 @@ def results_of(model, X, y):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_forked_child_predicts_and_fits(model_class, data, solver, n_jobs):
     X, y = data
-    model = model_class(optimizer=None, solver=solver, n_jobs=n_jobs).fit(X, y)
+    model = model_class(**PLAIN, solver=solver, n_jobs=n_jobs).fit(X, y)
     expected = results_of(model, X, y)
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -731,7 +735,7 @@ def everything(n_jobs=None):
             for interpolation in ("linear", "nearest"):
                 model.set_params(n_bins=20, interpolation=interpolation)
                 results[f"{interpolation}, {key}"] = model.decision_function(M_star)
-        regressor = IntersectionGPRegressor(optimizer=None, noise=1.0, n_jobs=n_jobs).fit(M, Y)
+        regressor = IntersectionGPRegressor(**PLAIN, noise=1.0, n_jobs=n_jobs).fit(M, Y)
         results[f"variance, {name}"] = regressor.latent_mean_and_variance(M_star[:20])[1]
     return results
 
@@ -814,7 +818,7 @@ COPIES = {
 @pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
 def test_copies_say_the_same(model_class, data, tmp_path, solver, n_bins, make_copy):
     X, y = data
-    model = model_class(optimizer=None, solver=solver, n_bins=n_bins).fit(X, y)
+    model = model_class(**PLAIN, solver=solver, n_bins=n_bins).fit(X, y)
     fresh = make_copy(model, tmp_path)
     expected = outputs(model, X)
     cache = model._cache
@@ -832,7 +836,7 @@ def test_copies_say_the_same(model_class, data, tmp_path, solver, n_bins, make_c
 @each_model
 def test_pickles_hold_arrays_only(model_class, data):
     X, y = data
-    model = model_class(optimizer=None, n_bins=5).fit(X, y)
+    model = model_class(**PLAIN, n_bins=5).fit(X, y)
     size = len(pickle.dumps(model))
     for method in methods_of(model):
         method(X)
@@ -844,7 +848,7 @@ def test_pickles_hold_arrays_only(model_class, data):
 def test_clones_are_unfitted(model_class, data):
     X, y = data
     parameters = {"noise": 0.3, "n_bins": 9, "solver": "cg", "preconditioner": None}
-    model = model_class(optimizer=None, **parameters).fit(X, y)
+    model = model_class(**PLAIN, **parameters).fit(X, y)
     twin = clone(model)
     assert twin.get_params() == model.get_params()
     assert not [name for name in vars(twin) if name.endswith("_")]
@@ -858,7 +862,7 @@ def test_clones_are_unfitted(model_class, data):
 @each_solver
 def test_threads_predict_at_once(model_class, data, solver):
     X, y = data
-    model = model_class(optimizer=None, solver=solver).fit(X, y)
+    model = model_class(**PLAIN, solver=solver).fit(X, y)
     expected = [outputs_of(method, X) for method in methods_of(model)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -886,7 +890,7 @@ def test_threads_predict_at_once(model_class, data, solver):
 
 def test_threads_fit_at_once(rng):
     problems = [make_data(model_class, rng) for model_class in MODELS * 4]
-    models = [model_class(optimizer=None, solver="cg") for model_class in MODELS * 4]
+    models = [model_class(**PLAIN, solver="cg") for model_class in MODELS * 4]
     with ThreadPoolExecutor(8) as pool:
         fitted = list(pool.map(lambda model, p: clone(model).fit(*p), models, problems))
     for model, p, actual in zip(models, problems, fitted, strict=True):
@@ -902,9 +906,9 @@ def test_frames(model_class, data):
     names = [f"bin {k}" for k in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names)
     target = pd.DataFrame(y) if y.ndim == 2 else pd.Series(y, name="tree")
-    model = model_class(optimizer=None).fit(frame, target)
+    model = model_class(**PLAIN).fit(frame, target)
     np.testing.assert_array_equal(model.feature_names_in_, names)
-    expected = model_class(optimizer=None).fit(X, y).predict(X)
+    expected = model_class(**PLAIN).fit(X, y).predict(X)
     np.testing.assert_array_equal(model.predict(frame), expected)
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         np.testing.assert_array_equal(model.predict(X), expected)
@@ -925,7 +929,7 @@ def test_frames(model_class, data):
 def test_frames_of_any_dtype(model_class, data, dtype):
     X, y = data
     X = np.minimum(np.rint(X), 1.0)
-    model = model_class(optimizer=None, solver="cholesky").fit(X, y)
+    model = model_class(**PLAIN, solver="cholesky").fit(X, y)
     expected = model.latent_mean_and_variance(X)
     frame = pd.DataFrame(X).astype(dtype)
     for actual, value in zip(
@@ -938,19 +942,17 @@ def test_frames_of_any_dtype(model_class, data, dtype):
 def test_set_output_of_a_pipeline(model_class, data):
     X, y = data
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    pipeline = make_pipeline(MinMaxScaler(), model_class(optimizer=None)).set_output(
-        transform="pandas"
-    )
+    pipeline = make_pipeline(MinMaxScaler(), model_class(**PLAIN)).set_output(transform="pandas")
     pipeline.fit(frame, y)
     np.testing.assert_array_equal(pipeline[-1].feature_names_in_, frame.columns)
-    expected = make_pipeline(MinMaxScaler(), model_class(optimizer=None)).fit(X, y)
+    expected = make_pipeline(MinMaxScaler(), model_class(**PLAIN)).fit(X, y)
     np.testing.assert_array_equal(pipeline.predict(frame), expected.predict(X))
 
 
 @each_model
 def test_pipeline_and_grid_search(model_class, data):
     X, y = data
-    pipeline = make_pipeline(Normalizer("l1"), model_class(optimizer=None))
+    pipeline = make_pipeline(Normalizer("l1"), model_class(**PLAIN))
     name = model_class.__name__.lower()
     grid = {f"{name}__noise": [0.01, 1.0], f"{name}__n_bins": [None, 10]}
     search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
@@ -962,7 +964,8 @@ def test_pipeline_and_grid_search(model_class, data):
 @each_model
 def test_cross_validation_in_processes(model_class, data):
     X, y = data
-    expected = cross_val_score(model_class(optimizer=None), X, y, cv=4)
+    expected = cross_val_score(model_class(**PLAIN), X, y, cv=4)
     np.testing.assert_array_equal(
-        cross_val_score(model_class(optimizer=None), X, y, cv=4, n_jobs=2), expected
+        cross_val_score(model_class(**PLAIN), X, y, cv=4, n_jobs=2),
+        expected,
     )

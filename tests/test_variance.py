@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process import _variance as variance_module
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, ExactGP, assert_close, awkward_histograms, dense
+from tests.helpers import CONTAINERS, PLAIN, ExactGP, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -22,7 +22,11 @@ pytestmark = pytest.mark.simd_paths
 def fit(X, noise=0.1, amplitude=1.0, **parameters):
     y = np.sin(np.arange(len(dense(X))))
     model = IntersectionGPRegressor(
-        noise=noise, amplitude=amplitude, optimizer=None, tol=1e-10, **parameters
+        noise=noise,
+        amplitude=amplitude,
+        **PLAIN,
+        tol=1e-10,
+        **parameters,
     )
     return model.fit(X, y)
 
@@ -134,10 +138,12 @@ def test_amplitude_and_weights_count(rng, name):
 @pytest.mark.parametrize("name", ["fine", "coarse", "coarse-quantized"])
 def test_everything_that_needs_a_variance_uses_it(rng, name):
     X, y = load_digits(n_class=4, return_X_y=True)
-    model = IntersectionGPClassifier(noise=3.0, variance=name, optimizer=None).fit(X[:300], y[:300])
+    model = IntersectionGPClassifier(
+        noise=3.0, variance=name, optimizer=None, feature_weights=None
+    ).fit(X[:300], y[:300])
     latent = model.latent_mean_and_variance(X[300:])[1]
     np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)
-    exact = IntersectionGPClassifier(noise=3.0, optimizer=None).fit(X[:300], y[:300])
+    exact = IntersectionGPClassifier(noise=3.0, **PLAIN).fit(X[:300], y[:300])
     assert np.all(latent >= exact.latent_mean_and_variance(X[300:])[1])
     probabilities = model.predict_proba(X[300:])
     assert probabilities.max(axis=1).mean() < exact.predict_proba(X[300:]).max(axis=1).mean()

@@ -44,7 +44,7 @@ def _learn(way: str, features: str, digits: Digits) -> Learning:
     start = time.perf_counter()
     model.fit(X[digits.train], y[digits.train])
     seconds = time.perf_counter() - start
-    parameters = {"noise": model.noise_, "amplitude": model.amplitude_}
+    parameters = {"noise": float(model.noise_), "amplitude": float(model.amplitude_)}
     if model.feature_transform == "power":
         parameters["exponent"] = model.exponent_
     return Learning(

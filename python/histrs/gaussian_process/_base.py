@@ -1,7 +1,8 @@
 """What the classifier and the regressor share."""
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, get_args, overload
 
@@ -16,32 +17,30 @@ from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._progress import SearchProgress, SolverProgress
-from histrs._solvers.block_cg import Array
+from histrs._solvers.block_cg import Array, Solution
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs._warnings import warn
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
     Bounds,
     Hyperparameters,
+    Scales,
     SearchSpace,
+    WeightsName,
     check_bounds,
     given_hyperparameters,
 )
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName, Search
-from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._posterior import Posterior, Readout
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
     training_values,
 )
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
-from histrs.gaussian_process._variance import (
-    DEFAULT_BINS,
-    CoarseVariance,
-    FineVariance,
-    VarianceName,
-)
+from histrs.gaussian_process._variance import VarianceName
 
 _MANY_ROWS = 4096
 
@@ -49,9 +48,12 @@ _MANY_ROWS = 4096
 class BaseIntersectionGP(BaseEstimator):
     """Exact Gaussian process regression of one or more targets on shared inputs."""
 
+    _predicted: ClassVar[str]
+    """The readout that predictions are made of."""
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "noise": [Interval(Real, 0, None, closed="neither")],
-        "amplitude": [Interval(Real, 0, None, closed="neither")],
+        "noise": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "amplitude": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "preconditioner": [StrOptions({"auto", "knots", "pivoted-cholesky"}), None],
@@ -60,11 +62,12 @@ class BaseIntersectionGP(BaseEstimator):
         "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
-        "feature_weights": [StrOptions({"ard"}), "array-like", None],
+        "feature_weights": [StrOptions({"ard", "scale"}), "array-like", None],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
-        "variance": [StrOptions({"exact", "fine", "coarse", "coarse-quantized"})],
+        "variance": [StrOptions(set(get_args(VarianceName)))],
         "n_eigenvectors": [Interval(Integral, 1, None, closed="left")],
+        "shared_hyperparameters": ["boolean", None],
         **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in NAMES},
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -76,8 +79,8 @@ class BaseIntersectionGP(BaseEstimator):
     def __init__(
         self,
         *,
-        noise: float = 0.1,
-        amplitude: float = 1.0,
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
         tol: float = 1e-4,
         max_iter: int = 1000,
         preconditioner: PreconditionerName = "auto",
@@ -86,15 +89,16 @@ class BaseIntersectionGP(BaseEstimator):
         solver: SolverName = "auto",
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
-        feature_weights: Literal["ard"] | ArrayLike | None = None,
+        feature_weights: WeightsName | ArrayLike | None = "scale",
         optimizer: OptimizerName | None = "l-bfgs-b",
         log_det: LogDetName = "lanczos",
+        shared_hyperparameters: bool | None = None,
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
-        variance: VarianceName = "exact",
+        variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
         random_state: int | np.random.RandomState | None = 0,
         warm_start: bool = False,
@@ -114,6 +118,7 @@ class BaseIntersectionGP(BaseEstimator):
         self.feature_weights = feature_weights
         self.optimizer = optimizer
         self.log_det = log_det
+        self.shared_hyperparameters = shared_hyperparameters
         self.noise_bounds = noise_bounds
         self.amplitude_bounds = amplitude_bounds
         self.exponent_bounds = exponent_bounds
@@ -126,137 +131,200 @@ class BaseIntersectionGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_targets(self, X: Matrix, Y: Array) -> None:
-        """Solve for the weights of targets `Y` of shape (n_samples, n_outputs)."""
-        weights = self._warm_start_weights(Y.shape)
-        self.X_fit_, self.Y_fit_ = X, Y
-        self._cache: dict[tuple[Any, ...], Any] = {}
-        # Sorting refuses data of a shape that nothing else here could hold.
-        self._base_columns()
-        self._set_hyperparameters(
-            given_hyperparameters(
-                noise=self.noise,
-                amplitude=self.amplitude,
-                transform=self.feature_transform,
-                exponent=self.exponent,
-                feature_weights=self.feature_weights,
-                n_features=self.n_features_in_,
-            )
-        )
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._system().check()
-        self._learn_hyperparameters()
-        self._solve_targets(Y, weights)
+    def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
+        """Learn the hyper-parameters and solve for standardised targets.
 
-    def _solve_targets(self, Y: Array, weights: Array | None) -> None:
-        """Solve under these hyper-parameters, from `weights`, which count the amplitude in."""
-        system = self._system()
-        system.check()
-        # Targets of any scale are solved at scale 1.
-        scale = np.max(np.abs(Y), axis=0, initial=0.0)
-        # Targets of 0 have weights of 0, and tolerance for nothing else.
-        start = None if weights is None else weights * (scale > 0.0)
-        scale[scale == 0.0] = 1.0
+        Parameters
+        ----------
+        X : matrix of shape (n_samples, n_features)
+            Histograms, in canonical form.
+        Y : ndarray of shape (n_samples, n_outputs)
+            Targets of scale 1.
+        shared : bool
+            Whether outputs share noise and amplitude unless the user says otherwise.
+        """
+        if self.shared_hyperparameters is not None:
+            shared = self.shared_hyperparameters
+        weights = self._warm_start_weights(Y.shape)
+        n_threads = count_threads(self.n_jobs)
+        # Sorting reads every value, names the first bad one, and refuses data of a shape that
+        # nothing else here could hold.
+        columns = _histrs.SortedColumns(to_core(X), n_threads)
+        start = given_hyperparameters(
+            noise=self.noise,
+            amplitude=self.amplitude,
+            transform=self.feature_transform,
+            exponent=self.exponent,
+            feature_weights=self.feature_weights,
+            columns=columns,
+            n_pairs=1 if shared else Y.shape[1],
+            n_threads=n_threads,
+        )
+        make_system = partial(self._make_system, X)
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        make_system(start.kernel, start.scales()[0], columns).check()
+        likelihood = self._make_likelihood(make_system, columns, Y)
+        values = self._learn_hyperparameters(start, likelihood)
+        first, *others = values.scales()
+        system = make_system(values.kernel, first, columns)
+        systems = [system, *(system.with_scales(scales) for scales in others)]
+        self._solve_targets(systems, Y, weights)
+
+    def _make_system(
+        self,
+        X: Matrix,
+        kernel: GeneralizedKernel,
+        scales: Scales,
+        base_columns: _histrs.SortedColumns | None,
+    ) -> KernelSystem:
+        return KernelSystem(
+            X=X,
+            noise=scales.noise,
+            amplitude=scales.amplitude,
+            n_threads=count_threads(self.n_jobs),
+            solver=self.solver,
+            preconditioner_name=self.preconditioner,
+            max_iter=self.max_iter,
+            kernel=kernel,
+            base_columns=base_columns,
+        )
+
+    def _solve_targets(
+        self, systems: Sequence[KernelSystem], Y: Array, weights: Array | None
+    ) -> None:
+        """Solve for standardised targets, from `weights`, which count the amplitude in."""
         tol = np.full(Y.shape[1], float(self.tol))
-        if start is not None:
-            start /= scale
+        found = Solution(np.empty_like(Y), np.empty(Y.shape[1]), np.empty(Y.shape[1], np.intp))
+        # Targets of any size are solved at size 1; those of 0 have weights of 0.
+        size = np.max(np.abs(Y), axis=0, initial=0.0)
+        start = None if weights is None else weights * (size > 0.0)
+        size[size == 0.0] = 1.0
+        left = np.full(Y.shape[1], np.inf)
         with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
-            solution = system.solve(Y / scale, tol, start, progress)
-        with np.errstate(over="ignore"):
-            self.dual_coef_ = solution.X * (scale / self.amplitude_)
-        if not np.all(np.isfinite(self.dual_coef_)):
-            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
-        self.residual_ = solution.residual * scale
-        self.n_iter_ = solution.n_iter
-        if not np.all(solution.residual <= tol):
-            worst = int(np.argmax(solution.residual))
-            warnings.warn(
+            for k, system in enumerate(systems):
+                part = slice(None) if len(systems) == 1 else slice(k, k + 1)
+                system.check()
+                solution = system.solve(
+                    Y[:, part] / size[part],
+                    tol[part],
+                    None if start is None else start[:, part] / size[part],
+                    partial(_report, progress, left, part),
+                )
+                found.X[:, part] = solution.X * size[part]
+                found.residual[part] = solution.residual * size[part]
+                found.n_iter[part] = solution.n_iter
+        self._keep(tuple(systems), Y, found.X)
+        self.residual_ = found.residual * self._units()
+        self.n_iter_ = found.n_iter
+        if not np.all(found.residual <= tol * size):
+            worst = int(np.argmax(found.residual / size))
+            limit = self.tol * size[worst] * self._units()[worst]
+            warn(
                 f"{type(self).__name__} stopped after {self.n_iter_.max()} iterations with a "
                 f"residual of {self.residual_[worst]:.2e} in output {worst}, above the tolerance "
-                f"{self.tol * scale[worst]:.2e}: predictions may be far off. Raise max_iter, tol "
+                f"{limit:.2e}: predictions may be far off. Raise max_iter, tol "
                 "or noise, or scale the features down.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
-        if self.n_bins is not None:
-            self.quantization_error_bound_ = self._score().error_bound()
-        elif hasattr(self, "quantization_error_bound_"):
-            del self.quantization_error_bound_
 
-    # ---- rows that come and go ---------------------------------------------------------------
-
-    def _current_system(self) -> KernelSystem:
-        """Return the system under what is now set of the solver."""
-        system, fresh = self._system(), self._make_system()
-        settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
-        same = all(getattr(system, name) == getattr(fresh, name) for name in settings)
-        return system if same else fresh
-
-    def _change_system(self, system: KernelSystem, Y: Array, weights: Array) -> None:
-        """Take over a system of other rows, with its targets and weights to start from."""
-        self.X_fit_, self.Y_fit_ = system.X, Y
-        self._cache = {("system",): system, ("base_columns",): system.base_columns}
-        self._solve_targets(Y, weights)
-
-    # ---- hyper-parameters --------------------------------------------------------------------
-
-    def _set_hyperparameters(self, values: Hyperparameters) -> None:
-        kernel = values.kernel
-        self.noise_, self.amplitude_ = values.noise, values.amplitude
+    def _keep(self, systems: tuple[KernelSystem, ...], Y: Array, weights: Array) -> None:
+        """Keep what was learned: arrays, and the posterior that is made of them."""
+        kernel = systems[0].kernel
+        noise = np.array([system.noise for system in systems])
+        amplitude = np.array([system.amplitude for system in systems])
+        self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
+        with np.errstate(over="ignore"):
+            self.dual_coef_ = weights * (self._units() / amplitude)
+        if not np.all(np.isfinite(self.dual_coef_)):
+            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        shared = len(systems) == 1
+        self.noise_ = float(noise[0]) if shared else noise
+        self.amplitude_ = float(amplitude[0]) if shared else amplitude
         self.feature_transform_, self.exponent_ = kernel.transform, kernel.exponent
         ones = np.ones(self.n_features_in_)
         self.feature_weights_ = ones if kernel.weights is None else kernel.weights
-        self._cache.pop(("system",), None)
+        posterior = Posterior(systems, weights, {}, self.tol)
+        self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
-    def _hyperparameters(self) -> Hyperparameters:
-        """Return the hyper-parameters of the fit."""
-        weights = None if np.all(self.feature_weights_ == 1.0) else self.feature_weights_
-        kernel = GeneralizedKernel(self.feature_transform_, self.exponent_, weights)
-        return Hyperparameters(self.noise_, self.amplitude_, kernel)
+    def _units(self) -> Array:
+        """Return what one of each standardised target is in the user's unit."""
+        raise NotImplementedError
 
-    def _search_space(self) -> SearchSpace:
-        """Return the space of the hyper-parameters that are learned, from those of the fit."""
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        """Return what is read from the posterior mean of standardised targets `Y`."""
+        raise NotImplementedError
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        """Return the same from the fitted attributes."""
+        raise NotImplementedError
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _changed_systems(
+        self, change: Callable[[KernelSystem], KernelSystem]
+    ) -> tuple[KernelSystem, ...]:
+        """Return the systems after a change of their rows, under what is now set of the solver."""
+        first, *others = self._state()["_posterior"].systems
+        fresh = self._make_system(
+            first.X, first.kernel, Scales(first.noise, first.amplitude), first.base_columns
+        )
+        settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
+        same = all(getattr(first, name) == getattr(fresh, name) for name in settings)
+        changed = change(first if same else fresh)
+        scales = [Scales(system.noise, system.amplitude) for system in others]
+        return (changed, *(changed.with_scales(pair) for pair in scales))
+
+    def _weights(self) -> Array:
+        """Return the weights of standardised targets."""
+        posterior: Posterior = self._state()["_posterior"]
+        return posterior.weights
+
+    # ---- hyper-parameters --------------------------------------------------------------------
+
+    def _search_space(self, start: Hyperparameters) -> SearchSpace:
+        """Return the space of the hyper-parameters that are learned."""
         free = ["noise", "amplitude"]
-        start = self._hyperparameters()
         if self.feature_transform != "identity":
             free.append("exponent")
-        if isinstance(self.feature_weights, str):
+        if isinstance(self.feature_weights, str) and self.feature_weights == "ard":
             free.append("feature_weights")
-            start = start.with_values({"feature_weights": self.feature_weights_})
         bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
-        if bounds.get("feature_weights") == "fixed" or (
-            "feature_weights" in free and self.optimizer is None
-        ):
-            raise ValueError(
-                "feature_weights='ard' learns them: give an optimizer and feature_weights_bounds."
-            )
+        if "feature_weights" in free:
+            if bounds["feature_weights"] == "fixed" or self.optimizer is None:
+                raise ValueError(
+                    "feature_weights='ard' learns them: give an optimizer and "
+                    "feature_weights_bounds."
+                )
+            if start.kernel.weights is None:
+                start = start.with_values({"feature_weights": np.ones(self.n_features_in_)})
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
 
-    def _learn_hyperparameters(self) -> None:
-        """Replace the hyper-parameters by those of largest likelihood."""
+    def _learn_hyperparameters(
+        self, start: Hyperparameters, likelihood: Likelihood
+    ) -> Hyperparameters:
+        """Return the hyper-parameters of largest likelihood."""
         self.__dict__.pop("optimization_history_", None)
-        space = self._search_space()
+        space = self._search_space(start)
         self.theta_ = space.pack(space.start)
         if self.optimizer is None or not space.names:
-            return
+            return start
         space.check_start()
         if self.log_det == "bound" and self.optimizer == "l-bfgs-b":
             raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
-        if not np.any(self.Y_fit_):
+        if likelihood.targets_are_constant:
             self._warn(
                 "The targets are constant, which any hyper-parameters explain: kept as given."
             )
-            return
+            return start
         # On matrices of some thousand rows, BLAS's threads mostly wait for one another.
-        n_blas = 1 if len(self.Y_fit_) <= _MANY_ROWS else None
+        n_blas = 1 if likelihood.shape[0] <= _MANY_ROWS else None
         with (
             SearchProgress(type(self).__name__, self.verbose) as progress,
             threadpool_limits(limits=n_blas, user_api="blas"),
         ):
-            search = Search(self._likelihood(), space, self.optimizer, progress)
+            search = Search(likelihood, space, self.optimizer, progress)
             best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
         self.optimization_history_ = search.history.arrays(space.names)
-        self._set_hyperparameters(best.values)
         self.theta_ = space.pack(best.values)
         if best.complaint is not None:
             self._warn(
@@ -269,18 +337,19 @@ class BaseIntersectionGP(BaseEstimator):
                 f"The search ended with {' and '.join(ends)}, which is kept. Widen the bounds if "
                 "that is not meant."
             )
+        return best.values
 
     def _warn(self, message: str) -> None:
-        warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=6)
+        warn(f"{type(self).__name__}: {message}", ConvergenceWarning)
 
-    def _likelihood(self) -> Likelihood:
+    def _make_likelihood(
+        self,
+        make_system: Callable[..., KernelSystem],
+        columns: _histrs.SortedColumns,
+        Y: Array,
+    ) -> Likelihood:
         return Likelihood(
-            self._system_with,
-            self._base_columns(),
-            self.Y_fit_,
-            tol=self.tol,
-            log_det=self.log_det,
-            seed=self._seed,
+            make_system, columns, Y, tol=self.tol, log_det=self.log_det, seed=self._seed
         )
 
     @overload
@@ -352,10 +421,10 @@ class BaseIntersectionGP(BaseEstimator):
             If `theta` has the wrong length, or `eval_gradient` is asked for with
             ``log_det="bound"``.
         """
-        check_is_fitted(self)
+        state = self._state()
         if eval_gradient and self.log_det == "bound":
             raise ValueError("log_det='bound' has no gradient; choose log_det='lanczos'.")
-        space = self._search_space()
+        space = self._search_space(_hyperparameters(state))
         values = space.start
         if theta is not None:
             theta = np.asarray(theta, dtype=np.float64)
@@ -365,13 +434,18 @@ class BaseIntersectionGP(BaseEstimator):
                     f"logarithm for each entry of {', '.join(space.names)}."
                 )
             values = space.unpack(theta)
-        evaluation = self._likelihood().evaluate(values, space.names if eval_gradient else ())
+        system = state["_posterior"].system
+        columns = system.base_columns
+        if columns is None:
+            columns = _histrs.SortedColumns(to_core(system.X), system.n_threads)
+        make_system = partial(self._make_system, system.X)
+        likelihood = self._make_likelihood(make_system, columns, state["Y_fit_"] / self._units())
+        evaluation = likelihood.evaluate(values, space.names if eval_gradient else ())
         if not evaluation.solved:
-            warnings.warn(
+            warn(
                 f"The solver did not reach tol in {self.max_iter} iterations, and the likelihood "
                 "is too large. Raise max_iter, tol or noise.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if not eval_gradient:
             return (evaluation.value, evaluation.std) if return_std else evaluation.value
@@ -380,79 +454,32 @@ class BaseIntersectionGP(BaseEstimator):
             return evaluation.value, gradient, evaluation.std
         return evaluation.value, gradient
 
-    def _system_with(
-        self, values: Hyperparameters, base_columns: _histrs.SortedColumns
-    ) -> KernelSystem:
-        return KernelSystem(
-            X=self.X_fit_,
-            noise=values.noise,
-            amplitude=values.amplitude,
-            n_threads=count_threads(self.n_jobs),
-            solver=self.solver,
-            preconditioner_name=self.preconditioner,
-            max_iter=self.max_iter,
-            kernel=values.kernel,
-            base_columns=base_columns,
-        )
-
-    def _make_system(self) -> KernelSystem:
-        return self._system_with(self._hyperparameters(), self._base_columns())
-
-    def _make_base_columns(self) -> _histrs.SortedColumns:
-        return _histrs.SortedColumns(to_core(self.X_fit_), count_threads(self.n_jobs))
-
-    def _base_columns(self) -> _histrs.SortedColumns:
-        columns: _histrs.SortedColumns = self._cached("base_columns")
-        return columns
-
     def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
         if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
             return None
-        weights: Array = self.dual_coef_ * self.amplitude_
-        return weights
+        return self._weights()
 
-    # ---- what is costly to rebuild is cached beside the fitted arrays and never pickled ------
+    # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the cached objects of the core."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_cache"}
+        """Return the state without the objects of the core."""
+        return {k: value for k, value in super().__getstate__().items() if k != "_posterior"}
 
-    def _cached(self, name: str, *arguments: Any) -> Any:
-        """Return an object of the core, made from the fitted arrays when it is not there.
+    def _state(self) -> dict[str, Any]:
+        """Return what was learned, which a fit in another thread replaces whole."""
+        check_is_fitted(self)
+        state = self.__dict__
+        if "_posterior" not in state:
+            state["_posterior"] = self._posterior_of(state)
+        return state
 
-        Threads that predict at once may make it twice, which does no harm.
-        """
-        cache = self.__dict__.setdefault("_cache", {})
-        key = (name, *arguments)
-        if key not in cache:
-            cache[key] = getattr(self, f"_make_{name}")(*arguments)
-        return cache[key]
-
-    def _system(self) -> KernelSystem:
-        system: KernelSystem = self._cached("system")
-        return system
-
-    def _score(self) -> Score:
-        """Return the posterior mean as a score: from a table where there are bins."""
-        if self.n_bins is None:
-            return self._exact_score()
-        score: Score = self._cached("tabulated_score", self.n_bins, self.interpolation)
-        return score
-
-    def _make_tabulated_score(
-        self, n_bins: int, interpolation: Literal["linear", "nearest"]
-    ) -> TabulatedScore:
-        system = self._system()
-        alpha = self.amplitude_ * self.dual_coef_
-        return TabulatedScore(system.columns, alpha, n_bins, interpolation, system.n_threads)
-
-    def _exact_score(self) -> ExactScore:
-        score: ExactScore = self._cached("exact_score")
-        return score
-
-    def _make_exact_score(self) -> ExactScore:
-        system = self._system()
-        return ExactScore(system.columns, self.amplitude_ * self.dual_coef_, system.n_threads)
+    def _posterior_of(self, state: dict[str, Any]) -> Posterior:
+        values = _hyperparameters(state)
+        first, *others = values.scales()
+        system = self._make_system(state["X_fit_"], values.kernel, first, None)
+        systems = (system, *(system.with_scales(scales) for scales in others))
+        weights = state["dual_coef_"] * state["amplitude_"] / self._units()
+        return Posterior(systems, weights, self._readouts(state), self.tol)
 
     # ---- prediction --------------------------------------------------------------------------
 
@@ -460,42 +487,41 @@ class BaseIntersectionGP(BaseEstimator):
         check_is_fitted(self)
         return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
 
-    def _mean(self, X: Matrix) -> Array:
-        """Return `amplitude K(X, X_fit) alpha` of shape (n_samples, n_outputs), eq. 2."""
-        return self._evaluate(self._score(), X)
+    def _read(self, state: dict[str, Any], name: str, X: Matrix) -> Array:
+        """Return a readout of the posterior mean, from a table where there are bins."""
+        posterior: Posterior = state["_posterior"]
+        return posterior.read(name, X, count_threads(self.n_jobs), self.n_bins, self.interpolation)
 
-    def _evaluate(self, score: Score, X: Matrix) -> Array:
-        n_threads = count_threads(self.n_jobs)
-        return score.evaluate(self._hyperparameters().kernel.rows(X, n_threads), n_threads)
+    def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
+        """Return the posterior variance of latent functions of standardised targets."""
+        posterior: Posterior = state["_posterior"]
+        return posterior.latent_variance(X, self.variance, self.n_bins, self.n_eigenvectors)
 
-    def _latent_variance(self, X: Matrix) -> Array:
-        """Return the posterior variance of the latent function, which all outputs share."""
-        if self.variance == "exact":
-            return self._exact_variance(X)
-        if self.variance == "fine":
-            bound = self._cached("fine_variance", self.n_eigenvectors)
-        else:
-            n_bins = (self.n_bins or DEFAULT_BINS) if self.variance == "coarse-quantized" else None
-            bound = self._cached("coarse_variance", n_bins)
-        variance: Array = self.amplitude_ * bound.of(X)
-        return variance
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of the standard deviations that come from cached directions.
 
-    def _make_fine_variance(self, n_eigenvectors: int) -> FineVariance:
-        return FineVariance(self._system(), n_eigenvectors)
+        It is measured on training rows that are solved exactly, each by a fit without it; 0 where
+        all standard deviations are exact.
+        """
+        posterior: Posterior = self._state()["_posterior"]
+        if self.variance == "cached" or (self.variance == "auto" and not posterior.is_factorised):
+            errors = [posterior.cached_variance(k).error for k in range(len(posterior.systems))]
+            return max(errors)
+        if self.variance in ("auto", "exact"):
+            return 0.0
+        raise AttributeError(f"std_error_ is not measured with variance={self.variance!r}.")
 
-    def _make_coarse_variance(self, n_bins: int | None) -> CoarseVariance:
-        return CoarseVariance(self._system(), n_bins)
-
-    def _exact_variance(self, X: Matrix) -> Array:
-        variance, solved = self._system().latent_variance(X, self.tol, self.dual_coef_.shape[1])
-        if not np.all(solved):
-            warnings.warn(
-                f"The variance of {np.sum(~solved)} rows did not converge in {self.max_iter} "
-                "iterations and is too large there. Raise max_iter, tol or noise.",
-                ConvergenceWarning,
-                stacklevel=4,
+    @property
+    def quantization_error_bound_(self) -> Array:
+        """What no number from the table of `n_bins` cells is off by more than."""
+        if self.n_bins is None or not self.__sklearn_is_fitted__():
+            raise AttributeError(
+                "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
+                "exact without."
             )
-        return self.amplitude_ * variance
+        posterior: Posterior = self._state()["_posterior"]
+        return posterior.score(self._predicted, self.n_bins, self.interpolation).error_bound()
 
     def shape_functions(
         self,
@@ -528,20 +554,26 @@ class BaseIntersectionGP(BaseEstimator):
         functions : list of ShapeFunction
             Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
         """
-        check_is_fitted(self)
+        posterior: Posterior = self._state()["_posterior"]
+        n_threads = count_threads(self.n_jobs)
         n_features = self.n_features_in_
         chosen = range(n_features) if features is None else features
         functions = []
         for feature in chosen:
             if not 0 <= feature < n_features:
                 raise ValueError(f"feature {feature} is not in 0..{n_features}.")
-            knots = training_values(self.X_fit_, feature, max_knots)
+            knots = training_values(posterior.system.X, feature, max_knots)
             rows = rows_of_one_feature(knots, feature, n_features)
-            values = self._evaluate(self._exact_score(), rows)
+            values = posterior.read("mean", rows, n_threads) - posterior.readouts["mean"].offset
             values = values[:, 0] if values.shape[1] == 1 else values
-            std = np.sqrt(self._latent_variance(rows)) if return_std else None
+            std = self._std_of_functions(posterior, rows) if return_std else None
             functions.append(ShapeFunction(feature, knots, values, std))
         return functions
+
+    def _std_of_functions(self, posterior: Posterior, rows: Matrix) -> Array:
+        variance = posterior.latent_variance(rows, "exact", None, self.n_eigenvectors)
+        std: Array = np.sqrt(variance) * self._units()
+        return std[:, 0] if len(posterior.systems) == 1 and np.ptp(self._units()) == 0 else std
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -553,3 +585,17 @@ class BaseIntersectionGP(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")
+
+
+def _report(progress: SolverProgress, left: Array, part: slice, residual: Array) -> None:
+    """Show how far some outputs are, beside the others."""
+    left[part] = residual
+    progress(left)
+
+
+def _hyperparameters(state: dict[str, Any]) -> Hyperparameters:
+    """Return the hyper-parameters of a fit."""
+    weights = None if np.all(state["feature_weights_"] == 1.0) else state["feature_weights_"]
+    kernel = GeneralizedKernel(state["feature_transform_"], state["exponent_"], weights)
+    noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
+    return Hyperparameters(noise, amplitude, kernel)

@@ -7,13 +7,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._labels import best_class, checked_labels
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
+from histrs._validation import Matrix, canonical, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
+from histrs.gaussian_process._kernel import TransformName
+from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
+from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
+from histrs.gaussian_process._variance import VarianceName
 
 
 class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
@@ -169,8 +180,70 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseIntersectionGP._parameter_constraints
+        **BaseIntersectionGP._parameter_constraints,
+        "calibration": [StrOptions({"leave-one-out"}), None],
     }
+    _predicted = "decision"
+    _declared_classes: NDArray[Any] | None
+
+    def __init__(
+        self,
+        *,
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        preconditioner: PreconditionerName = "auto",
+        n_bins: int | None = None,
+        interpolation: Literal["linear", "nearest"] = "linear",
+        solver: SolverName = "auto",
+        feature_transform: TransformName = "identity",
+        exponent: float = 1.0,
+        feature_weights: WeightsName | ArrayLike | None = "scale",
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        log_det: LogDetName = "lanczos",
+        shared_hyperparameters: bool | None = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        exponent_bounds: Bounds = (0.05, 20.0),
+        feature_weights_bounds: Bounds = (1e-6, 1e6),
+        n_restarts_optimizer: int = 0,
+        variance: VarianceName = "auto",
+        n_eigenvectors: int = 2,
+        random_state: int | np.random.RandomState | None = 0,
+        warm_start: bool = False,
+        calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise=noise,
+            amplitude=amplitude,
+            tol=tol,
+            max_iter=max_iter,
+            preconditioner=preconditioner,
+            n_bins=n_bins,
+            interpolation=interpolation,
+            solver=solver,
+            feature_transform=feature_transform,
+            exponent=exponent,
+            feature_weights=feature_weights,
+            optimizer=optimizer,
+            log_det=log_det,
+            shared_hyperparameters=shared_hyperparameters,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
+            exponent_bounds=exponent_bounds,
+            feature_weights_bounds=feature_weights_bounds,
+            n_restarts_optimizer=n_restarts_optimizer,
+            variance=variance,
+            n_eigenvectors=n_eigenvectors,
+            random_state=random_state,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.calibration = calibration
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
@@ -194,12 +267,12 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
             differ, or there are fewer than two classes.
         """
-        with unchanged_on_error(self):
-            X, y = validate_fit(self, X, y)
+        with replaced_whole(self) as draft:
+            X, y = validate_fit(draft, X, y)
             labels = checked_labels(y)
-            self._declared_classes: NDArray[Any] | None = None
-            self._set_classes(labels)
-            self._fit_targets(canonical(X), self._targets(labels))
+            draft._declared_classes = None
+            draft._set_classes(labels)
+            draft._fit_targets(canonical(X), draft._targets(labels), shared=True)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -244,24 +317,25 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
         True
         """
-        with unchanged_on_error(self):
+        with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, y = validate_fit(self, X, y, reset=first)
+            X, y = validate_fit(draft, X, y, reset=first)
             X, labels = canonical(X), checked_labels(y)
             if first:
-                self._declared_classes = None
-                self._declare(classes, labels, known=[])
-                self._set_classes(labels)
-                self._fit_targets(X, self._targets(labels))
+                draft._declared_classes = None
+                draft._declare(classes, labels, known=[])
+                draft._set_classes(labels)
+                draft._fit_targets(X, draft._targets(labels), shared=True)
                 return self
-            before = self.classes_, self._class_weights()
-            self._declare(classes, labels, known=[self.classes_])
-            labels = _of_one_type(best_class(self.Y_fit_, self.classes_), labels)
-            self._set_classes(labels)
-            Y = self._targets(labels)
-            weights = self._weights_to_start_from(*before)
+            before = draft.classes_, draft._class_weights()
+            draft._declare(classes, labels, known=[draft.classes_])
+            labels = _of_one_type(best_class(draft.Y_fit_, draft.classes_), labels)
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
             weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
-            self._change_system(insert_rows(self._current_system(), X, Y.shape[1]), Y, weights)
+            systems = draft._changed_systems(lambda system: insert_rows(system, X, Y.shape[1]))
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -297,22 +371,27 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         ['left', 'right']
         """
         check_is_fitted(self)
-        with unchanged_on_error(self):
-            removed = rows_to_forget(indices, len(self.Y_fit_))
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft.Y_fit_))
             if len(removed) == 0:
                 return self
-            kept = left_over(len(self.Y_fit_), removed)
-            before = self.classes_, self._class_weights()[kept]
-            labels = best_class(self.Y_fit_, self.classes_)[kept]
-            self._set_classes(labels)
-            Y = self._targets(labels)
-            weights = self._weights_to_start_from(*before)
-            system = remove_rows(self._current_system(), removed, Y.shape[1])
-            self._change_system(system, Y, weights)
+            kept = left_over(len(draft.Y_fit_), removed)
+            before = draft.classes_, draft._class_weights()[kept]
+            labels = best_class(draft.Y_fit_, draft.classes_)[kept]
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
+            systems = draft._changed_systems(
+                lambda system: remove_rows(system, removed, Y.shape[1])
+            )
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> Array:
-        """Return the posterior mean of the targets (eq. 2).
+        """Return the scores by which classes are predicted.
+
+        With `calibration` they are the logits of the probabilities, else the posterior mean of the
+        targets (eq. 2), which `latent_mean_and_variance` returns in either case.
 
         Parameters
         ----------
@@ -324,8 +403,8 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``.
         """
-        mean = self._mean(self._check_test(X))
-        return mean[:, 0] if len(self.classes_) == 2 else mean
+        X, state = self._check_test(X), self._state()
+        return _scores_as_users_see_them(self._read(state, "decision", X))
 
     @overload
     def predict(
@@ -338,7 +417,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     def predict(
         self, X: ArrayLike | Matrix, return_std: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
-        """Predict class labels, and on request how uncertain their scores are.
+        """Predict class labels, and on request how uncertain the model's outputs are.
 
         Parameters
         ----------
@@ -346,32 +425,39 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             Histograms.
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
-            `variance` says; exactly, it takes a solve for every row.
+            `variance` says.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Predicted classes.
-        std : ndarray of shape (n_samples,)
-            Only with `return_std`: square root of eq. 3, noise included, shared by all classes.
+            The most probable classes.
+        std : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Only with `return_std`: square root of eq. 3, noise included; one for all outputs unless
+            each has its own hyper-parameters.
         """
-        X = self._check_test(X)
-        labels = best_class(self._mean(X), self.classes_)
-        return (labels, np.sqrt(self._latent_variance(X) + self.noise_)) if return_std else labels
+        X, state = self._check_test(X), self._state()
+        labels = best_class(self._read(state, "decision", X), state["classes_"])
+        if not return_std:
+            return labels
+        return labels, np.sqrt(_shared(self._predictive_variance(state, X)))
 
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
 
-        The model says that the targets of a row are its latent functions plus Gaussian noise. Of
-        all target vectors only those with a single +1 can occur, so that with predictive means
-        `mu_c` and the variance `sigma^2` of eq. 3 that they share
+        With ``calibration="leave-one-out"`` they are
+        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
+        temperature, couplings and offsets that make the labels of training rows likely, each
+        predicted by a fit without it. They take no longer than the means.
 
-        .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma^2)
-                  \propto \exp(2 \mu_c / \sigma^2),
+        With ``calibration=None`` they are what the model says without further fitting: the targets
+        of a row are its latent functions plus Gaussian noise. Of all target vectors only those with
+        a single +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
 
-        where `t_c` is +1 at `c` and -1 elsewhere. The paper gives no probabilities; this follows
-        from its model without further assumptions or fitted constants. The variance is computed as
-        the parameter `variance` says; exactly, it takes a solve for every row.
+        .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
+                  \propto \exp(2 \mu_c / \sigma_c^2),
+
+        where `t_c` is +1 at `c` and -1 elsewhere. On classes that are easily told apart, these are
+        too certain.
 
         Parameters
         ----------
@@ -383,12 +469,13 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        X = self._check_test(X)
-        mean = self._mean(X)
-        variance = self._latent_variance(X) + self.noise_
-        if mean.shape[1] == 1:
-            mean = np.hstack([np.zeros_like(mean), mean])
-        probabilities: Array = softmax(2.0 * mean / variance[:, None], axis=1)
+        X, state = self._check_test(X), self._state()
+        logits = self._read(state, "decision", X)
+        if self.calibration is None:
+            logits = 2.0 * logits / self._predictive_variance(state, X)
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        probabilities: Array = softmax(logits, axis=1)
         return probabilities
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
@@ -402,14 +489,42 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Eq. 2, as `decision_function`.
-        variance : ndarray of shape (n_samples,)
-            Eq. 3 without the noise variance, shared by all classes.
+            Eq. 2.
+        variance : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Eq. 3 without the noise variance; one for all outputs unless each has its own
+            hyper-parameters.
         """
-        X = self._check_test(X)
-        mean = self._mean(X)
-        variance = self._latent_variance(X)
-        return (mean[:, 0] if len(self.classes_) == 2 else mean), variance
+        X, state = self._check_test(X), self._state()
+        mean = _scores_as_users_see_them(self._read(state, "mean", X))
+        return mean, _shared(self._latent_variance(state, X))
+
+    def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
+
+    # ---- probabilities -----------------------------------------------------------------------
+
+    def _units(self) -> Array:
+        n_classes = len(self.classes_)
+        return np.ones(1 if n_classes == 2 else n_classes)
+
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        if self.calibration is None:
+            self.__dict__.pop("calibration_", None)
+            return self._readouts(self.__dict__)
+        labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+        if posterior.is_factorised:
+            scores, _ = leave_one_out(posterior, Y)
+        else:
+            scores, rows = held_out(posterior, Y, labels, self._seed)
+            labels = labels[rows]
+        self.calibration_ = fit_calibration(scores, labels)
+        return self._readouts(self.__dict__)
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        n_outputs = len(self._units())
+        mean = Readout(np.eye(n_outputs), np.zeros(n_outputs))
+        return {"mean": mean, "decision": state.get("calibration_", mean)}
 
     # ---- classes and their targets -----------------------------------------------------------
 
@@ -450,7 +565,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
 
     def _class_weights(self) -> Array:
         """Return the weights, times amplitude, with a column for every class."""
-        weights: Array = self.dual_coef_ * self.amplitude_
+        weights = self._weights()
         return np.hstack([-weights, weights]) if weights.shape[1] == 1 else weights
 
     def _weights_to_start_from(self, classes: NDArray[Any], weights: Array) -> Array:
@@ -464,6 +579,23 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         known = dict(zip(classes.tolist(), weights.T, strict=True))
         outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
+
+
+def _scores_as_users_see_them(scores: Array) -> Array:
+    """Return one column as a row of numbers."""
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _shared(variance: Array) -> Array:
+    """Return the variance that all outputs share, or those of each."""
+    return variance[:, 0] if variance.shape[1] == 1 else variance
+
+
+def _one_an_output(systems: tuple[KernelSystem, ...], n_outputs: int) -> tuple[KernelSystem, ...]:
+    """Return as many systems as outputs: classes that are new begin like the last one."""
+    if len(systems) in (1, n_outputs):
+        return systems
+    return tuple(systems[min(k, len(systems) - 1)] for k in range(n_outputs))
 
 
 def _of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 
@@ -15,13 +16,37 @@ Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 NAMES = ("noise", "amplitude", "exponent", "feature_weights")
 
 
-@dataclass(frozen=True)
-class Hyperparameters:
-    """Noise variance, amplitude, and the kernel that the amplitude multiplies."""
+class Scales(NamedTuple):
+    """Noise and signal variance of some outputs."""
 
     noise: float
     amplitude: float
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Noise variances, signal variances, and the kernel that these multiply."""
+
+    noise: Array
+    """One for all outputs, or one for each."""
+    amplitude: Array
+    """As many as noise variances."""
     kernel: GeneralizedKernel
+
+    def scales(self) -> list[Scales]:
+        """Return the pairs of noise and signal variance."""
+        pairs = zip(self.noise.tolist(), self.amplitude.tolist(), strict=True)
+        return [Scales(*pair) for pair in pairs]
+
+    def outputs(self, n_outputs: int) -> list[slice]:
+        """Return the outputs that each pair is of."""
+        if len(self.noise) == 1:
+            return [slice(0, n_outputs)]
+        return [slice(k, k + 1) for k in range(n_outputs)]
+
+    def pair(self, k: int) -> "Hyperparameters":
+        """Return the hyper-parameters with one of the pairs alone."""
+        return replace(self, noise=self.noise[k : k + 1], amplitude=self.amplitude[k : k + 1])
 
     def get(self, name: str) -> Any:
         """Return a hyper-parameter by its name."""
@@ -43,16 +68,25 @@ class Hyperparameters:
         return Hyperparameters(noise, values.get("amplitude", self.amplitude), kernel)
 
 
+WeightsName: TypeAlias = Literal["ard", "scale"]
+
+
 def given_hyperparameters(
     *,
-    noise: float,
-    amplitude: float,
+    noise: ArrayLike,
+    amplitude: ArrayLike,
     transform: TransformName,
     exponent: float,
-    feature_weights: ArrayLike | Literal["ard"] | None,
-    n_features: int,
+    feature_weights: ArrayLike | WeightsName | None,
+    columns: _histrs.SortedColumns,
+    n_pairs: int,
+    n_threads: int,
 ) -> Hyperparameters:
-    """Return the hyper-parameters that a search starts from, checked; weights to learn are 1."""
+    """Return the hyper-parameters that a search starts from, checked.
+
+    `columns` are those of the training rows; each of `n_pairs` pairs of noise and signal variance
+    starts at the same values.
+    """
     if transform == "identity" and exponent != 1.0:
         raise ValueError(
             f"exponent = {exponent} has no effect with feature_transform='identity'; choose "
@@ -60,9 +94,36 @@ def given_hyperparameters(
         )
     weights = None
     if feature_weights is not None and not isinstance(feature_weights, str):
-        weights = _check_weights(np.array(feature_weights, dtype=np.float64), n_features)
+        weights = _check_weights(np.array(feature_weights, dtype=np.float64), columns.n_columns)
+    elif feature_weights is not None:
+        unweighted = GeneralizedKernel(transform, float(exponent))
+        weights = _inverse_spreads(unweighted.columns(columns, n_threads), n_threads)
     kernel = GeneralizedKernel(transform, float(exponent), weights)
-    return Hyperparameters(float(noise), float(amplitude), kernel)
+    noise, amplitude = (
+        _check_variances(name, np.array(value, dtype=np.float64), n_pairs)
+        for name, value in (("noise", noise), ("amplitude", amplitude))
+    )
+    return Hyperparameters(noise, amplitude, kernel)
+
+
+def _check_variances(name: str, values: Array, n_pairs: int) -> Array:
+    """Return one variance for each pair, from one for all or one for each."""
+    if values.shape not in ((), (n_pairs,)):
+        raise ValueError(
+            f"{name} has shape {values.shape}: give one number, or one for each of {n_pairs} "
+            "outputs that do not share theirs."
+        )
+    if not np.all((values > 0.0) & (values < np.inf)):
+        raise ValueError(f"{name} = {values.tolist()}: variances are positive and finite.")
+    return values * np.ones(n_pairs)
+
+
+def _inverse_spreads(columns: _histrs.SortedColumns, n_threads: int) -> Array:
+    """Return 1 over the spread of each column; 1 for constant columns, whose weight is moot."""
+    spreads = columns.spreads(n_threads)
+    spreads[spreads == 0.0] = 1.0
+    # The weight of the smallest numbers would overflow.
+    return 1.0 / np.maximum(spreads, 1.0 / np.finfo(np.float64).max)
 
 
 def _check_weights(weights: Array, n_features: int) -> Array:
@@ -148,7 +209,7 @@ class SearchSpace:
         ends = np.cumsum(self._sizes)
         for name, size, end in zip(self.names, self._sizes, ends, strict=True):
             part = np.exp(theta[end - size : end])
-            values[name] = part if name == "feature_weights" else float(part[0])
+            values[name] = float(part[0]) if name == "exponent" else part
         return self.start.with_values(values)
 
     def clip(self, theta: Array) -> Array:

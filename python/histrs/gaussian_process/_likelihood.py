@@ -19,9 +19,15 @@ from histrs._solvers.log_det import (
     log_det_bound,
     rademacher,
 )
-from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._spectrum import Evaluation, ExactSpectrum, LanczosSpectrum, Terms
+from histrs.gaussian_process._spectrum import (
+    Evaluation,
+    ExactSpectrum,
+    LanczosSpectrum,
+    Spectrum,
+    Terms,
+)
 from histrs.gaussian_process._system import KernelSystem
 
 LogDetName: TypeAlias = Literal["lanczos", "bound"]
@@ -31,6 +37,8 @@ LogDetName: TypeAlias = Literal["lanczos", "bound"]
 _MAX_EXACT_ROWS = 2048
 _MAX_EXACT_TERMS = 1 << 32
 _MAX_EIGEN_ROWS = 1024
+# Hyper-parameters of which every pair has its own.
+_OF_PAIRS = ("noise", "amplitude")
 # Steps towards the largest eigenvalues, of which the bound takes one an output at least.
 _BOUND_STEPS = 30
 
@@ -41,7 +49,7 @@ class Likelihood:
     Parameters
     ----------
     make_system : callable
-        `(hyperparameters, base_columns) -> KernelSystem` for the training rows.
+        `(kernel, scales, base_columns) -> KernelSystem` for the training rows.
     base : SortedColumns
         The training rows, untransformed.
     Y : ndarray of shape (n_samples, n_outputs)
@@ -56,7 +64,7 @@ class Likelihood:
 
     def __init__(
         self,
-        make_system: Callable[[Hyperparameters, _histrs.SortedColumns], KernelSystem],
+        make_system: Callable[[GeneralizedKernel, Scales, _histrs.SortedColumns], KernelSystem],
         base: _histrs.SortedColumns,
         Y: Array,
         *,
@@ -73,7 +81,7 @@ class Likelihood:
         self._log_det_name = log_det
         self._seed = seed
         # Of the last evaluation: where the next one starts from.
-        self._solution: Array | None = None
+        self._solutions: dict[int, Array] = {}
         self._columns: tuple[GeneralizedKernel, _histrs.SortedColumns] | None = None
 
     @property
@@ -82,17 +90,22 @@ class Likelihood:
         return self._Y.shape
 
     @property
+    def targets_are_constant(self) -> bool:
+        """Whether there is nothing to explain."""
+        return not np.any(self._Y)
+
+    @property
     def has_gradient(self) -> bool:
         """Whether there is a gradient."""
         return self._log_det_name != "bound"
 
-    def system(self, values: Hyperparameters) -> KernelSystem:
+    def system(self, kernel: GeneralizedKernel, scales: Scales) -> KernelSystem:
         """Return the linear system, whose columns are shared while the kernel stays."""
-        system = self._make_system(values, self._base)
+        system = self._make_system(kernel, scales, self._base)
         if self.is_exact(system):
             system = replace(system, solver="cholesky")
-        if self._columns is None or not self._columns[0].same_as(values.kernel):
-            self._columns = (values.kernel, system.columns)
+        if self._columns is None or not self._columns[0].same_as(kernel):
+            self._columns = (kernel, system.columns)
         return replace(system, transformed_columns=self._columns[1])
 
     def is_exact(self, system: KernelSystem) -> bool:
@@ -103,42 +116,61 @@ class Likelihood:
         stored = system.X.nnz if sparse.issparse(system.X) else n * d
         return bool(n <= _MAX_EXACT_ROWS and n * stored <= _MAX_EXACT_TERMS)
 
-    def spectrum(self, values: Hyperparameters) -> ExactSpectrum | LanczosSpectrum:
+    def spectrum(self, kernel: GeneralizedKernel) -> Spectrum:
         """Return the likelihood of this kernel under every noise and amplitude."""
-        system = self.system(values)
+        system = self.system(kernel, Scales(1.0, 1.0))
         if self.is_exact(system) and len(self._Y) <= _MAX_EIGEN_ROWS:
             return ExactSpectrum(system, self._Y)
         return LanczosSpectrum(system, self._Y, self._rng())
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, and its derivatives by the logarithms of what is named."""
-        system = self.system(values)
+        outputs = values.outputs(self._Y.shape[1])
+        parts = [
+            self._evaluate_pair(values.pair(k), outputs[k], names) for k in range(len(outputs))
+        ]
+        gradient: dict[str, Any] = {}
+        for name in names:
+            slopes = [part.gradient[name] for part in parts]
+            gradient[name] = np.array(slopes) if name in _OF_PAIRS else sum(slopes)
+        # One draw of random vectors serves all pairs, so that their errors add up.
+        std = sum(part.std for part in parts)
+        solved = all(part.solved for part in parts)
+        return Evaluation(sum(part.value for part in parts), std, gradient, solved)
+
+    def _evaluate_pair(
+        self, values: Hyperparameters, outputs: slice, names: Collection[str]
+    ) -> Evaluation:
+        """Return the likelihood of the outputs that share a noise and an amplitude."""
+        (scales,) = values.scales()
+        system = self.system(values.kernel, scales)
         system.check()
-        B, data, solved = self._solve(system)
-        log_det = self._log_det(system, derivative=bool(names))
+        B, data, solved = self._solve(system, outputs)
+        log_det = self._log_det(system, B.shape[1], derivative=bool(names))
         V = log_det.V
         terms = Terms(
-            self._Y.shape,
+            B.shape,
             data=data,
             log_det=log_det.value,
             data_slope=float(np.sum(B * B)),
             trace_inverse=float(np.sum(V * V)),
         )
-        gradient = terms.gradient(values) if names else {}
+        gradient = terms.gradient(scales) if names else {}
         if {"exponent", "feature_weights"} & set(names):
             gradient |= self._kernel_gradient(system, values, B, V, names)
-        std = 0.5 * self._Y.shape[1] * log_det.std
-        return Evaluation(terms.log_likelihood(values), std, gradient, solved)
+        std = 0.5 * B.shape[1] * log_det.std
+        return Evaluation(terms.log_likelihood(scales), std, gradient, solved)
 
-    def _solve(self, system: KernelSystem) -> tuple[Array, float, bool]:
+    def _solve(self, system: KernelSystem, outputs: slice) -> tuple[Array, float, bool]:
         """Return `B = A^-1 Y`, `tr(Y^T A^-1 Y)`, and whether they could be found."""
-        tol = np.full(self._Y.shape[1], self._tol)
-        start = None if self._solution is None else self._solution / self._scale
-        solution = system.solve(self._Y / self._scale, tol, start)
-        B = self._solution = solution.X * self._scale
+        Y, scale = np.ascontiguousarray(self._Y[:, outputs]), self._scale[outputs]
+        tol = np.full(Y.shape[1], self._tol)
+        start = self._solutions.get(outputs.start)
+        solution = system.solve(Y / scale, tol, None if start is None else start / scale)
+        B = self._solutions[outputs.start] = solution.X * scale
         # The error of this is of second order in that of B.
-        residual = self._Y - system.multiply(B)
-        data = float(np.sum(self._Y * B) + np.sum(residual * B))
+        residual = Y - system.multiply(B)
+        data = float(np.sum(Y * B) + np.sum(residual * B))
         # Nothing comes closer than a factor.
         solved = system.uses_cholesky(B.shape[1]) or bool(np.all(solution.residual <= tol))
         return B, data, solved
@@ -146,18 +178,18 @@ class Likelihood:
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(self._seed)
 
-    def _log_det(self, system: KernelSystem, *, derivative: bool) -> LogDet:
+    def _log_det(self, system: KernelSystem, n_outputs: int, *, derivative: bool) -> LogDet:
         n = len(self._Y)
         if self._log_det_name == "bound":
-            return LogDet(self._bound(system), 0.0, np.empty((n, 0)))
+            return LogDet(self._bound(system, n_outputs), 0.0, np.empty((n, 0)))
         if self.is_exact(system):
             return exact_log_det(system.factor, derivative=derivative)
         Z = rademacher(n, count_probes(n), self._rng())
         return lanczos_log_det(system.multiply, Z, derivative=derivative)
 
-    def _bound(self, system: KernelSystem) -> float:
+    def _bound(self, system: KernelSystem, n_outputs: int) -> float:
         """Return the bound of eq. 23; Ritz values are below eigenvalues, as `mu_2` needs."""
-        n, n_outputs = self._Y.shape
+        n = len(self._Y)
         start = np.ones((n, 1))
         lanczos = Lanczos(system.multiply, start, keep_basis=True, max_steps=_BOUND_STEPS)
         lanczos.run(_BOUND_STEPS)
@@ -182,7 +214,7 @@ class Likelihood:
         tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
         """
         n_outputs = B.shape[1]
-        panel = np.hstack([B / np.sqrt(values.amplitude), V])
+        panel = np.hstack([B / np.sqrt(values.amplitude[0]), V])
         signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
         by_column = system.columns.quadratic_forms(panel, system.n_threads) @ signs
         gradient: dict[str, Any] = {"feature_weights": by_column}

@@ -11,7 +11,7 @@ from scipy import linalg, optimize
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
 from histrs.gaussian_process._likelihood import Likelihood
-from histrs.gaussian_process._spectrum import Evaluation, ExactSpectrum, LanczosSpectrum
+from histrs.gaussian_process._spectrum import Evaluation, Spectrum
 
 OptimizerName: TypeAlias = Literal["l-bfgs-b", "nelder-mead"]
 
@@ -58,7 +58,7 @@ class _Objective:
         self,
         function: Callable[[Hyperparameters, list[str]], Evaluation],
         space: SearchSpace,
-        record: Callable[[Hyperparameters, float], None],
+        record: Callable[[Hyperparameters, float], None] | None,
         *,
         with_gradient: bool,
     ) -> None:
@@ -86,7 +86,8 @@ class _Objective:
         if not np.isfinite(value):
             value = self._worst + abs(self._worst) + 1.0
             return (value, np.zeros_like(theta)) if self._with_gradient else value
-        self._record(values, -value)
+        if self._record is not None:
+            self._record(values, -value)
         self._worst = max(self._worst, value)
         if value < self.best[0]:
             self.best = (value, theta.copy())
@@ -166,13 +167,13 @@ class Search:
                 # It would only multiply all weights.
                 names = [name for name in names if name != "amplitude"]
             optimum = self._search(
-                self._likelihood.evaluate, self._space.only(names, optimum.values)
+                self._likelihood.evaluate, self._space.only(names, optimum.values), self._record
             )
         return optimum
 
     def _search_scales(self, space: SearchSpace) -> Optimum:
         """Search noise and amplitude, whose likelihood costs no product with the kernel matrix."""
-        spectrum = self._likelihood.spectrum(space.start)
+        spectrum = self._likelihood.spectrum(space.start.kernel)
         n_terms = np.prod(self._likelihood.shape)
         optimum = self._search_spectrum(spectrum, space)
         while spectrum.refine():
@@ -183,39 +184,66 @@ class Search:
                 break
         return optimum
 
-    def _search_spectrum(
-        self, spectrum: ExactSpectrum | LanczosSpectrum, space: SearchSpace
-    ) -> Optimum:
-        candidates = [space.start, *self._scale_candidates(spectrum, space)]
-        likelihoods = [spectrum.evaluate(values).value for values in candidates]
+    def _search_spectrum(self, spectrum: Spectrum, space: SearchSpace) -> Optimum:
+        """Search every pair of noise and amplitude by itself."""
+        outputs = space.start.outputs(self._likelihood.shape[1])
+        optima = [
+            self._search_pair(spectrum, space.only(space.names, space.start.pair(k)), outputs[k])
+            for k in range(len(outputs))
+        ]
+        values = space.start.with_values(
+            {
+                name: np.concatenate([optimum.values.get(name) for optimum in optima])
+                for name in ("noise", "amplitude")
+            }
+        )
+        complaints = [optimum.complaint for optimum in optima if optimum.complaint is not None]
+        likelihood = sum(optimum.likelihood for optimum in optima)
+        if len(optima) > 1:
+            self._record(values, likelihood)
+        return Optimum(values, likelihood, complaints[0] if complaints else None)
+
+    def _search_pair(self, spectrum: Spectrum, space: SearchSpace, outputs: slice) -> Optimum:
+        def evaluate(values: Hyperparameters, _: list[str] | None = None) -> Evaluation:
+            return spectrum.evaluate(values.scales()[0], outputs)
+
+        candidates = [space.start, *self._scale_candidates(spectrum, space, outputs)]
+        likelihoods = [evaluate(values).value for values in candidates]
         best = space.only(space.names, candidates[int(np.nanargmax(likelihoods))])
-        return self._search(lambda values, _: spectrum.evaluate(values), best)
+        # The history is of all outputs.
+        record = self._record if outputs == slice(0, self._likelihood.shape[1]) else None
+        return self._search(evaluate, best, record)
 
     def _scale_candidates(
-        self, spectrum: ExactSpectrum | LanczosSpectrum, space: SearchSpace
+        self, spectrum: Spectrum, space: SearchSpace, outputs: slice
     ) -> list[Hyperparameters]:
         """Return noises and amplitudes of every ratio, each with the amplitude that is best."""
-        unit = self._likelihood.system(space.start).diagonal.mean()
+        start = space.start.scales()[0]
+        unit = self._likelihood.system(space.start.kernel, start).diagonal.mean()
         found = []
         for ratio in _RATIOS * (unit if unit > 0.0 else 1.0):
-            values = {"noise": ratio * space.start.amplitude}
+            values = {"noise": ratio * start.amplitude}
             if "amplitude" in space.names:
-                amplitude = spectrum.best_amplitude(ratio)
+                amplitude = spectrum.best_amplitude(ratio, outputs)
                 noise = ratio * amplitude
                 if "noise" not in space.names:
-                    noise, amplitude = space.start.noise, space.start.noise / ratio
+                    noise, amplitude = start.noise, start.noise / ratio
                 values = {"noise": noise, "amplitude": amplitude}
             if all(np.isfinite(v) and v > 0.0 for v in values.values()):
-                theta = space.pack(space.start.with_values(values))
+                arrays = {name: np.array([value]) for name, value in values.items()}
+                theta = space.pack(space.start.with_values(arrays))
                 found.append(space.unpack(space.clip(theta)))
         return found
 
     def _search(
-        self, function: Callable[[Hyperparameters, list[str]], Evaluation], space: SearchSpace
+        self,
+        function: Callable[[Hyperparameters, list[str]], Evaluation],
+        space: SearchSpace,
+        record: Callable[[Hyperparameters, float], None] | None,
     ) -> Optimum:
         start = space.clip(space.pack(space.start))
         with_gradient = self._method == "l-bfgs-b"
-        objective = _Objective(function, space, self._record, with_gradient=with_gradient)
+        objective = _Objective(function, space, record, with_gradient=with_gradient)
         options = self._gradient_options() if with_gradient else self._simplex_options(space, start)
         bounds = optimize.Bounds(*space.bounds.T)
         result = optimize.minimize(objective, start, bounds=bounds, **options)

@@ -9,9 +9,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, canonical, unchanged_on_error, validate_fit
+from histrs._validation import Matrix, canonical, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
+from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._state import replaced_whole
+
+# Part of the largest target that its spread must exceed to be one.
+_ROUNDING = 1e-14
 
 
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
@@ -154,6 +159,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseIntersectionGP._parameter_constraints
     }
+    _predicted = "mean"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
@@ -177,11 +183,12 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             If an entry of `X` is negative, NaN or infinite (the message names it), or the lengths
             differ.
         """
-        with unchanged_on_error(self):
-            X, y = validate_fit(self, X, y, multi_output=True, y_numeric=True)
+        with replaced_whole(self) as draft:
+            X, y = validate_fit(draft, X, y, multi_output=True, y_numeric=True)
             Y = np.asarray(y, dtype=np.float64, order="C")
-            self._single_target = Y.ndim == 1
-            self._fit_targets(canonical(X), self._centred(Y.reshape(len(Y), -1)))
+            draft._single_target = Y.ndim == 1
+            Y = draft._standardised(Y.reshape(len(Y), -1))
+            draft._fit_targets(canonical(X), Y, shared=False)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -221,19 +228,20 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         >>> model.partial_fit(X[100:500], y[100:500]).score(X[500:], y[500:]) > before
         True
         """
-        with unchanged_on_error(self):
+        with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, y = validate_fit(self, X, y, reset=first, multi_output=True, y_numeric=True)
+            X, y = validate_fit(draft, X, y, reset=first, multi_output=True, y_numeric=True)
             X, Y = canonical(X), np.asarray(y, dtype=np.float64, order="C")
             if first:
-                self._single_target = Y.ndim == 1
-                self._fit_targets(X, self._centred(Y.reshape(len(Y), -1)))
+                draft._single_target = Y.ndim == 1
+                Y = draft._standardised(Y.reshape(len(Y), -1))
+                draft._fit_targets(X, Y, shared=False)
                 return self
-            Y = self._with_targets_before(Y)
-            weights = self.dual_coef_ * self.amplitude_
+            weights = draft._weights()
             weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
-            system = insert_rows(self._current_system(), X, Y.shape[1])
-            self._change_system(system, self._centred(Y), weights)
+            Y = draft._with_targets_before(Y)
+            systems = draft._changed_systems(lambda system: insert_rows(system, X, Y.shape[1]))
+            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -267,27 +275,52 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         array([2.])
         """
         check_is_fitted(self)
-        with unchanged_on_error(self):
-            removed = rows_to_forget(indices, len(self.Y_fit_))
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft.Y_fit_))
             if len(removed) == 0:
                 return self
-            kept = left_over(len(self.Y_fit_), removed)
-            Y = self._Y_given[kept]
-            weights = self.dual_coef_[kept] * self.amplitude_
-            system = remove_rows(self._current_system(), removed, Y.shape[1])
-            self._change_system(system, self._centred(Y), weights)
+            kept = left_over(len(draft.Y_fit_), removed)
+            Y = draft._Y_given[kept]
+            weights = draft._weights()[kept]
+            systems = draft._changed_systems(
+                lambda system: remove_rows(system, removed, Y.shape[1])
+            )
+            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
-    def _centred(self, Y: Array) -> Array:
-        """Keep the targets and their means; return what is left without these."""
+    def _standardised(self, Y: Array) -> Array:
+        """Take the unit of the targets; return them in it, less their means."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = Y - Y.mean(axis=0)
+            largest = np.max(np.abs(centred), axis=0, initial=0.0)
+        if not np.all(np.isfinite(largest)):
+            raise ValueError("The sum or the spread of y overflows. Scale y down.")
+        # A target of one value has no unit of its own, and rounding is no spread.
+        constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+        largest[constant] = 1.0
+        self.y_std_ = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))
+        self.y_std_[constant] = 1.0
+        return self._in_unit_of_fit(Y)
+
+    def _in_unit_of_fit(self, Y: Array) -> Array:
+        """Keep the targets and their means; return what is left, in the unit of the first fit."""
         # Adding the means to what is left would give nearly the targets.
         self._Y_given = Y.copy()
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.y_mean_ = Y.mean(axis=0)
-            centred: Array = Y - self.y_mean_
+        self.y_mean_ = Y.mean(axis=0)
+        centred: Array = (Y - self.y_mean_) / self.y_std_
         if not np.all(np.isfinite(centred)):
             raise ValueError("The sum or the spread of y overflows. Scale y down.")
         return centred
+
+    def _units(self) -> Array:
+        units: Array = self.y_std_
+        return units
+
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        return self._readouts(self.__dict__)
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        return {"mean": Readout(np.diag(state["y_std_"]), state["y_mean_"])}
 
     def _with_targets_before(self, Y: Array) -> Array:
         """Return all targets, those of earlier calls first."""
@@ -324,11 +357,12 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         std : ndarray of the same shape
             Only with `return_std`: square root of eq. 3, noise included.
         """
-        X = self._check_test(X)
-        mean = self._shaped(self._mean(X) + self.y_mean_)
+        X, state = self._check_test(X), self._state()
+        mean = self._shaped(self._read(state, "mean", X))
         if not return_std:
             return mean
-        return mean, self._spread(np.sqrt(self._latent_variance(X) + self.noise_))
+        variance = self._latent_variance(state, X) + state["_posterior"].noise
+        return mean, self._spread(state, np.sqrt(variance))
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent function, without the noise.
@@ -345,18 +379,19 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         variance : ndarray of the same shape
             Eq. 3 without the noise variance.
         """
-        X = self._check_test(X)
-        mean = self._shaped(self._mean(X) + self.y_mean_)
-        return mean, self._spread(self._latent_variance(X))
+        X, state = self._check_test(X), self._state()
+        mean = self._shaped(self._read(state, "mean", X))
+        std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
+        variance: Array = np.square(std)
+        return mean, variance
 
     def _shaped(self, mean: Array) -> Array:
         return mean[:, 0] if self._single_target else mean
 
-    def _spread(self, per_row: Array) -> Array:
-        """All targets share the variance of a row."""
-        if self._single_target:
-            return per_row
-        return np.repeat(per_row[:, None], len(self.y_mean_), axis=1)
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        """Return standard deviations in the unit of each target, from those of scale 1."""
+        in_unit: Array = std * state["y_std_"]
+        return self._shaped(in_unit)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -15,7 +15,7 @@ from scipy import linalg
 from histrs._solvers.block_cg import Array
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import rademacher
-from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._system import KernelSystem
 
 _FIRST_STEPS = 32
@@ -53,14 +53,14 @@ class Terms:
     trace_inverse: float
     """`tr(A^-1)`."""
 
-    def log_likelihood(self, values: Hyperparameters) -> float:
+    def log_likelihood(self, values: Scales) -> float:
         """Return the log marginal likelihood (eq. 4), summed over the outputs."""
         n, n_outputs = self.shape
         a = values.amplitude
         determinant = self.log_det + n * float(np.log(2.0 * np.pi * a))
         return -0.5 * (self.data / a + n_outputs * determinant)
 
-    def gradient(self, values: Hyperparameters) -> dict[str, Any]:
+    def gradient(self, values: Scales) -> dict[str, Any]:
         """Return its derivatives by the logarithms of noise and amplitude."""
         n, n_outputs = self.shape
         a = values.amplitude
@@ -90,44 +90,48 @@ class Measure:
         return cls(nodes, np.concatenate([m.weights for m in measures]) / len(measures))
 
 
-class _Spectrum:
-    """What is known of the kernel matrix: a measure for the targets, and some for its trace."""
+class Spectrum:
+    """What is known of the kernel matrix: a measure for each target, and some for its trace."""
 
-    shape: tuple[int, int]
-    data: Measure
+    n_rows: int
+    data: list[Measure]
     traces: list[Measure]
 
-    def evaluate(self, values: Hyperparameters) -> Evaluation:
-        """Return the log marginal likelihood with its derivatives by noise and amplitude."""
-        n_outputs = self.shape[1]
+    def evaluate(self, values: Scales, outputs: slice) -> Evaluation:
+        """Return the log marginal likelihood of some outputs, and its slopes by `values`."""
+        data = self.data[outputs]
         s = values.noise / values.amplitude
         trace = Measure.mean(self.traces)
         terms = Terms(
-            self.shape,
-            data=self.data.inverse(s),
+            (self.n_rows, len(data)),
+            data=sum(measure.inverse(s) for measure in data),
             log_det=trace.log(s),
-            data_slope=self.data.inverse(s, power=2),
+            data_slope=sum(measure.inverse(s, power=2) for measure in data),
             trace_inverse=trace.inverse(s),
         )
         logs = [measure.log(s) for measure in self.traces]
         std = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
         value = terms.log_likelihood(values)
-        return Evaluation(value, 0.5 * n_outputs * float(std), terms.gradient(values))
+        return Evaluation(value, 0.5 * len(data) * float(std), terms.gradient(values))
 
-    def best_amplitude(self, s: float) -> float:
+    def best_amplitude(self, s: float, outputs: slice) -> float:
         """Return the amplitude of largest likelihood among those with `noise = s amplitude`."""
-        n, n_outputs = self.shape
-        return self.data.inverse(s) / (n * n_outputs)
+        data = self.data[outputs]
+        return sum(measure.inverse(s) for measure in data) / (self.n_rows * len(data))
+
+    def refine(self) -> bool:
+        """Come nearer to the spectrum; say whether there was anything to come nearer to."""
+        raise NotImplementedError
 
 
-class ExactSpectrum(_Spectrum):
+class ExactSpectrum(Spectrum):
     """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
 
     def __init__(self, system: KernelSystem, Y: Array) -> None:
-        self.shape = Y.shape
+        self.n_rows = len(Y)
         nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
         nodes = np.maximum(nodes, 0.0)
-        self.data = Measure(nodes, np.sum((Q.T @ Y) ** 2, axis=1))
+        self.data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
         self.traces = [Measure(nodes, np.ones(len(nodes)))]
 
     def refine(self) -> bool:
@@ -135,11 +139,11 @@ class ExactSpectrum(_Spectrum):
         return False
 
 
-class LanczosSpectrum(_Spectrum):
+class LanczosSpectrum(Spectrum):
     """Gauss quadratures for the targets and for vectors of random signs."""
 
     def __init__(self, system: KernelSystem, Y: Array, rng: np.random.Generator) -> None:
-        n, n_outputs = self.shape = Y.shape
+        self.n_rows, self._n_outputs = n, n_outputs = Y.shape
         width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
         n_probes = max(-n_outputs % width, 2)
         V = np.hstack([Y, rademacher(n, n_probes, rng)])
@@ -151,10 +155,7 @@ class LanczosSpectrum(_Spectrum):
         self._lanczos.run(n_steps)
         pairs = [tridiagonal.measure() for tridiagonal in self._lanczos.tridiagonals()]
         measures = [Measure(np.maximum(nodes, 0.0), weights) for nodes, weights in pairs]
-        n_outputs = self.shape[1]
-        data = Measure.mean(measures[:n_outputs])
-        self.data = Measure(data.nodes, data.weights * n_outputs)
-        self.traces = measures[n_outputs:]
+        self.data, self.traces = measures[: self._n_outputs], measures[self._n_outputs :]
 
     def refine(self) -> bool:
         """Take half as many steps again; say whether there were any to take."""

@@ -1,7 +1,9 @@
 """The linear system of a Gaussian process: `(K + s I) B = Y` and what it predicts."""
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
@@ -24,6 +26,7 @@ from histrs._solvers.preconditioners import (
     survives_single_precision,
 )
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
@@ -41,6 +44,15 @@ _MAX_RANK = 512
 
 # Above this many rows the stored matrix and its factor outgrow half a gigabyte.
 _MAX_CHOLESKY_ROWS = 8192
+# Iterations that a solve takes, more or less.
+_ITERATIONS = 40
+# Nanoseconds for which a factorisation is not worth avoiding.
+_SHORT = 1e9
+# A system that iterations do not solve is factorised if that takes at most this part of the memory.
+_MEMORY_SHARE = 0.25
+# Iterations before that, at least, and steps of refinement after it.
+_MIN_ITERATIONS = 50
+_REFINEMENTS = 3
 
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
 _LEAST_NOISE = 1e-12
@@ -82,6 +94,18 @@ class KernelSystem:
     """... and those of the kernel."""
     n_changed: int = 0
     """Rows that have come and gone since the preconditioner was made."""
+
+    def with_scales(self, scales: Scales) -> "KernelSystem":
+        """Return the system of another noise and amplitude, on the same sorted columns."""
+        columns = None if self.kernel.is_plain else self.columns
+        return replace(
+            self,
+            noise=scales.noise,
+            amplitude=scales.amplitude,
+            base_columns=self.columns if self.kernel.is_plain else self.base_columns,
+            transformed_columns=columns,
+            n_changed=0,
+        )
 
     @property
     def s(self) -> float:
@@ -156,16 +180,24 @@ class KernelSystem:
         """Say whether the system is solved by factorising the stored matrix."""
         if self.solver != "auto":
             return self.solver == "cholesky"
-        n, d = self.X.shape
-        if n > _MAX_CHOLESKY_ROWS:
+        if "factor" in vars(self):
+            return True
+        if self.X.shape[0] > _MAX_CHOLESKY_ROWS:
             return False
-        # Nanoseconds on one core, measured: a term of the kernel matrix 0.15, a flop of LAPACK
-        # 0.03, a stored value and right-hand side of a product 0.5; forty iterations.
+        factorisation, iteration = self._costs(n_outputs)
+        # The factor also makes exact variances cheap, which is worth some time; and it is sure.
+        return bool(factorisation < max(3 * _ITERATIONS * iteration, _SHORT))
+
+    def _costs(self, n_outputs: int) -> tuple[float, float]:
+        """Return estimated nanoseconds of a factorisation and of an iteration, on one core.
+
+        As measured: a term of the kernel matrix 0.15, a flop of LAPACK 0.03, a stored value and
+        right-hand side of a product 0.5.
+        """
+        n, d = self.X.shape
         stored = self.X.nnz if sparse.issparse(self.X) else n * d
-        cholesky = 0.15 * n * stored / 2 + 0.03 * n**3 / 3
-        cg = 40 * n_outputs * (0.5 * stored + 0.03 * 4 * _MAX_RANK * n)
-        # The factor also makes exact variances cheap, which is worth some time.
-        return bool(cholesky < 3 * cg)
+        factorisation = 0.15 * n * stored / 2 + 0.03 * n**3 / 3
+        return factorisation, n_outputs * (0.5 * stored + 0.03 * 4 * _MAX_RANK * n)
 
     def kernel_matrix(self) -> Array:
         """Return `K`."""
@@ -196,10 +228,57 @@ class KernelSystem:
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
-            B = self.factor.solve(Y)
-            residual = np.max(np.abs(Y - self.multiply(B)), axis=0, initial=0.0)
-            return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
-        return self._solve_iteratively(Y, tol, X0, callback)
+            return self._solve_by_factor(Y, tol)
+        if self.solver != "auto":
+            return self._solve_iteratively(Y, tol, X0, callback)
+        return self._solve_surely(Y, tol, X0, callback)
+
+    def _solve_by_factor(self, Y: Array, tol: Array) -> Solution:
+        """Solve by the factor, and refine what rounding left, as long as that helps."""
+        B = self.factor.solve(Y)
+        R = Y - self.multiply(B)
+        residual = largest_entries(R)
+        for _ in range(_REFINEMENTS):
+            if np.all(residual <= tol):
+                break
+            better = B + self.factor.solve(R)
+            R = Y - self.multiply(better)
+            left = largest_entries(R)
+            if not np.max(left) < np.max(residual):
+                break
+            B, residual = better, left
+        return Solution(B, residual, np.ones(Y.shape[1], dtype=np.intp))
+
+    def _solve_surely(
+        self,
+        Y: Array,
+        tol: Array,
+        X0: Array | None = None,
+        callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        """Solve by iterations, and where these do not end, by what does.
+
+        They get as much time as a factorisation takes where there is memory for one; elsewhere the
+        other preconditioner gets its turn.
+        """
+        factorisation, iteration = self._costs(Y.shape[1])
+        fits = 8 * len(Y) ** 2 <= _MEMORY_SHARE * _memory()
+        enough = max(_MIN_ITERATIONS, int(factorisation / iteration)) if fits else self.max_iter
+        solution = self._solve_iteratively(Y, tol, X0, callback, min(enough, self.max_iter))
+        if np.all(solution.residual <= tol):
+            return solution
+        if fits:
+            # Where that fails, noise vanishes beside the kernel, and nothing else helps.
+            with suppress(ValueError):
+                exact = self._solve_by_factor(Y, tol)
+                return replace(exact, n_iter=solution.n_iter)
+        other: PreconditionerName = "knots"
+        if isinstance(self.preconditioner, Knots):
+            other = "pivoted-cholesky"
+        second = replace(self, preconditioner_name=other)._solve_iteratively(
+            Y, tol, solution.X, callback
+        )
+        return replace(second, n_iter=solution.n_iter + second.n_iter)
 
     def _solve_iteratively(
         self,
@@ -207,12 +286,14 @@ class KernelSystem:
         tol: Array,
         X0: Array | None = None,
         callback: Callable[[Array], None] | None = None,
+        max_iter: int | None = None,
     ) -> Solution:
         """Solve for as many right-hand sides at a time as there is work space for."""
+        max_iter = self.max_iter if max_iter is None else max_iter
         n_rows, n_outputs = Y.shape
         size = max(_MIN_OUTPUTS, _WORK_BYTES // (64 * max(n_rows, 1)))
         if n_outputs <= size:
-            return self._solve_together(Y, tol, X0, callback)
+            return self._solve_together(Y, tol, X0, callback, max_iter)
         # Parts of one size: few right-hand sides take as many iterations alone as among others.
         size = -(-n_outputs // -(-n_outputs // size))
         found = Solution(np.empty_like(Y), largest_entries(Y), np.zeros(n_outputs, dtype=np.intp))
@@ -229,6 +310,7 @@ class KernelSystem:
                 tol[part],
                 None if X0 is None else np.ascontiguousarray(X0[:, part]),
                 report,
+                max_iter,
             )
             found.X[:, part] = solution.X
             found.residual[part] = solution.residual
@@ -241,14 +323,13 @@ class KernelSystem:
         tol: Array,
         X0: Array | None,
         callback: Callable[[Array], None] | None,
+        max_iter: int,
     ) -> Solution:
         solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
         # the core's want the cores.
         with threadpool_limits(limits=1, user_api="blas"):
-            return solve(
-                self.multiply, B=Y, tol=tol, max_iter=self.max_iter, X0=X0, callback=callback
-            )
+            return solve(self.multiply, B=Y, tol=tol, max_iter=max_iter, X0=X0, callback=callback)
 
     def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:
         """Return the solver with all that it needs to know of the matrix."""
@@ -299,6 +380,7 @@ class KernelSystem:
         variance = np.empty_like(prior)
         solved = np.ones(len(prior), dtype=bool)
         use_cholesky = self.uses_cholesky(n_outputs)
+        solve = self._solve_surely if self.solver == "auto" else self._solve_iteratively
         for start in range(0, len(prior), _VARIANCE_BLOCK):
             rows = slice(start, start + _VARIANCE_BLOCK)
             k = self.cross_kernel(X[rows])
@@ -310,11 +392,15 @@ class KernelSystem:
                 scale = np.max(k, axis=0, initial=0.0)
                 scale[scale == 0.0] = 1.0
                 limit = np.full(k.shape[1], tol)
-                solution = self._solve_iteratively(k / scale, limit)
+                solution = solve(k / scale, limit)
                 explained = np.einsum("ij,ij->j", k, solution.X) * scale
                 solved[rows] = solution.residual <= limit
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved
+
+    def cross_product(self, X: Matrix, V: Array) -> Array:
+        """Return `K(X, X_train) V` of transformed rows."""
+        return self.columns.cross_product(to_core(X), np.ascontiguousarray(V), self.n_threads)
 
     def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""
@@ -322,3 +408,11 @@ class KernelSystem:
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)
+
+
+def _memory() -> float:
+    """Return the bytes of memory that this machine has, or 4 GB where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 4e9

@@ -4,7 +4,7 @@ The exact variance is `k(x, x) - k_x^T (K + s I)^-1 k_x`. What is below that qua
 bound above the variance. All are without amplitude, as the system is.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse
@@ -17,7 +17,7 @@ from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._system import KernelSystem
 
-VarianceName: TypeAlias = Literal["exact", "fine", "coarse", "coarse-quantized"]
+VarianceName: TypeAlias = Literal["auto", "exact", "cached", "fine", "coarse", "coarse-quantized"]
 
 # Up to so many rows all eigenvalues cost less than Lanczos for a few.
 _DENSE_ROWS = 512
@@ -25,6 +25,13 @@ _DENSE_ROWS = 512
 _ROWS = 256
 # Cells of the table when the mean has none.
 DEFAULT_BINS = 100
+
+
+class Variance(Protocol):
+    """Posterior variances, exact, bounded or nearly right, of any rows."""
+
+    def of(self, X: Matrix) -> Array:
+        """Return the variance of every row, without amplitude."""
 
 
 class FineVariance:

@@ -85,6 +85,10 @@ impl SortedColumns {
         Ok(enter(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
     }
 
+    fn spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
+        Ok(enter(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
+    }
+
     fn smallest(&self) -> f64 {
         self.0.smallest()
     }

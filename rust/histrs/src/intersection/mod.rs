@@ -17,6 +17,7 @@
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
 //! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
+//! | `spread` | [`SortedColumns::spreads`]: robust scales of the columns | none |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
 //! | `coordinate` | [`CoordinateDescent`]: one weight after the other, on tables | section 9.5 |
@@ -36,6 +37,7 @@ mod product;
 mod scan;
 mod shape;
 mod sort;
+mod spread;
 mod transform;
 mod update;
 

@@ -1,0 +1,141 @@
+"""Posterior variances at little more than the price of the mean, from what is solved once."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._system import KernelSystem
+
+# Directions, and right-hand sides from which they are built.
+_RANK = 100
+_N_PROBES = 10
+# Rows whose variances are solved for, to learn what the directions leave out.
+_N_SOLVED = 100
+_MIN_SOLVED = 16
+_TOLERANCE = 1e-2
+# Numbers in the vectors that either takes.
+_MAX_NUMBERS = 4e7
+# Scores of more training values are read from a table with so many cells a column.
+_MAX_KNOTS = 4_000_000
+_N_BINS = 1024
+# Variances below this part of the prior mean are rounding.
+_LEAST = 1e-12
+
+
+class CachedVariance:
+    r"""Variances from a few directions, corrected by rows that are solved exactly.
+
+    The columns of `Q` span a block Krylov space of `A = K + s I`. With :math:`T = Q^T A Q`,
+
+    .. math:: u(x) = k(x, x) - k_x^T Q T^{-1} Q^T k_x
+
+    is at least the posterior variance, since less is known in a subspace, and takes one score with
+    as many outputs as directions (LOVE: Pleiss et al., 2018). How much is missing is learned:
+    :math:`\log v = a + b \log u` is fitted to training rows, each predicted without itself, whose
+    variances :math:`1 / [A^{-1}]_{ii} - s` are solved for.
+
+    Attributes
+    ----------
+    error : float
+        Mean relative error of the predictive standard deviation, noise included, on those rows,
+        each half of them by the coefficients of the other.
+    """
+
+    def __init__(self, system: KernelSystem) -> None:
+        self._system = system
+        n = len(system.diagonal)
+        # A seed of its own: variances must not change from call to call.
+        rng = np.random.default_rng(0)
+        rank = int(np.clip(_MAX_NUMBERS / max(n, 1), _N_PROBES, _RANK))
+        self._score = _score(system, _directions(system, min(rank, n), rng))
+        self._floor = _LEAST * float(system.diagonal.mean()) if n > 0 else 0.0
+        n_solved = min(n, int(np.clip(_MAX_NUMBERS / 2 / max(n, 1), _MIN_SOLVED, _N_SOLVED)))
+        rows = np.sort(rng.choice(n, n_solved, replace=False))
+        exact = np.maximum(_without_itself(system, rows), self._floor)
+        upper = self._upper(system.rows[rows])
+        self._coefficients = _fit(upper, exact)
+        halves = [np.arange(n_solved) % 2 == half for half in (0, 1)]
+        estimate = np.empty(n_solved)
+        for half, other in (halves, halves[::-1]):
+            estimate[half] = _evaluate(_fit(upper[other], exact[other]), upper[half])
+        ratio = np.sqrt((estimate + system.s) / (exact + system.s))
+        self.error = float(np.mean(np.abs(ratio - 1.0))) if n_solved > 0 else 0.0
+
+    def of(self, X: Matrix) -> Array:
+        """Return the variance of every row, without amplitude."""
+        rows = self._system.kernel.rows(X, self._system.n_threads)
+        prior = _histrs.row_sums(to_core(rows), self._system.n_threads)
+        variance: Array = np.minimum(_evaluate(self._coefficients, self._upper(rows)), prior)
+        return variance
+
+    def _upper(self, rows: Matrix) -> Array:
+        """Return `u` of transformed rows."""
+        n_threads = self._system.n_threads
+        prior = _histrs.row_sums(to_core(rows), n_threads)
+        scores = self._score.evaluate(rows, n_threads)
+        upper: Array = np.maximum(prior - np.einsum("ij,ij->i", scores, scores), self._floor)
+        return upper
+
+
+def _directions(system: KernelSystem, rank: int, rng: np.random.Generator) -> Array:
+    """Return `R` with `R R^T = Q T^-1 Q^T`, from a block Krylov space of random signs."""
+    n = len(system.diagonal)
+    Q = np.empty((n, 0))
+    if rank == 0:
+        return Q
+    V = rng.choice([-1.0, 1.0], size=(n, min(_N_PROBES, rank)))
+    T = np.zeros((rank, rank))
+    while True:
+        # What is random stays so where the space ends.
+        V, _ = linalg.qr(V - Q @ (Q.T @ V), mode="economic", check_finite=False)
+        V = V[:, : rank - Q.shape[1]]
+        Q = np.hstack([Q, V])
+        with threadpool_limits(limits=1, user_api="blas"):
+            product = system.multiply(np.ascontiguousarray(V))
+        new = slice(Q.shape[1] - V.shape[1], Q.shape[1])
+        T[: Q.shape[1], new] = Q.T @ product
+        if Q.shape[1] == rank:
+            break
+        V = product - Q @ (Q.T @ product)
+    # Of the lower half, nothing was computed.
+    T = np.triu(T) + np.triu(T, 1).T
+    values, vectors = linalg.eigh(T, check_finite=False)
+    kept = values > 0.5 * system.s
+    directions: Array = Q @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return directions
+
+
+def _score(system: KernelSystem, R: Array) -> Score:
+    columns, n_threads = system.columns, system.n_threads
+    if columns.n_knots * max(R.shape[1], 1) <= 25 * _MAX_KNOTS:
+        return ExactScore(columns, R, n_threads)
+    return TabulatedScore(columns, R, _N_BINS, "linear", n_threads)
+
+
+def _without_itself(system: KernelSystem, rows: NDArray[np.intp]) -> Array:
+    """Return the variances of training rows by a fit without each."""
+    unit = np.zeros((len(system.diagonal), len(rows)))
+    unit[rows, np.arange(len(rows))] = 1.0
+    X = system.solve(unit, np.full(len(rows), _TOLERANCE)).X
+    # The error of this is of second order in that of X.
+    residual = unit - system.multiply(X)
+    inverse = X[rows, np.arange(len(rows))] + np.einsum("ij,ij->j", X, residual)
+    variance: Array = 1.0 / np.maximum(inverse, np.finfo(np.float64).tiny) - system.s
+    return variance
+
+
+def _fit(upper: Array, exact: Array) -> Array:
+    """Return the coefficients of a line between the logarithms."""
+    x, y = np.log(upper), np.log(exact)
+    if len(x) == 0 or np.ptp(x) == 0.0:
+        return np.array([float(np.mean(y - x)) if len(x) > 0 else 0.0, 1.0])
+    return np.asarray(np.polynomial.polynomial.polyfit(x, y, 1), dtype=np.float64)
+
+
+def _evaluate(coefficients: Array, upper: Array) -> Array:
+    return np.asarray(np.exp(coefficients[0] + coefficients[1] * np.log(upper)))

@@ -1,0 +1,85 @@
+"""From scores of classes to probabilities."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+from scipy.special import log_softmax, softmax
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._posterior import Readout
+
+_TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
+# Standard deviation of logits before anything is seen: keeps few, separable rows from certainty.
+_PRIOR_LOGIT = 10.0
+# More classes than this are not coupled: the table of couplings would have more entries than rows
+# tell of.
+_MAX_COUPLED = 64
+_MAX_ITER = 500
+
+
+def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
+    r"""Return the map from scores to logits of largest penalised likelihood.
+
+    Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
+    `W` and offsets `b`. The last two have standard normal priors, and `T` a normal one that is as
+    wide as the scores are narrow.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_outputs)
+        Scores of rows that the model was not fitted to; one column for two classes.
+    labels : ndarray of shape (n_samples,)
+        The places of their classes.
+
+    Returns
+    -------
+    Readout
+        To logits of every class, or for two classes to their difference.
+    """
+    binary = scores.shape[1] == 1
+    z = np.hstack([-scores, scores]) if binary else scores
+    n_classes = z.shape[1]
+    coupled = not binary and n_classes <= _MAX_COUPLED
+    size = max(float(np.sqrt(np.mean(z * z))), np.finfo(np.float64).tiny)
+    z = z / size
+    targets = np.zeros_like(z)
+    targets[np.arange(len(z)), labels] = 1.0
+
+    def unpack(theta: Array) -> tuple[float, Array, Array]:
+        W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
+        return float(np.exp(theta[0])), theta[1 : n_classes + 1], W
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        T, b, W = unpack(theta)
+        logits = T * z + b
+        if coupled:
+            logits += z @ W
+        residual = softmax(logits, axis=1) - targets
+        value = -float(np.sum(targets * log_softmax(logits, axis=1)))
+        value += 0.5 * float(b @ b + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2)
+        slope = [[T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2], residual.sum(axis=0) + b]
+        if coupled:
+            slope.append(np.ravel(z.T @ residual + W / size**2))
+        return value / len(z), np.concatenate(slope) / len(z)
+
+    n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
+    low, high = np.log(_TEMPERATURES) + np.log(size)
+    bounds = [(low, high), *[(None, None)] * (n_free - 1)]
+    found = []
+    for start in np.clip((np.log(size), np.log(size) + 2.0), low, high):
+        theta = np.concatenate([[start], np.zeros(n_free - 1)])
+        found.append(
+            optimize.minimize(
+                loss,
+                theta,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": _MAX_ITER},
+            )
+        )
+    T, b, W = unpack(min(found, key=lambda result: result.fun).x)
+    if binary:
+        return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))
+    matrix = T * np.eye(n_classes) + (W if coupled else 0.0)
+    return Readout(matrix / size, b)

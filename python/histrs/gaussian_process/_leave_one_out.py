@@ -1,0 +1,96 @@
+"""What the model predicts of rows that it was not fitted to."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor
+from histrs.gaussian_process._online import left_over, remove_rows
+from histrs.gaussian_process._posterior import Posterior
+
+_COLUMNS = 256
+# Where no factor is at hand, a tenth of the rows is held out at a time, until there are enough.
+_FOLDS = 10
+_ENOUGH_ROWS = 4000
+_MAX_HELD_OUT = 20_000
+
+
+def inverse_diagonal(factor: CholeskyFactor) -> Array:
+    """Return the diagonal of `A^-1 = L^-T L^-1`, a few columns at a time."""
+    L = factor.whole()
+    diagonal = np.empty(len(L))
+    for start in range(0, len(L), _COLUMNS):
+        end = min(start + _COLUMNS, len(L))
+        # Columns of the inverse are 0 above the diagonal.
+        unit = np.eye(len(L) - start, end - start)
+        columns = linalg.solve_triangular(
+            L[start:, start:], unit, lower=True, overwrite_b=True, check_finite=False
+        )
+        diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
+    return diagonal
+
+
+def leave_one_out(posterior: Posterior, Y: Array) -> tuple[Array, Array]:
+    r"""Return means and variances of the targets of each row by a fit without it.
+
+    In closed form (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12),
+
+    .. math:: \mu_i = y_i - \frac{[A^{-1} y]_i}{[A^{-1}]_{ii}}, \qquad
+              \sigma_i^2 = \frac{1}{[A^{-1}]_{ii}}, \qquad A = K + s I.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Whose systems are, or shall be, factorised.
+    Y : ndarray of shape (n_samples, n_outputs)
+        The targets.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_samples, n_outputs)
+        Predictive means.
+    variance : ndarray of shape (n_samples, n_systems)
+        Predictive variances, noise included.
+    """
+    diagonal = np.column_stack([inverse_diagonal(system.factor) for system in posterior.systems])
+    return Y - posterior.weights / diagonal, posterior.amplitude / diagonal
+
+
+def held_out(
+    posterior: Posterior, Y: Array, strata: NDArray[np.intp], seed: int
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return means of some rows by fits without them, and which rows they are.
+
+    A tenth of the rows of each stratum is held out at a time, until there are enough; the solver
+    starts from the weights of all.
+    """
+    n, n_outputs = Y.shape
+    folds = _folds(n, strata, seed)
+    means = np.empty((sum(len(held) for held in folds), n_outputs))
+    end = 0
+    for held in folds:
+        start, end = end, end + len(held)
+        kept = left_over(n, held)
+        for k, system in enumerate(posterior.systems):
+            outputs = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
+            without = remove_rows(system, held, n_outputs)
+            weights = without.solve(
+                np.ascontiguousarray(Y[kept, outputs]),
+                np.full(Y[:, outputs].shape[1], posterior.tol),
+                np.ascontiguousarray(posterior.weights[kept, outputs]),
+            ).X
+            rows = system.kernel.rows(system.X[held], system.n_threads)
+            means[start:end, outputs] = without.cross_product(rows, weights)
+    return means, np.concatenate(folds)
+
+
+def _folds(n: int, strata: NDArray[np.intp], seed: int) -> list[NDArray[np.int64]]:
+    """Return sets of rows to hold out, each with its share of every stratum."""
+    order = np.random.default_rng(seed).permutation(n)
+    order = order[np.argsort(strata[order], kind="stable")]
+    n_folds = min(_FOLDS, n)
+    size = -(-n // n_folds)
+    n_used = min(n_folds, -(-_ENOUGH_ROWS // size))
+    thinned = slice(None, None, -(-size // _MAX_HELD_OUT))
+    return [np.sort(order[k::n_folds][thinned]) for k in range(n_used)]

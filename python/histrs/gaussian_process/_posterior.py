@@ -1,0 +1,158 @@
+"""The posterior of a Gaussian process: what predictions are made of, and never changes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix
+from histrs._warnings import warn
+from histrs.gaussian_process._cached_variance import CachedVariance
+from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._variance import (
+    DEFAULT_BINS,
+    CoarseVariance,
+    FineVariance,
+    Variance,
+    VarianceName,
+)
+
+Interpolation: TypeAlias = Literal["linear", "nearest"]
+Made = TypeVar("Made")
+
+
+class Readout(NamedTuple):
+    """A linear map from the outputs of the model to numbers for the user: `f @ matrix + offset`."""
+
+    matrix: Array
+    """Of shape (n_outputs, n_numbers)."""
+    offset: Array
+    """Of shape (n_numbers,)."""
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Weights of training rows, with the linear systems that they solve.
+
+    Targets have scale 1 in here; readouts turn what is predicted of them into the user's units.
+    """
+
+    systems: tuple[KernelSystem, ...]
+    """One for each pair of noise and amplitude: one for all outputs, or one for each."""
+    weights: Array
+    """`(K + s I)^-1 Y` of shape (n_samples, n_outputs)."""
+    readouts: dict[str, Readout]
+    """By name."""
+    tol: float
+    """Tolerance of solves for variances."""
+    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def system(self) -> KernelSystem:
+        """The system of the first output; all share its columns."""
+        return self.systems[0]
+
+    @cached_property
+    def amplitude(self) -> Array:
+        """Signal variances, one for each system."""
+        return np.array([system.amplitude for system in self.systems])
+
+    @cached_property
+    def noise(self) -> Array:
+        """Noise variances, one for each system."""
+        return np.array([system.noise for system in self.systems])
+
+    @property
+    def n_outputs_a_system(self) -> int:
+        """How many outputs share a system."""
+        return self.weights.shape[1] if len(self.systems) == 1 else 1
+
+    @property
+    def is_factorised(self) -> bool:
+        """Whether all is solved by Cholesky factors."""
+        return all(system.uses_cholesky(self.n_outputs_a_system) for system in self.systems)
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+        """Return what is costly to make, made when it is first asked for.
+
+        Threads that ask at once may make it twice, which does no harm.
+        """
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
+
+    def score(
+        self, name: str, n_bins: int | None = None, interpolation: Interpolation = "linear"
+    ) -> Score:
+        """Return a readout as a score of rows, less its offset; with bins, from a table."""
+
+        def make() -> Score:
+            V = self.weights @ self.readouts[name].matrix
+            if n_bins is None:
+                return ExactScore(self.system.columns, V, self.system.n_threads)
+            n_threads = self.system.n_threads
+            return TabulatedScore(self.system.columns, V, n_bins, interpolation, n_threads)
+
+        return self._once(("score", name, n_bins, interpolation), make)
+
+    def read(
+        self,
+        name: str,
+        X: Matrix,
+        n_threads: int,
+        n_bins: int | None = None,
+        interpolation: Interpolation = "linear",
+    ) -> Array:
+        """Return a readout of the posterior mean for every row (eq. 2)."""
+        score = self.score(name, n_bins, interpolation)
+        values = score.evaluate(self.system.kernel.rows(X, n_threads), n_threads)
+        return values + self.readouts[name].offset
+
+    def latent_variance(
+        self, X: Matrix, method: VarianceName, n_bins: int | None, n_eigenvectors: int
+    ) -> Array:
+        """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
+        n_outputs = self.n_outputs_a_system
+        columns = []
+        for k, system in enumerate(self.systems):
+            name: VarianceName = method
+            if name == "auto":
+                name = "exact" if system.uses_cholesky(n_outputs) else "cached"
+            if name == "exact":
+                columns.append(self._exact_variance(system, X, n_outputs))
+            else:
+                columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
+        return np.column_stack(columns) * self.amplitude
+
+    def _variance(
+        self, k: int, name: VarianceName, n_bins: int | None, n_eigenvectors: int
+    ) -> Variance:
+        system = self.systems[k]
+        if name == "cached":
+            return self.cached_variance(k)
+        if name == "fine":
+            return self._once(
+                (name, k, n_eigenvectors), lambda: FineVariance(system, n_eigenvectors)
+            )
+        bins = (n_bins or DEFAULT_BINS) if name == "coarse-quantized" else None
+        return self._once((name, k, bins), lambda: CoarseVariance(system, bins))
+
+    def cached_variance(self, k: int) -> CachedVariance:
+        """Return the variances of a system, from what was solved once."""
+        return self._once(("cached", k), lambda: CachedVariance(self.systems[k]))
+
+    def _exact_variance(self, system: KernelSystem, X: Matrix, n_outputs: int) -> Array:
+        variance, solved = system.latent_variance(X, self.tol, n_outputs)
+        if not np.all(solved):
+            warn(
+                f"The variance of {np.sum(~solved)} rows did not converge in {system.max_iter} "
+                "iterations and is too large there. Raise max_iter, tol or noise.",
+                ConvergenceWarning,
+            )
+        return variance

@@ -1,0 +1,51 @@
+"""From rows of a table to the non-negative projections that the inner model takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._sliced.columns import Columns
+
+# Levels of a projection: with so few, products read them as bytes.
+_N_LEVELS = 255
+_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`max(A W - low, 0)` of standardised columns `A`, rounded to levels where there are any."""
+
+    columns: Columns
+    W: Array
+    low: Array
+    levels: Array | None
+    """Ascending levels of each projection, of shape (n_projections, n_levels)."""
+
+    def apply(self, X: Any) -> NDArray[Any]:
+        """Return the projections of rows, in single precision where they are rounded."""
+        A = self.columns.apply(X)
+        dtype = np.float64 if self.levels is None else np.float32
+        T = np.empty((len(A), self.W.shape[1]), dtype)
+        for start in range(0, len(A), _ROWS):
+            rows = slice(start, start + _ROWS)
+            part = np.maximum(A[rows] @ self.W - self.low, 0.0)
+            T[rows] = part if self.levels is None else _rounded(part, self.levels)
+        return T
+
+    def rounding(self, X: Any) -> "Projection":
+        """Return the projection that rounds to quantiles of these rows."""
+        T = np.maximum(self.columns.apply(X) @ self.W - self.low, 0.0)
+        levels = np.quantile(T, np.linspace(0.0, 1.0, _N_LEVELS), axis=0).T
+        return Projection(self.columns, self.W, self.low, np.ascontiguousarray(levels))
+
+
+def _rounded(T: Array, levels: Array) -> Array:
+    """Return the nearest level of each entry."""
+    rounded = np.empty_like(T)
+    for p, values in enumerate(levels):
+        middles = 0.5 * (values[1:] + values[:-1])
+        rounded[:, p] = values[np.searchsorted(middles, T[:, p])]
+    return rounded

@@ -1,0 +1,20 @@
+"""What an estimator has learned is replaced whole, or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+Estimator = TypeVar("Estimator")
+
+
+@contextmanager
+def replaced_whole(estimator: Estimator) -> Iterator[Estimator]:
+    """Yield a copy to change, whose state becomes the estimator's when the block succeeds.
+
+    The state changes by one assignment, so that other threads predict from the one before or the
+    one after, and an error leaves everything as it was.
+    """
+    draft = object.__new__(type(estimator))
+    draft.__dict__ = estimator.__dict__.copy()
+    yield draft
+    estimator.__dict__ = draft.__dict__

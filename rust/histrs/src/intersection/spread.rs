@@ -1,0 +1,102 @@
+//! How far the values of a column lie apart.
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::intersection::columns::{Column, SortedColumns};
+
+/// The part of the rows at either end whose values count as those next to them.
+const TAIL: f64 = 0.005;
+
+impl SortedColumns {
+    /// Winsorised standard deviation of every column, zeros included: values beyond the 0.5% and
+    /// 99.5% quantiles count as these, so that few outliers do not decide the scale of a column.
+    /// Where nothing is left of the spread by that, as in a column of few entries, it is the
+    /// standard deviation; it is 0 for constant columns alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn spreads(&self, exec: &Executor) -> Result<Vec<f64>> {
+        exec.map_blocks(self.n_columns(), |d| Ok(spread(&self.columns()[d], self.n_rows())))
+    }
+}
+
+fn spread(column: &Column, n_rows: usize) -> f64 {
+    let (mut values, mut counts) = column.distinct();
+    let n_zeros = n_rows - counts.iter().sum::<usize>();
+    if n_zeros > 0 {
+        values.insert(0, 0.0);
+        counts.insert(0, n_zeros);
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below the number of rows
+    let n_tail = (TAIL * n_rows as f64) as usize;
+    let low = value_of_rank(&values, &counts, n_tail);
+    let high = value_of_rank(&values, &counts, n_rows.saturating_sub(n_tail + 1));
+    let winsorised = deviation(&values, &counts, low, high);
+    if winsorised > 0.0 { winsorised } else { deviation(&values, &counts, 0.0, f64::INFINITY) }
+}
+
+/// The value with so many entries below it, in ascending order.
+fn value_of_rank(values: &[f64], counts: &[usize], rank: usize) -> f64 {
+    let mut below = 0;
+    for (&value, &count) in values.iter().zip(counts) {
+        below += count;
+        if below > rank {
+            return value;
+        }
+    }
+    0.0
+}
+
+/// Standard deviation of the values, clipped; at the scale of the largest, so that squares of no
+/// value leave the range.
+fn deviation(values: &[f64], counts: &[usize], low: f64, high: f64) -> f64 {
+    let n = counts.iter().sum::<usize>() as f64;
+    let largest = values.last().copied().unwrap_or(0.0).min(high);
+    if largest <= 0.0 {
+        return 0.0;
+    }
+    let terms =
+        || values.iter().zip(counts).map(|(v, &c)| (v.clamp(low, high) / largest, c as f64));
+    let mean = terms().map(|(v, c)| c * v).sum::<f64>() / n;
+    let variance = terms().map(|(v, c)| c * (v - mean) * (v - mean)).sum::<f64>() / n;
+    // A constant column has a mean that is its value but for rounding.
+    if values.len() == 1 { 0.0 } else { largest * variance.sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::HistogramMatrix;
+    use ndarray::Array2;
+
+    #[test]
+    fn outliers_and_rare_entries() {
+        let exec = Executor::new(2).unwrap();
+        let n = 1000;
+        let x = Array2::from_shape_fn((n, 5), |(i, d)| match d {
+            0 => (i % 10) as f64,
+            1 if i == 3 => 1e300,
+            1 => (i % 10) as f64,
+            2 if i == 7 => 2.0,
+            3 => 0.1,
+            _ => 0.0,
+        });
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        let spreads = columns.spreads(&exec).unwrap();
+        let uniform = (99.0_f64 / 12.0).sqrt();
+        assert!((spreads[0] - uniform).abs() < 1e-12);
+        assert!((spreads[1] - uniform).abs() < 0.02);
+        let rare = 2.0 * (0.001_f64 * 0.999).sqrt();
+        assert!((spreads[2] - rare).abs() < 1e-12);
+        assert_eq!(&spreads[3..], &[0.0, 0.0]);
+    }
+
+    #[test]
+    fn no_rows() {
+        let exec = Executor::new(1).unwrap();
+        let x = Array2::<f64>::zeros((0, 2));
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        assert_eq!(columns.spreads(&exec).unwrap(), vec![0.0, 0.0]);
+    }
+}
