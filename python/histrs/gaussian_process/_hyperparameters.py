@@ -220,7 +220,8 @@ class SearchSpace:
     def at_bounds(self, theta: Array) -> list[str]:
         """Name the hyper-parameters that have run into a bound, with its value.
 
-        A feature weight at its lower bound says that the feature does not matter, and is not one.
+        A feature weight at its lower bound says that the feature does not matter, and a noise
+        variance there that there is no noise to speak of; these are answers.
         """
         found = []
         values = self.unpack(theta)
@@ -229,7 +230,7 @@ class SearchSpace:
             value = np.asarray(values.get(name))
             if low == high:
                 continue
-            if name != "feature_weights" and np.any(value <= low * (1 + 1e-6)):
+            if name in ("amplitude", "exponent") and np.any(value <= low * (1 + 1e-6)):
                 found.append(f"{name} at its lower bound {low:.1e}")
             if np.any(value >= high * (1 - 1e-6)):
                 found.append(f"{name} at its upper bound {high:.1e}")

@@ -225,7 +225,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
 
 def _dense(X: Any) -> NDArray[Any]:
-    dense: NDArray[Any] = X.toarray() if sparse.issparse(X) else X
+    dense: NDArray[Any] = X.toarray() if hasattr(X, "toarray") else X
     return dense
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.validation import check_consistent_length
+from threadpoolctl import threadpool_limits
 
 from histrs._labels import encode
 from histrs._solvers.block_cg import Array
@@ -131,14 +132,16 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             kept = distinct_rows(A, codes[:, None].astype(np.float64))
             random = draft._random()
             rows = kept[draft._rows_to_learn_from(len(kept), random)]
-            learned = learn_class_metric(
-                A[rows],
-                np.unique(codes[rows], return_inverse=True)[1],
-                n_directions=draft._n_directions(len(kept), 1),
-                n_steps=min(draft._n_steps(), _MAX_STEPS),
-                random=random,
-                n_threads=draft._threads(),
-            )
+            # On matrices of this size, BLAS's threads mostly wait for one another.
+            with threadpool_limits(limits=1, user_api="blas"):
+                learned = learn_class_metric(
+                    A[rows],
+                    np.unique(codes[rows], return_inverse=True)[1],
+                    n_directions=draft._n_directions(len(kept), 1),
+                    n_steps=min(draft._n_steps(), _MAX_STEPS),
+                    random=random,
+                    n_threads=draft._threads(),
+                )
             inner = IntersectionGPClassifier(
                 feature_weights=learned.weights, **draft._inner_parameters()
             )

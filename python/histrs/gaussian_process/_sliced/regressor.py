@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length
+from threadpoolctl import threadpool_limits
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
@@ -152,14 +153,16 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             rows = kept[draft._rows_to_learn_from(len(kept), random)]
             n_sets = draft._n_steps() + 1
             spread = _standardised(Y[rows])
-            learned = learn_metric(
-                A[rows],
-                spread,
-                n_directions=draft._n_directions(len(kept), n_sets),
-                n_steps=draft._n_steps(),
-                random=random,
-                n_threads=draft._threads(),
-            )
+            # On matrices of this size, BLAS's threads mostly wait for one another.
+            with threadpool_limits(limits=1, user_api="blas"):
+                learned = learn_metric(
+                    A[rows],
+                    spread,
+                    n_directions=draft._n_directions(len(kept), n_sets),
+                    n_steps=draft._n_steps(),
+                    random=random,
+                    n_threads=draft._threads(),
+                )
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
             inner = IntersectionGPRegressor(
                 optimizer=None,
