@@ -19,7 +19,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from histrs import _histrs
+from histrs import _archive, _histrs
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -31,7 +31,6 @@ from histrs._validation import (
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks
 from histrs.quantization._inner_product import inner_product
-from histrs.streaming import _file
 from histrs.streaming._rows import chunks
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
@@ -333,7 +332,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"(n_samples, {len(self.codebooks_)})."
             )
         parts, n = [], 0
-        for chunk, _ in chunks(rows, None, chunk_size, 0):
+        for chunk, _ in chunks(rows, None, chunk_size):
             codes = self.transform(chunk)
             if out is None:
                 parts.append(codes)
@@ -440,7 +439,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         path : str or path
-            Where to; the file has a checksum.
+            Where to; the file has a checksum. A product quantizer is replaced; a file of anything
+            else is not.
+
+        Raises
+        ------
+        ValueError
+            If there is another file, or a damaged one.
         """
         check_is_fitted(self)
         seed = self.random_state
@@ -461,7 +466,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             "counts": self.counts_,
             "offsets": self.block_offsets_,
         }
-        _file.write(Path(path), header, arrays, kind=_KIND)
+        _archive.write(Path(path), header, arrays, _KIND, type(self).load)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -477,16 +482,46 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         quantizer : ProductQuantizer
             It encodes as the one that was saved.
         """
-        header, arrays = _file.read(Path(path), kind=_KIND)
-        quantizer = cls(**header["parameters"])
-        quantizer.codebooks_ = arrays["codebooks"].astype(header["dtype"])
-        quantizer.n_iter_ = header["n_iter"]
-        quantizer.counts_ = arrays["counts"]
-        quantizer.block_offsets_ = arrays["offsets"].astype(np.int64)
-        quantizer.n_features_in_ = int(quantizer.block_offsets_[-1])
-        if header["names"] is not None:
-            quantizer.feature_names_in_ = np.array(header["names"], dtype=object)
+        with _archive.opened(Path(path), _KIND) as (header, arrays):
+            quantizer = cls(**header["parameters"])
+            quantizer._validate_params()
+            quantizer._restore(header, arrays)
         return quantizer
+
+    def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
+        codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
+        require = _archive.require
+        require(header["dtype"] in ("float32", "float64"), "its dtype is not that of codewords")
+        require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= _LIMIT, "it has no codebooks")
+        n_blocks, n_codes, width = codebooks.shape
+        require(counts.shape == (n_blocks, n_codes), "counts has not the shape of codebooks")
+        require(np.all(counts >= 0), "a count is negative")
+        require(
+            offsets.shape == (n_blocks + 1,)
+            and offsets[0] == 0
+            and np.all(np.diff(offsets) >= 1)
+            and np.diff(offsets).max() == width
+            and np.all(offsets == np.floor(offsets)),
+            "its offsets are not those of blocks of columns",
+        )
+        require(_archive.is_count(header["n_iter"]), "n_iter is not a number of iterations")
+        with np.errstate(over="ignore"):
+            self.codebooks_ = codebooks.astype(header["dtype"])
+        require(np.isfinite(self.codebooks_).all(), "a codeword is not finite")
+        require(self.metric == "euclidean" or np.all(codebooks >= 0), "a codeword is negative")
+        self.n_iter_ = header["n_iter"]
+        self.counts_ = counts
+        self.block_offsets_ = offsets.astype(np.int64)
+        self.n_features_in_ = int(offsets[-1])
+        names = header["names"]
+        if names is not None:
+            require(
+                isinstance(names, list)
+                and len(names) == self.n_features_in_
+                and all(isinstance(name, str) for name in names),
+                "its names are not those of its columns",
+            )
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
