@@ -244,8 +244,30 @@ def bad_matrices(rng):
         "infinity": (infinite, r"\[9, 3, 3\] = -infinity"),
         "asymmetric": (skew, r"\[9\] is not symmetric: .\[9, 2, 1\] = .*swapaxes"),
         "negative": (negative, r"\[9\] is not positive definite: pivot 0 .*project_to_spd"),
-        "singular": (singular, r"\[9\] is not positive definite: pivot 1 .*shrink"),
+        "singular": (
+            singular,
+            r"\[9\] is not positive definite: it is singular, of rank 1 in 4 .*shrink",
+        ),
     }
+
+
+@each_distance
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_signals_about_their_average_are_refused_with_their_rank(rng, metric, dtype):
+    fast, _ = DISTANCES[metric]
+    signals = rng.standard_normal((60, 200, 8)) @ rng.standard_normal((8, 8)) * 1e-5
+    signals -= signals.mean(axis=2, keepdims=True)
+    X = np.array([np.cov(trial.T) for trial in signals]).astype(dtype)
+    for i in range(len(X)):
+        with pytest.raises(
+            ValueError, match=r"X\[0\] is not positive.*of rank 7 in 8 .*common range"
+        ):
+            fast(X[i : i + 1])
+    # The cures.
+    assert np.isfinite(fast(project_to_spd(X))).all()
+    basis = np.linalg.svd(X.sum(axis=0, dtype=np.float64))[0][:, :7]
+    expected = fast(basis.T @ np.array([np.cov(trial.T) for trial in signals]) @ basis)
+    np.testing.assert_allclose(fast((basis.T @ X @ basis).astype(dtype)), expected, atol=1e-2)
 
 
 @each_distance
