@@ -444,6 +444,7 @@ def test_jbld_mean_refuses(rng, arguments, message):
 # ---- descriptors -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @given(
     counts=st.lists(st.integers(2, 20), min_size=1, max_size=5),
     p=st.integers(1, 6),
@@ -457,6 +458,7 @@ def test_covariances_are_their_definition(counts, p, seed):
         np.testing.assert_allclose(matrix, oracle.covariance(f), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @pytest.mark.parametrize(
     ("shrinkage", "reference"),
     [
@@ -475,6 +477,7 @@ def test_shrinkage_is_that_of_scikit_learn(rng, shrinkage, reference):
         np.testing.assert_allclose(X[0], reference(f) * n / (n - 1), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @pytest.mark.parametrize("shrinkage", [None, 0.2, "oas"])
 def test_regions_are_sets_of_pixels(rng, shrinkage):
     image = rng.standard_normal((13, 17, 4)) + 1000 * np.arange(4)
@@ -485,6 +488,21 @@ def test_regions_are_sets_of_pixels(rng, shrinkage):
     np.testing.assert_allclose(X, expected, rtol=1e-9, atol=1e-9)
     single = covariance_descriptors(image.astype(np.float32), regions=regions)
     assert single.dtype == np.float32
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0, 0.1, "oas", "ledoit-wolf"])
+def test_swapped_axes_are_noticed(rng, shrinkage):
+    trials = rng.standard_normal((5, 4, 100))  # trials, channels, times
+    with pytest.warns(UserWarning, match=r"F\[0\] has fewer samples, 4, than.*swapaxes") as caught:
+        assert covariance_descriptors(trials, shrinkage=shrinkage).shape == (5, 100, 100)
+    assert caught[0].filename == __file__
+    covariance_descriptors(trials.swapaxes(1, 2), shrinkage=shrinkage)
+    sets = [rng.standard_normal((n, 4)) for n in (9, 3)]
+    if shrinkage:
+        covariance_descriptors(sets, shrinkage=shrinkage)
+    else:
+        with pytest.warns(UserWarning, match=r"F\[1\] has fewer samples, 3, than features, 4"):
+            covariance_descriptors(sets, shrinkage=shrinkage)
 
 
 def test_dtypes_of_descriptors(rng):

@@ -95,12 +95,15 @@ class LocalFeatures(NamedTuple):
         return cells
 
 
+# The shorter side of the smallest picture that is taken for one.
+_PIXELS = 8
 _DTYPES = [np.float64, np.float32]
 
 
 def _as_sets(X: Sets) -> list[Float] | None:
     """Return the sets of a list, an array of objects or a stack; None for a plain matrix."""
     if isinstance(X, np.ndarray) and X.dtype != object:
+        _check_no_images(X)
         return list(X) if X.ndim == 3 else None
     if not isinstance(X, (list, tuple, np.ndarray)) or not len(X):
         return None
@@ -116,6 +119,18 @@ def _as_sets(X: Sets) -> list[Float] | None:
                 f"np.empty((0, {n_columns}))."
             )
     return sets
+
+
+def _check_no_images(X: Float) -> None:
+    """Refuse a stack in which a picture looks like its pixels rather than like its features."""
+    sides = sorted(X.shape[1:3])
+    pixels = X.ndim == 3 and sides[0] >= _PIXELS and sides[1] <= 2 * sides[0]
+    if X.ndim == 4 or pixels:
+        raise ValueError(
+            f"X has shape {X.shape}, like a stack of images: local features are wanted, an array "
+            "(n_local, n_features) for every picture. Describe patches or interest points of the "
+            "images first; if these are local features, give list(X)."
+        )
 
 
 def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:

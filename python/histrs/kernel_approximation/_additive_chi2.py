@@ -1,6 +1,5 @@
 """The additive chi-square kernel as an inner product of explicit features."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -13,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._sparse import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -21,6 +21,7 @@ from histrs._validation import (
     to_core,
     unchanged_on_error,
 )
+from histrs._warnings import warn
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
     chebyshev_bound,
@@ -220,8 +221,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         self._warn_outside(*self._ranges(X))
         features = self._core_map().transform(to_core(X), count_threads(self.n_jobs))
         if isinstance(features, tuple):
-            *parts, width = features
-            return sparse.csr_array(tuple(parts), shape=(X.shape[0], width))
+            return csr_result(features, X.shape[0])
         return features
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -317,13 +317,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             return
         worst = int(np.argmax(np.where(exceeds, bound, 0.0)))
         column = f"column {worst} of X" if self.per_column else "X"
-        warnings.warn(
+        warn(
             f"{column} has values from {low[worst]:.3g} to {high[worst]:.3g}, outside the domain "
             f"{known[0, worst]:.3g} to {known[1, worst]:.3g} of the map: the kernel of a feature "
             f"may be off by {bound[worst]:.2g} there. Set domain to cover the data, or fit on data "
             "that does.",
             UserWarning,
-            stacklevel=3,
         )
 
     def __sklearn_tags__(self) -> Tags:

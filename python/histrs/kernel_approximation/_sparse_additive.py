@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._sparse import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -190,8 +191,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
         core = _histrs.SparseAdditiveMap(self.kernel, self.knots_, self.offsets_)
-        *parts, width = core.transform(to_core(X), count_threads(self.n_jobs))
-        return sparse.csr_array(tuple(parts), shape=(X.shape[0], width))
+        parts = core.transform(to_core(X), count_threads(self.n_jobs))
+        return csr_result(parts, X.shape[0])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the features: those of the columns with the knot behind.

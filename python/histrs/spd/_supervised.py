@@ -1,6 +1,5 @@
 """Supervised dimensionality reduction of covariance matrices."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histrs._validation import unchanged_on_error
+from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
@@ -173,12 +173,11 @@ class SPDProjection(TransformerMixin, BaseEstimator):
             options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
         )
         if result.status == 1:
-            warnings.warn(
+            warn(
                 f"SPDProjection stopped after {result.nit} iterations with a gradient of "
                 f"{np.max(np.abs(result.jac)):.2e}, above the tolerance {self.tol:.2e}. "
                 "Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.components_ = np.linalg.qr(result.x.reshape(p, -1))[0]
         self.objective_ = float(result.fun)

@@ -1,6 +1,5 @@
 """The support vector machine on the features of a map, learned by cutting planes."""
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -26,6 +25,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_fit,
 )
+from histrs._warnings import warn
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
 from histrs.streaming._rows import is_sparse
@@ -403,12 +403,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         missed = ~solved(solution, float(self.tol))
         if missed.any():
             gap = float(np.max(solution.dual_gap[missed] / solution.objective[missed]))
-            warnings.warn(
+            warn(
                 f"{missed.sum()} of {len(missed)} problems are not solved to tol = {self.tol}: "
                 f"the certified gap is {gap:.2g} of the objective after {self.n_iter_} passes; "
                 "raise max_iter, tol or alpha.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def __sklearn_tags__(self) -> Tags:

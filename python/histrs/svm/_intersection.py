@@ -1,6 +1,5 @@
 """The support vector machine with the intersection kernel, learned in input space."""
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -26,6 +25,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_fit,
 )
+from histrs._warnings import warn
 from histrs.svm._objective import objective, signs_of, units
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
@@ -350,11 +350,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             if stale >= _PATIENCE:
                 eta, dropped, stale = eta / 10, True, 0
         if self.early_stopping and not stopped:
-            warnings.warn(
+            warn(
                 f"The objective, {best:.3g}, was still falling after max_iter = {self.max_iter} "
                 "passes; raise max_iter or eta0.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _smooths(self, half: int) -> bool:
