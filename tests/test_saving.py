@@ -173,6 +173,7 @@ QUANTIZERS = [
     put(["parameters", "n_codes"], "many"),
     put(["parameters", "metric"], "cosine"),
     put(["parameters", "colour"], "red"),
+    put(["metric"], "cosine"),
     put(["dtype"], "int8"),
     put(["dtype"], "object"),
     put(["n_iter"], None),

@@ -59,6 +59,8 @@ class SparseKernelMap(RepresentativeMap):
 
     Attributes
     ----------
+    kernel_, kernel_params_ : str or callable, dict
+        The kernel of the fitted map and its arguments, whatever is set later.
     representatives_ : {ndarray, sparse array} of shape (D, n_features)
         The representatives.
     inner_product_ : InnerProduct

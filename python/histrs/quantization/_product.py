@@ -37,6 +37,7 @@ Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 _KIND = "product quantizer"
 _LIMIT = 2**16
+_METRICS = {"euclidean", "hellinger", "chi2", "intersection"}
 
 
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -91,6 +92,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     codebooks_ : ndarray of shape (n_blocks, n_codes, width)
         The codewords, in the units and the dtype of the training data; narrower blocks have zeros
         behind their columns.
+    metric_ : str
+        The metric of the codebooks, whatever is set later.
     block_offsets_ : ndarray of shape (n_blocks + 1,)
         The first column of each block, then the number of columns.
     counts_ : ndarray of shape (n_blocks, n_codes)
@@ -131,7 +134,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_codes": [Interval(Integral, 2, _LIMIT, closed="both")],
-        "metric": [StrOptions({"euclidean", "hellinger", "chi2", "intersection"})],
+        "metric": [StrOptions(_METRICS)],
         "algorithm": [StrOptions({"lloyd", "minibatch"})],
         "max_samples": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -184,6 +187,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             The fitted quantizer.
         """
         with unchanged_on_error(self):
+            self.metric_ = self.metric
             self._learn(self._check(X, reset=True))
         return self
 
@@ -208,6 +212,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         with unchanged_on_error(self):
             if not hasattr(self, "codebooks_"):
+                self.metric_ = self.metric
                 self._learn(self._check(X, reset=True))
                 return self
             rows = self._check(X, reset=False)
@@ -215,21 +220,21 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             codebooks, counts = self.codebooks_.astype(np.float64), self.counts_.copy()
             n_codes = codebooks.shape[1]
             for m, (start, stop) in enumerate(self._edges()):
-                values = _codebooks.coordinates(_codebooks.block(rows, start, stop), self.metric)
+                values = _codebooks.coordinates(_codebooks.block(rows, start, stop), self.metric_)
                 sums = _codebooks.sums_by_code(values, codes[:, m], n_codes)
                 centres = codebooks[m, :, : stop - start]
-                sums += counts[m][:, None] * _codebooks.coordinates(centres, self.metric)
+                sums += counts[m][:, None] * _codebooks.coordinates(centres, self.metric_)
                 counts[m] += np.bincount(codes[:, m], minlength=n_codes)
                 used = counts[m] > 0
                 means = sums[used] / counts[m][used, None]
-                centres[used] = _codebooks.values_at(means, self.metric)
+                centres[used] = _codebooks.values_at(means, self.metric_)
             self.codebooks_ = codebooks.astype(self.codebooks_.dtype)
             self.counts_ = counts
         return self
 
     def _check(self, X: Any, *, reset: bool) -> Matrix:
         rows = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
-        if self.metric != "euclidean":
+        if self.metric_ != "euclidean":
             _histrs.check_histograms(to_core(rows), count_threads(self.n_jobs))
         else:
             _histrs.check_finite(to_core(rows), count_threads(self.n_jobs))
@@ -259,7 +264,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             self.n_codes,
-            self.metric,
+            self.metric_,
             self.algorithm,
             self.max_iter,
             rng,
@@ -269,7 +274,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             codebooks,
-            self.metric,
+            self.metric_,
             lambda codebooks: self._encode(rows, codebooks),
         )
         self.codebooks_ = codebooks.astype(rows.dtype)
@@ -413,7 +418,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             to_core(rows),
             codebooks.astype(rows.dtype, copy=False),
             self.block_offsets_,
-            self.metric,
+            self.metric_,
             codebooks.shape[1] > 256,
             count_threads(self.n_jobs),
         )
@@ -425,7 +430,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """The inner product of codewords."""
         check_is_fitted(self)
         codebooks = self.codebooks_.astype(np.float64)
-        return inner_product(codebooks, self.metric, count_threads(self.n_jobs))
+        return inner_product(codebooks, self.metric_, count_threads(self.n_jobs))
 
     @property
     def _n_features_out(self) -> int:
@@ -457,6 +462,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 **self.get_params(),
                 "random_state": None if seed is None else int(seed),
             },
+            "metric": self.metric_,
             "dtype": self.codebooks_.dtype.name,
             "n_iter": self.n_iter_,
             "names": None if names is None else names.tolist(),
@@ -491,6 +497,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
         codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
         require = _archive.require
+        require(header["metric"] in _METRICS, "its metric is not known")
+        self.metric_ = header["metric"]
         require(header["dtype"] in ("float32", "float64"), "its dtype is not that of codewords")
         require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= _LIMIT, "it has no codebooks")
         n_blocks, n_codes, width = codebooks.shape
@@ -508,7 +516,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         with np.errstate(over="ignore"):
             self.codebooks_ = codebooks.astype(header["dtype"])
         require(np.isfinite(self.codebooks_).all(), "a codeword is not finite")
-        require(self.metric == "euclidean" or np.all(codebooks >= 0), "a codeword is negative")
+        require(self.metric_ == "euclidean" or np.all(codebooks >= 0), "a codeword is negative")
         self.n_iter_ = header["n_iter"]
         self.counts_ = counts
         self.block_offsets_ = offsets.astype(np.int64)
