@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from histrs._scale import check_squares
+
 Float: TypeAlias = NDArray[Any]
 Sets: TypeAlias = ArrayLike | Sequence[ArrayLike]
 Grid: TypeAlias = int | tuple[int, int]
@@ -39,6 +41,7 @@ class LocalFeatures(NamedTuple):
             checks = {"ensure_all_finite": False, "ensure_min_samples": int(reset)}
             stacked = validate_data(estimator, stacked, dtype=_DTYPES, reset=reset, **checks)
             _check_finite(stacked, offsets)
+        check_squares(stacked)
         if not positions:
             return cls(stacked, None, offsets)
         return cls(*_split_places(stacked, offsets), offsets)

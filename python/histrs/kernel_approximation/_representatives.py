@@ -20,6 +20,7 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import validate_data
 
 from histrs import metrics
+from histrs._scale import check_squares
 from histrs._sparse import small_indices
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, unchanged_on_error
 from histrs.kernel_approximation._inner_product import DenseInnerProduct
@@ -119,6 +120,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             rows = sample_without_replacement(X.shape[0], count, random_state=random)
             return X[np.sort(rows)].astype(np.float64)
         _check_histograms(self, X)
+        check_squares(X)
         means = KMeans(count, n_init=1, random_state=self.random_state).fit(
             small_indices(X.astype(np.float64))
         )

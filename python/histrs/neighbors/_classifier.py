@@ -165,6 +165,7 @@ default=None
         space = self._space()
         queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
         distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
+        distances = distances.astype(queries.dtype, copy=False)
         return (distances, indices) if return_distance else indices
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -183,7 +184,7 @@ default=None
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(shares, axis=1)])
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the share of the votes of every class.
 
         Parameters
@@ -197,7 +198,7 @@ default=None
             Shares, in the order of `classes_`.
         """
         distances, indices = self.kneighbors(X)
-        votes = np.ones_like(distances)
+        votes = np.ones_like(distances, dtype=np.float64)
         if self.weights == "distance":
             same = distances == 0.0
             # Divided by the smallest first, so that no vote overflows.
@@ -206,7 +207,8 @@ default=None
             votes[same.any(axis=1)] = same[same.any(axis=1)]
         shares = np.zeros((len(votes), len(self.classes_)))
         np.add.at(shares, (np.arange(len(votes))[:, None], self.y_fit_[indices]), votes)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares.astype(distances.dtype, copy=False)
 
     def _space(self) -> Space:
         return Space(self.metric_, self.metric_params_, self.n_jobs)

@@ -9,6 +9,7 @@ from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from histrs._scale import check_squares
 from histrs._validation import Matrix, canonical
 from histrs.neighbors._metrics import CHECKS, METRICS, Metric
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
@@ -35,8 +36,13 @@ class Space:
         """Return `X`, and `y` if it is given, as scikit-learn checks them."""
         checked = validate_data(estimator, flattened(X), **arguments, **CHECKS[self.kind])
         if isinstance(checked, tuple):
-            return canonical(checked[0]), checked[1]
-        return canonical(checked)
+            return self._canonical(checked[0]), checked[1]
+        return self._canonical(checked)
+
+    def _canonical(self, X: Matrix) -> Matrix:
+        if self._metric is METRICS["euclidean"]:
+            check_squares(X)
+        return canonical(X)
 
     def shaped(self, X: Matrix) -> Matrix:
         """Return rows as what the metric is between: covariances become matrices."""

@@ -75,7 +75,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _kneighbors(self, X: ArrayLike | Matrix, n_neighbors: int) -> Found:
         check_is_fitted(self)
         k = check_count(n_neighbors, len(self.prototype_labels_))
-        return self._nearest(self._check_queries(X), k)
+        queries = self._check_queries(X)
+        distances, indices = self._nearest(queries, k)
+        return distances.astype(queries.dtype, copy=False), indices
 
     @abstractmethod
     def _check_queries(self, X: ArrayLike | Matrix) -> Any:

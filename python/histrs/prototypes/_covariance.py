@@ -253,7 +253,7 @@ class CovarianceCompressor(InSpace):
             return scale
         return searched_gamma(self, training, scale, random)
 
-    def predict_proba(self, X: ArrayLike) -> Float64:
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         r"""Return the probabilities of the stochastic neighbourhood (equations 4 and 5).
 
         Parameters
@@ -268,9 +268,11 @@ class CovarianceCompressor(InSpace):
             prototype need not be the most probable: several prototypes of another may be near.
         """
         check_is_fitted(self)
-        divergences = self._space().distances(self._check_queries(X), self.prototypes_)
+        queries = self._check_queries(X)
+        divergences = self._space().distances(queries, self.prototypes_)
         shares = softmax(-(self.gamma_**2) * divergences.astype(np.float64), axis=1)
-        return np.asarray(shares @ (self.prototype_labels_[:, None] == self.classes_[None]))
+        P = shares @ (self.prototype_labels_[:, None] == self.classes_[None])
+        return np.asarray(P, dtype=queries.dtype)
 
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)

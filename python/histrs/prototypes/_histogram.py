@@ -331,7 +331,7 @@ class HistogramCompressor(PrototypeClassifier):
                 ConvergenceWarning,
             )
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> Float64:
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         r"""Return the probabilities of the stochastic neighbourhood (equations 5 and 9).
 
         Parameters
@@ -347,9 +347,9 @@ class HistogramCompressor(PrototypeClassifier):
         """
         check_is_fitted(self)
         distances, indices = self._kneighbors(X, len(self.prototype_labels_))
-        shares = softmax(-(self.gamma_**2) * distances, axis=1)
+        shares = softmax(-(self.gamma_**2) * distances.astype(np.float64), axis=1)
         of_class = self.prototype_labels_[indices][:, :, None] == self.classes_
-        return np.asarray(np.einsum("ij,ijc->ic", shares, of_class))
+        return np.asarray(np.einsum("ij,ijc->ic", shares, of_class), dtype=distances.dtype)
 
     def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
         return self._normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histrs import _archive, _histrs
+from histrs._scale import check_squares
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -242,6 +243,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _learn(self, rows: Matrix) -> None:
         n, d = rows.shape
+        if self.metric_ in ("euclidean", "intersection"):  # k-means squares values themselves
+            check_squares(rows)
         if self.n_blocks > d:
             raise ValueError(
                 f"n_blocks = {self.n_blocks} is more than n_features = {d}: a block has at least "

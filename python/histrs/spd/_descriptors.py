@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from histrs._scale import check_squares
 from histrs._warnings import warn
 
 Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None
@@ -140,6 +141,7 @@ def _check_set(f: Any, i: int) -> NDArray[Any]:
     if len(checked) < 2:
         raise ValueError(f"{name} has 1 sample: a covariance takes at least 2; drop the set.")
     _check_finite(checked, name)
+    check_squares(checked, name)
     return checked
 
 

@@ -80,6 +80,10 @@ def chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
     """Yield chunks of rows and targets."""
     if isinstance(rows, str | os.PathLike):
         path = Path(rows)
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder.")
+        if path.is_dir() and not is_parquet(path):
+            raise ValueError(f"{path} is a folder without Parquet files.")
         if is_parquet(path):
             yield from _parquet(path, Y, chunk_size)
             return
@@ -116,7 +120,18 @@ class _NpyFile:
         return np.array(self._map()[part])
 
     def _map(self) -> NDArray[Any]:
-        rows: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        try:
+            rows: Any = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):  # NumPy's messages are of pickles
+            rows = None
+        if not isinstance(rows, np.ndarray):
+            if hasattr(rows, "close"):
+                rows.close()
+            raise ValueError(
+                f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
+                "written, a Parquet file, or an iterable of chunks, such as "
+                "pandas.read_csv(..., chunksize=4096) yields."
+            )
         return rows
 
 

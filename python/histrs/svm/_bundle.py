@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state, compute_sample_weight, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histrs import _histrs
-from histrs._labels import best_class
+from histrs._labels import best_class, check_labels, classes_of
+from histrs._scale import check_squares
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -288,14 +288,14 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             X, y = validate_fit(self, X, y)
             X = canonical(X)
             _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
-        check_classification_targets(y)
+        check_labels(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weight > 0.0
         if not used.any():
             raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         if not used.all():
             X, y, weight = X[used], y[used], weight[used]
-        self.classes_ = np.unique(y)
+        self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
@@ -348,6 +348,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any) -> Any:
         if self.feature_map_ is None or self.input == "features":
+            check_squares(X)
             return X
         return self.feature_map_.transform(X)
 
