@@ -1,6 +1,7 @@
 """The bundle solver: its planes, its dual, its certificate, its maps, and its contract."""
 
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -8,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.datasets import load_digits
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from histrs import _histrs
@@ -21,6 +25,7 @@ from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm._bundle_solver import search
+from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import bundle as oracle
@@ -514,3 +519,128 @@ def test_nothing_to_learn():
         model = BundleSVC(alpha=0.1, fit_intercept=False).fit(X, np.arange(10) % 2)
     assert not model.coef_.any()
     assert model.objective_[0] == pytest.approx(1.0)
+
+
+# ---- maps within pipelines and unions -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SparseAdditiveMap("intersection", n_knots=8),
+        lambda: ProductQuantizer(8, 16, "intersection", random_state=0),
+        lambda: ProductQuantizer(8, 16, "hellinger", random_state=0),
+    ],
+)
+def test_the_inner_product_of_the_last_step_of_a_pipeline_is_used(digits, make):
+    X, y, _, _ = digits
+    X, y = X[:400], y[:400]
+    scaled = np.sqrt(X)
+    plain = BundleSVC(make(), alpha=1e-3).fit(scaled, y)
+    root = FunctionTransformer(np.sqrt)
+    for steps in (
+        Pipeline([("root", root), ("map", make())]),
+        Pipeline([("root", root), ("inner", Pipeline([("map", make())])), ("no", "passthrough")]),
+    ):
+        piped = BundleSVC(steps, alpha=1e-3).fit(X, y)
+        np.testing.assert_array_equal(piped.coef_, plain.coef_)
+        np.testing.assert_array_equal(piped.predict(X), plain.predict(scaled))
+        frozen = BundleSVC(FrozenEstimator(clone(steps).fit(X)), alpha=1e-3).fit(X, y)
+        np.testing.assert_array_equal(frozen.coef_, plain.coef_)
+        features = BundleSVC(clone(steps).fit(X), alpha=1e-3, input="features")
+        features.fit(piped.feature_map_.transform(X), y)
+        np.testing.assert_array_equal(features.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("kind", ["union", "columns", "nested"])
+def test_the_inner_products_of_a_union_stand_side_by_side(digits, kind):
+    X, y, _, _ = digits
+    X, y = X[:300, 8:24], y[:300]
+    left, right = slice(0, 8), slice(8, 16)
+    knots, linear = SparseAdditiveMap("intersection", n_knots=6), FunctionTransformer()
+
+    def take(columns):
+        return FunctionTransformer(lambda rows: rows[:, columns])
+
+    if kind == "union":
+        maps = FeatureUnion(
+            [
+                ("none", "drop"),
+                ("linear", take(left)),
+                ("knots", make_pipeline(take(right), knots)),
+            ],
+            transformer_weights={"knots": 2.0},
+        )
+    else:
+        part = knots if kind == "columns" else FeatureUnion([("knots", knots)])
+        maps = ColumnTransformer(
+            [("linear", linear, left), ("knots", part, right)], transformer_weights={"knots": 2.0}
+        )
+    model = BundleSVC(maps, alpha=1e-2, tol=1e-4).fit(X, y)
+    phi = SparseAdditiveMap("intersection", n_knots=6).fit(X[:, right])
+    K = phi.inner_product_.matmul(np.eye(phi.inner_product_.shape[0]))
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    explicit = np.hstack([X[:, left], 2 * (phi.transform(X[:, right]) @ root)])
+    expected = BundleSVC(alpha=1e-2, tol=1e-4).fit(explicit, y)
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=2e-4)
+    assert np.mean(model.predict(X) == expected.predict(explicit)) > 0.99
+
+
+def test_what_would_lose_an_inner_product_is_refused(digits):
+    X, y, _, _ = digits
+    X, y = X[:200], y[:200]
+    knots = SparseAdditiveMap("intersection", n_knots=4)
+    codes = ProductQuantizer(4, 4, random_state=0)
+    for maps, message in (
+        (make_pipeline(knots, StandardScaler(with_mean=False)), "make it the last step"),
+        (make_pipeline(make_pipeline(knots), MaxAbsScaler()), "make it the last step"),
+        (FeatureUnion([("a", make_pipeline(codes, MaxAbsScaler()))]), "make it the last step"),
+        (FeatureUnion([("a", codes), ("b", MaxAbsScaler())]), "'a' returns codes"),
+        (ColumnTransformer([("a", codes, slice(0, 64))]), "'a' returns codes"),
+        (Wrapping(knots), "use it without Wrapping"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            BundleSVC(maps).fit(X, y)
+
+
+class Wrapping(TransformerMixin, BaseEstimator):
+    """A transformer that has a map and hides its inner product."""
+
+    def __init__(self, map):
+        self.map = map
+
+    def fit(self, X, y=None):
+        self.map_ = clone(self.map).fit(X)
+        return self
+
+    def transform(self, X):
+        return self.map_.transform(X)
+
+
+# ---- columns of any units -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_columns_of_different_units_need_few_passes(loss):
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:150, :8], y[:150]
+    start = time.perf_counter()
+    model = BundleSVC(loss=loss).fit(X, y)
+    # Some seconds at most on a slow machine under load, where it took minutes.
+    assert time.perf_counter() - start < 20
+    assert model.n_iter_ < 200
+    assert model.dual_gap_ <= 1e-3 * model.objective_
+
+
+@given(n=st.integers(1, 40), rank=st.integers(0, 40), scale=st.sampled_from([1e-3, 1.0, 1e9]))
+def test_the_interior_point_method_finds_the_maximum(n, rank, scale):
+    rng = np.random.default_rng(n + 100 * rank)
+    A = rng.standard_normal((n, rank)) * np.geomspace(1, scale, rank)
+    H, b = A @ A.T, rng.standard_normal(n)
+    weights = simplex_maximum(H, b, 1e-9)
+    assert weights.min() >= 0
+    assert abs(weights.sum() - 1) < 1e-12
+    gradient = b - H @ weights
+    rounding = 1e-13 * np.abs(H).max(initial=0)
+    assert gradient.max() - weights @ gradient <= 2e-9 + rounding

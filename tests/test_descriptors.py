@@ -136,6 +136,20 @@ def test_errors_name_the_picture_and_change_nothing(rng, encoder):
 
 
 @every_encoder
+def test_stacks_of_images_are_no_local_features(rng, encoder):
+    for shape in ((6, 8, 8), (6, 28, 28), (6, 48, 64), (6, 9, 9, 3)):
+        images = rng.random(shape)
+        with pytest.raises(ValueError, match=r"like a stack of images.*list\(X\)"):
+            clone(encoder).fit(images)
+    features = rng.random((6, 20, 16))
+    model = clone(encoder).fit(list(features))
+    with pytest.raises(ValueError, match="like a stack of images"):
+        model.transform(features)
+    for fine in ((6, 30, 8), (6, 16, 4), (6, 7, 7)):
+        clone(encoder).fit(rng.random(fine))
+
+
+@every_encoder
 def test_local_features_to_a_model_in_one_pipeline(rng, encoder):
     y = np.repeat([0, 1], 12)
     X = [rng.normal(size=(rng.integers(5, 30), 2)) * [1, 1 + 2 * label] for label in y]

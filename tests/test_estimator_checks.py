@@ -92,14 +92,14 @@ POINT_ESTIMATORS = [
 
 
 COVARIANCE_ESTIMATORS = [
-    CondensedNN(random_state=0),
+    CondensedNN(metric="jbld", random_state=0),
     CovarianceCompressor(0.2, tol=1e-3, random_state=0),
-    FastCondensedNN(),
-    MetricKNNClassifier(),
+    FastCondensedNN(metric="jbld"),
+    MetricKNNClassifier(metric="jbld"),
     MetricKNNClassifier(3, metric="airm"),
-    RandomMutationNN(0.2, max_iter=50, random_state=0),
-    RandomSubset(0.2, random_state=0),
-    ReducedNN(random_state=0),
+    RandomMutationNN(0.2, metric="jbld", max_iter=50, random_state=0),
+    RandomSubset(0.2, metric="jbld", random_state=0),
+    ReducedNN(metric="jbld", random_state=0),
     SPDProjection(1),
 ]
 

@@ -146,7 +146,8 @@ def test_metrics_of_histograms(rng, metric):
     np.testing.assert_allclose(found, distances, rtol=1e-4, atol=1e-5)
     model.set_params(metric_params={**PARAMS.get(metric, {}), "unknown": 1})
     with pytest.raises(TypeError, match="unknown"):
-        model.predict(queries)
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.kneighbors(queries)[1], indices)
 
 
 @pytest.mark.parametrize("metric", ["hellinger", "intersection", "jensen_shannon", "exp_chi2"])
@@ -339,3 +340,27 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         with pytest.raises((ValueError, TypeError), match="n_neighbors = "):
             model.kneighbors(X, n_neighbors=k)
     assert pickle.dumps(model) == before
+
+
+def test_the_default_metric_is_that_of_the_kind_of_data(rng):
+    rows, y = rng.random((40, 64)), np.arange(40) % 2
+    matrices = rows.reshape(40, 8, 8)
+    matrices = matrices @ matrices.swapaxes(1, 2) + np.eye(8)
+    for X, metric in ((rows, "chi2"), (matrices, "jbld"), (list(matrices), "jbld")):
+        model = MetricKNNClassifier().fit(X, y)
+        assert model.metric_ == metric
+        named = MetricKNNClassifier(metric=metric).fit(X, y)
+        np.testing.assert_array_equal(model.kneighbors(X)[0], named.kneighbors(X)[0])
+    assert MetricKNNClassifier().fit(sparse.csr_array(rows), y).metric_ == "chi2"
+    flat = matrices.reshape(40, 64)
+    flat[3, 1] = -1.0
+    with pytest.raises(ValueError, match="histograms are non-negative"):
+        MetricKNNClassifier().fit(flat, y)
+
+
+def test_what_was_fitted_answers_whatever_is_set_later(rng):
+    X, y = histograms(rng, 40)
+    model = MetricKNNClassifier(metric="sinkhorn", metric_params=PARAMS["sinkhorn"]).fit(X, y)
+    before = model.kneighbors(X)[0]
+    model.set_params(metric="euclidean", metric_params=None)
+    np.testing.assert_array_equal(model.kneighbors(X)[0], before)

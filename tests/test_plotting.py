@@ -56,6 +56,17 @@ def test_names_of_a_data_frame(rng):
     assert set(labels(plot_relevance(model))) == {"red", "green"}
     titles = [ax.get_title() for ax in plot_shape_functions(model, [1, 0])]
     assert titles == ["green", "red"]
+    titles = [ax.get_title() for ax in plot_shape_functions(model, ["green", 0])]
+    assert titles == ["green", "red"]
+    with pytest.raises(ValueError, match=r"no feature 'blue'; the features are \['red', 'green'\]"):
+        plot_shape_functions(model, ["blue"])
+
+
+def test_names_that_are_given(model):
+    (ax,) = plot_shape_functions(model, ["c"], feature_names=list("abcdefgh"))
+    assert ax.get_title() == "c"
+    with pytest.raises(ValueError, match="fitted on columns without names: give feature_names"):
+        plot_shape_functions(model, ["c"])
 
 
 @pytest.mark.parametrize("bands", [True, False])

@@ -186,7 +186,7 @@ DISTANCES = {
 
 def distortion(X, pq):
     decoded = np.maximum(pq.inverse_transform(pq.transform(X)), 0.0)
-    return DISTANCES[pq.metric](X, decoded).sum()
+    return DISTANCES[pq.metric_](X, decoded).sum()
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -199,7 +199,7 @@ def test_codebooks_fit_their_metric(digits, metric):
     # Less distortion than with the codewords of any other metric.
     for other in METRICS:
         theirs = ProductQuantizer(4, 16, other, random_state=0).fit(X)
-        theirs.metric = metric
+        theirs.metric_ = metric
         assert ours <= distortion(X, theirs) * 1.02
     # Much less than with the mean alone.
     single = clone(pq).set_params(n_codes=2).fit(X)

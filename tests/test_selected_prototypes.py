@@ -207,7 +207,9 @@ def test_forms_of_the_argument_do_not_matter(rng, rule):
     options = {} if rule is FastCondensedNN else {"random_state": 3}
     model = rule(**options).fit(X, y)
     assert model.n_features_in_ == 9
-    flat = rule(**options).fit(X.reshape(40, 9).tolist(), y)
+    assert model.metric_ == "jbld"
+    assert rule(**options).fit(X.reshape(40, 9) ** 2, y).metric_ == "chi2"
+    flat = rule(metric="jbld", **options).fit(X.reshape(40, 9).tolist(), y)
     np.testing.assert_array_equal(flat.prototypes_, model.prototypes_)
     np.testing.assert_array_equal(flat.predict(X), model.predict(X.reshape(40, 9)))
     X, y = data_for("chi2", rng)
@@ -270,7 +272,7 @@ def test_a_single_class_and_a_single_sample(rng, rule):
 @each_rule
 def test_bad_input_leaves_the_model_as_it_was(rng, rule):
     X, y = data_for("jbld", rng)
-    model = rule()
+    model = rule(metric="jbld")
     with pytest.raises(NotFittedError):
         model.predict(X)
     before = pickle.dumps(model.fit(X, y))

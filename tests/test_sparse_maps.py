@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import SGDClassifier
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.pipeline import make_union
+from sklearn.svm import SVC, LinearSVC
 
-from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap, SparseKernelMap
+from histrs.kernel_approximation import (
+    AdditiveChi2Map,
+    KernelProjectionMap,
+    SparseAdditiveMap,
+    SparseKernelMap,
+)
 from histrs.metrics import (
     additive_chi2_kernel,
     exp_chi2_kernel,
@@ -430,3 +439,31 @@ def test_errors_of_kernels_and_representatives(rng, Map):
         Map(n_representatives=4).fit(bad)
     with pytest.raises(TypeError, match="gamma"):
         Map("chi2", 4, kernel_params={"gamma": 1.0}).fit(X)
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        AdditiveChi2Map(3),
+        AdditiveChi2Map(3, method="periodic"),
+        SparseAdditiveMap("intersection", n_knots=4),
+        SparseKernelMap(n_representatives=5, random_state=0),
+        make_union(AdditiveChi2Map(3), SparseAdditiveMap("chi2", n_knots=3)),
+    ],
+    ids=lambda feature_map: type(feature_map).__name__,
+)
+def test_models_of_scikit_learn_take_sparse_features(rng, feature_map):
+    X = sparse.random_array((60, 8), density=0.4, format="csr", rng=rng)
+    y = np.arange(60) % 2
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    features = feature_map.fit(X).transform(X)
+    assert sparse.issparse(features)
+    assert features.indices.dtype == features.indptr.dtype == np.int32
+    models = [
+        LinearSVC(),
+        SVC(kernel="linear"),
+        SGDClassifier(random_state=0),
+        RandomForestClassifier(3, random_state=0),
+    ]
+    for model in models:
+        assert model.fit(features, y).predict(features).shape == (60,)

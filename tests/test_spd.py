@@ -244,8 +244,30 @@ def bad_matrices(rng):
         "infinity": (infinite, r"\[9, 3, 3\] = -infinity"),
         "asymmetric": (skew, r"\[9\] is not symmetric: .\[9, 2, 1\] = .*swapaxes"),
         "negative": (negative, r"\[9\] is not positive definite: pivot 0 .*project_to_spd"),
-        "singular": (singular, r"\[9\] is not positive definite: pivot 1 .*shrink"),
+        "singular": (
+            singular,
+            r"\[9\] is not positive definite: it is singular, of rank 1 in 4 .*shrink",
+        ),
     }
+
+
+@each_distance
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_signals_about_their_average_are_refused_with_their_rank(rng, metric, dtype):
+    fast, _ = DISTANCES[metric]
+    signals = rng.standard_normal((60, 200, 8)) @ rng.standard_normal((8, 8)) * 1e-5
+    signals -= signals.mean(axis=2, keepdims=True)
+    X = np.array([np.cov(trial.T) for trial in signals]).astype(dtype)
+    for i in range(len(X)):
+        with pytest.raises(
+            ValueError, match=r"X\[0\] is not positive.*of rank 7 in 8 .*common range"
+        ):
+            fast(X[i : i + 1])
+    # The cures.
+    assert np.isfinite(fast(project_to_spd(X))).all()
+    basis = np.linalg.svd(X.sum(axis=0, dtype=np.float64))[0][:, :7]
+    expected = fast(basis.T @ np.array([np.cov(trial.T) for trial in signals]) @ basis)
+    np.testing.assert_allclose(fast((basis.T @ X @ basis).astype(dtype)), expected, atol=1e-2)
 
 
 @each_distance
@@ -422,6 +444,7 @@ def test_jbld_mean_refuses(rng, arguments, message):
 # ---- descriptors -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @given(
     counts=st.lists(st.integers(2, 20), min_size=1, max_size=5),
     p=st.integers(1, 6),
@@ -435,6 +458,7 @@ def test_covariances_are_their_definition(counts, p, seed):
         np.testing.assert_allclose(matrix, oracle.covariance(f), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @pytest.mark.parametrize(
     ("shrinkage", "reference"),
     [
@@ -453,6 +477,7 @@ def test_shrinkage_is_that_of_scikit_learn(rng, shrinkage, reference):
         np.testing.assert_allclose(X[0], reference(f) * n / (n - 1), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples:UserWarning")
 @pytest.mark.parametrize("shrinkage", [None, 0.2, "oas"])
 def test_regions_are_sets_of_pixels(rng, shrinkage):
     image = rng.standard_normal((13, 17, 4)) + 1000 * np.arange(4)
@@ -463,6 +488,21 @@ def test_regions_are_sets_of_pixels(rng, shrinkage):
     np.testing.assert_allclose(X, expected, rtol=1e-9, atol=1e-9)
     single = covariance_descriptors(image.astype(np.float32), regions=regions)
     assert single.dtype == np.float32
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0, 0.1, "oas", "ledoit-wolf"])
+def test_swapped_axes_are_noticed(rng, shrinkage):
+    trials = rng.standard_normal((5, 4, 100))  # trials, channels, times
+    with pytest.warns(UserWarning, match=r"F\[0\] has fewer samples, 4, than.*swapaxes") as caught:
+        assert covariance_descriptors(trials, shrinkage=shrinkage).shape == (5, 100, 100)
+    assert caught[0].filename == __file__
+    covariance_descriptors(trials.swapaxes(1, 2), shrinkage=shrinkage)
+    sets = [rng.standard_normal((n, 4)) for n in (9, 3)]
+    if shrinkage:
+        covariance_descriptors(sets, shrinkage=shrinkage)
+    else:
+        with pytest.warns(UserWarning, match=r"F\[1\] has fewer samples, 3, than features, 4"):
+            covariance_descriptors(sets, shrinkage=shrinkage)
 
 
 def test_dtypes_of_descriptors(rng):

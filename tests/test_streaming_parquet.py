@@ -50,6 +50,17 @@ def test_a_parquet_pass_goes_on_from_its_checkpoint(rng, tmp_path):
     assert bits(resumed) == bits(Moments.of(Z, y, chunk_size=200))
 
 
+def test_a_parquet_file_that_has_grown_within_a_chunk_is_refused(rng, tmp_path):
+    Z, y = data(rng, 500)
+    path = tmp_path / "rows.parquet"
+    for n in (250, 500):
+        write_parquet(path, Z[:n], y[:n])
+        if n == 250:
+            Moments.of(path, ["y0", "y1"], chunk_size=100, checkpoint=tmp_path / "a")
+    with pytest.raises(ValueError, match="holds 250 rows in 3 chunks, and chunk 2 of these data"):
+        Moments.of(path, ["y0", "y1"], chunk_size=100, checkpoint=tmp_path / "a")
+
+
 def test_parquet_columns_that_are_not_numbers(tmp_path):
     table = pyarrow.table({"a": [1.0, 2.0], "b": ["x", "y"]})
     parquet.write_table(table, tmp_path / "t.parquet")

@@ -210,13 +210,13 @@ def test_exhausted_iterators_and_other_data_are_refused(rng, tmp_path):
     chunks = iter([Z[:50], Z[50:]])
     Moments.of(chunks, checkpoint=path)
     content = path.read_bytes()
-    with pytest.raises(ValueError, match="ends after 0 chunks, but the checkpoint holds 2"):
+    with pytest.raises(ValueError, match="end after 0 chunks, but the checkpoint holds 2"):
         Moments.of(chunks, checkpoint=path)
     path.unlink()
     Moments.of(Z, checkpoint=path, chunk_size=30)
     content = path.read_bytes()
     for other in (np.vstack([Z, Z]), Z[:50]):
-        with pytest.raises(ValueError, match="the checkpoint holds 100 rows"):
+        with pytest.raises(ValueError, match="the checkpoint holds 100 rows in 4 chunks"):
             Moments.of(other, checkpoint=path, chunk_size=30)
     assert path.read_bytes() == content
     with pytest.raises(ValueError, match="no rows"):

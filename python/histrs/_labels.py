@@ -10,15 +10,41 @@ from sklearn.utils.validation import column_or_1d
 
 def checked_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels as a row of classes, and refuse what are no classes."""
-    check_classification_targets(y)
+    check_labels(y)
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     return labels
 
 
+def check_labels(y: ArrayLike) -> None:
+    """Refuse what are no classes."""
+    try:
+        check_classification_targets(y)
+    except TypeError:
+        classes_of(y)
+        raise
+
+
 def encode(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes in order, and the place of each label among them."""
-    classes, places = np.unique(checked_labels(y), return_inverse=True)
-    return classes, places.astype(np.int64, copy=False)
+    labels = checked_labels(y)
+    classes = classes_of(labels)
+    return classes, np.searchsorted(classes, labels).astype(np.int64, copy=False)
+
+
+def classes_of(y: ArrayLike) -> NDArray[Any]:
+    """Return the classes in order, and refuse labels that have none, by their place."""
+    labels = np.asarray(y)
+    try:
+        return np.unique(labels)
+    except TypeError:
+        kinds = [type(label) for label in labels.ravel()]
+        i = next(i for i, kind in enumerate(kinds) if kind is not kinds[0])
+        # Of two kinds the one to blame is the one that is no label in any case.
+        i = kinds.index(type(None)) if type(None) in kinds else i
+        raise ValueError(
+            f"y[{i}] = {labels.ravel()[i]!r} is of type {kinds[i].__name__}, others are not, and "
+            "they have no order: give labels of one type, and drop rows without one."
+        ) from None
 
 
 def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:

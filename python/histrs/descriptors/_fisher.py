@@ -82,8 +82,10 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     -----
     `X` is a list with an array of shape `(n_local, n_features)` for every picture, or a stack of
     shape `(n_pictures, n_local, n_features)`, or a plain matrix, whose rows are pictures of one
-    local feature. A list is what scikit-learn's splitters and pipelines pass on as it is. From one
-    long array with the number of the picture of each row, in ascending order, make a list by
+    local feature. A stack that looks like one of images, with 8 rows and columns or more and
+    neither more than twice the other, is refused; as a list it is not. A list is what
+    scikit-learn's splitters and pipelines pass on as it is. From one long array with the number of
+    the picture of each row, in ascending order, make a list by
     ``np.split(features, np.flatnonzero(np.diff(picture)) + 1)``. A picture, or cell, without local
     features has a vector of zeros.
 

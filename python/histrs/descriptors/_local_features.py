@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from histrs._scale import check_squares
+
 Float: TypeAlias = NDArray[Any]
 Sets: TypeAlias = ArrayLike | Sequence[ArrayLike]
 Grid: TypeAlias = int | tuple[int, int]
@@ -39,6 +41,7 @@ class LocalFeatures(NamedTuple):
             checks = {"ensure_all_finite": False, "ensure_min_samples": int(reset)}
             stacked = validate_data(estimator, stacked, dtype=_DTYPES, reset=reset, **checks)
             _check_finite(stacked, offsets)
+        check_squares(stacked)
         if not positions:
             return cls(stacked, None, offsets)
         return cls(*_split_places(stacked, offsets), offsets)
@@ -95,12 +98,15 @@ class LocalFeatures(NamedTuple):
         return cells
 
 
+# The shorter side of the smallest picture that is taken for one.
+_PIXELS = 8
 _DTYPES = [np.float64, np.float32]
 
 
 def _as_sets(X: Sets) -> list[Float] | None:
     """Return the sets of a list, an array of objects or a stack; None for a plain matrix."""
     if isinstance(X, np.ndarray) and X.dtype != object:
+        _check_no_images(X)
         return list(X) if X.ndim == 3 else None
     if not isinstance(X, (list, tuple, np.ndarray)) or not len(X):
         return None
@@ -116,6 +122,18 @@ def _as_sets(X: Sets) -> list[Float] | None:
                 f"np.empty((0, {n_columns}))."
             )
     return sets
+
+
+def _check_no_images(X: Float) -> None:
+    """Refuse a stack in which a picture looks like its pixels rather than like its features."""
+    sides = sorted(X.shape[1:3])
+    pixels = X.ndim == 3 and sides[0] >= _PIXELS and sides[1] <= 2 * sides[0]
+    if X.ndim == 4 or pixels:
+        raise ValueError(
+            f"X has shape {X.shape}, like a stack of images: local features are wanted, an array "
+            "(n_local, n_features) for every picture. Describe patches or interest points of the "
+            "images first; if these are local features, give list(X)."
+        )
 
 
 def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:

@@ -1,6 +1,5 @@
 """The additive chi-square kernel as an inner product of explicit features."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -13,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._sparse import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -21,6 +21,7 @@ from histrs._validation import (
     to_core,
     unchanged_on_error,
 )
+from histrs._warnings import warn
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
     chebyshev_bound,
@@ -75,6 +76,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
+    method_, n_components_ : str, int
+        Those of the fitted map, which `kernel_error_bound_` is of, whatever is set later.
     domain_ : ndarray of shape (2,) or (2, n_features)
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
@@ -174,6 +177,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
             low, high = self._domain(self._ranges(X))
+            self.method_, self.n_components_ = self.method, self.n_components
             for name in ("poles_", "sample_interval_"):
                 self.__dict__.pop(name, None)
             if self.method == "rational":
@@ -220,8 +224,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         self._warn_outside(*self._ranges(X))
         features = self._core_map().transform(to_core(X), count_threads(self.n_jobs))
         if isinstance(features, tuple):
-            *parts, width = features
-            return sparse.csr_array(tuple(parts), shape=(X.shape[0], width))
+            return csr_result(features, X.shape[0])
         return features
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -240,9 +243,9 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features, generate_names=True)
-        suffixes = [str(k) for k in range(self.n_components)]
-        if self.method == "periodic":
-            steps = range(1, self.n_components // 2 + 1)
+        suffixes = [str(k) for k in range(self.n_components_)]
+        if self.method_ == "periodic":
+            steps = range(1, self.n_components_ // 2 + 1)
             suffixes = ["sqrt", *(f"{part}{k}" for k in steps for part in ("cos", "sin"))]
         return np.array([f"{name}_{suffix}" for suffix in suffixes for name in names], dtype=object)
 
@@ -284,26 +287,26 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     # ---- the map and its error ---------------------------------------------------------------
 
     def _core_map(self) -> _histrs.AdditiveMap:
-        if self.method == "chebyshev":
-            return _histrs.AdditiveMap.chebyshev(self.n_components)
-        if self.method == "periodic":
-            return _histrs.AdditiveMap.periodic(self.n_components, self.sample_interval_)
+        if self.method_ == "chebyshev":
+            return _histrs.AdditiveMap.chebyshev(self.n_components_)
+        if self.method_ == "periodic":
+            return _histrs.AdditiveMap.periodic(self.n_components_, self.sample_interval_)
         return _histrs.AdditiveMap.rational(self.poles_)
 
     def _ranges(self, X: Matrix) -> tuple[Array, Array]:
         return _histrs.column_ranges(to_core(X), count_threads(self.n_jobs))
 
     def _error_bound(self, low: Array, high: Array) -> Array:
-        if self.method == "chebyshev":
-            return chebyshev_bound(self.n_components, low, high)
-        if self.method == "periodic":
-            return periodic_bound(self.n_components, self.sample_interval_, low, high)
+        if self.method_ == "chebyshev":
+            return chebyshev_bound(self.n_components_, low, high)
+        if self.method_ == "periodic":
+            return periodic_bound(self.n_components_, self.sample_interval_, low, high)
         return rational_bound(self.poles_, low, high)
 
     def _warn_outside(self, low: Array, high: Array) -> None:
         """Warn when the error may be larger than `kernel_error_bound_`, and say how large."""
         known = self.domain_.reshape(2, -1)
-        if not self.per_column:
+        if self.domain_.ndim == 1:
             low, high = _overall(low, high)
         # Columns of zeros are in every domain.
         positive = high > 0
@@ -316,14 +319,13 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         if not exceeds.any():
             return
         worst = int(np.argmax(np.where(exceeds, bound, 0.0)))
-        column = f"column {worst} of X" if self.per_column else "X"
-        warnings.warn(
+        column = f"column {worst} of X" if self.domain_.ndim == 2 else "X"
+        warn(
             f"{column} has values from {low[worst]:.3g} to {high[worst]:.3g}, outside the domain "
             f"{known[0, worst]:.3g} to {known[1, worst]:.3g} of the map: the kernel of a feature "
             f"may be off by {bound[worst]:.2g} there. Set domain to cover the data, or fit on data "
             "that does.",
             UserWarning,
-            stacklevel=3,
         )
 
     def __sklearn_tags__(self) -> Tags:

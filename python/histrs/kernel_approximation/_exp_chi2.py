@@ -81,6 +81,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Attributes
     ----------
+    n_components_, projection_kind_ : int, str
+        The number of features and the kind of `projection_`, whatever is set later.
     gamma_ : float
         The inverse scale.
     base_map_ : AdditiveChi2Map
@@ -169,6 +171,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         random = check_random_state(self.random_state)
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
+            self.n_components_, self.projection_kind_ = self.n_components, self.projection
             base = AdditiveChi2Map(n_components=5) if self.base_map is None else self.base_map
             self.base_map_ = clone(base).set_params(n_jobs=self.n_jobs).fit(X)
             self.gamma_ = self._choose_gamma(X, random)
@@ -202,7 +205,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
         self.base_map_._warn_outside(*self.base_map_._ranges(X))
         Z = self._core().transform(to_core(X), count_threads(self.n_jobs))
-        if self.n_components % 2 == 0:
+        if self.n_components_ % 2 == 0:
             return Z
         # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
         # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
@@ -219,15 +222,15 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        return self.n_components_
 
     @property
     def _n_projections(self) -> int:
-        return (self.n_components + 1) // 2
+        return (self.n_components_ + 1) // 2
 
     def _core(self) -> _histrs.ExpChi2Features:
         base = self.base_map_._core_map()
-        if self.projection == "structured":
+        if self.projection_kind_ == "structured":
             return _histrs.ExpChi2Features.structured(
                 base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
             )

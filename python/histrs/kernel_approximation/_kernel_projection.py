@@ -47,6 +47,8 @@ class KernelProjectionMap(RepresentativeMap):
 
     Attributes
     ----------
+    kernel_, kernel_params_ : str or callable, dict
+        The kernel of the fitted map and its arguments, whatever is set later.
     representatives_ : {ndarray, sparse array} of shape (D, n_features)
         The representatives.
     inner_product_ : InnerProduct
@@ -109,6 +111,7 @@ class KernelProjectionMap(RepresentativeMap):
         self.n_jobs = n_jobs
 
     def _set_inner_product(self, product: DenseInnerProduct) -> None:
+        self.__dict__.pop("whitening_", None)
         if not self.whiten:
             super()._set_inner_product(product)
             return
@@ -139,5 +142,6 @@ class KernelProjectionMap(RepresentativeMap):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         K = self._kernel(X, self.representatives_)
-        features = K @ self.whitening_ if self.whiten else self.inner_product_.solve(K.T).T
+        whitening = getattr(self, "whitening_", None)
+        features = self.inner_product_.solve(K.T).T if whitening is None else K @ whitening
         return features.astype(X.dtype, order="C", copy=False)

@@ -20,6 +20,8 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import validate_data
 
 from histrs import metrics
+from histrs._scale import check_squares
+from histrs._sparse import small_indices
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, unchanged_on_error
 from histrs.kernel_approximation._inner_product import DenseInnerProduct
 
@@ -83,6 +85,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             wrong shape or is not positive semi-definite.
         """
         with unchanged_on_error(self):
+            self.kernel_, self.kernel_params_ = self.kernel, dict(self.kernel_params or {})
             X = self._validate(X, reset=True)
             Z = self._choose(X)
             K = self._kernel(Z, Z)
@@ -98,7 +101,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self.inner_product_.shape[0]
 
     def _validate(self, X: ArrayLike | Matrix, *, reset: bool) -> Matrix:
-        checks = {**HISTOGRAM_CHECKS, "ensure_all_finite": callable(self.kernel)}
+        checks = {**HISTOGRAM_CHECKS, "ensure_all_finite": callable(self.kernel_)}
         return canonical(validate_data(self, X, reset=reset, **checks))
 
     def _choose(self, X: Matrix) -> Matrix:
@@ -117,18 +120,20 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             rows = sample_without_replacement(X.shape[0], count, random_state=random)
             return X[np.sort(rows)].astype(np.float64)
         _check_histograms(self, X)
-        means = KMeans(count, n_init=1, random_state=self.random_state).fit(X.astype(np.float64))
+        check_squares(X)
+        means = KMeans(count, n_init=1, random_state=self.random_state).fit(
+            small_indices(X.astype(np.float64))
+        )
         # A mean of non-negative values may be negative by rounding.
         centers: Array = means.cluster_centers_
         return centers if callable(self.kernel) else np.maximum(centers, 0.0)
 
     def _kernel(self, X: Matrix, Z: Matrix) -> Array:
         """Return the kernel of rows and representatives, in double precision."""
-        parameters = dict(self.kernel_params or {})
-        if callable(self.kernel):
-            K = np.asarray(self.kernel(X, Z, **parameters), dtype=np.float64)
+        if callable(self.kernel_):
+            K = np.asarray(self.kernel_(X, Z, **self.kernel_params_), dtype=np.float64)
         else:
-            K = KERNELS[self.kernel](X, Z, n_jobs=self.n_jobs, **parameters)
+            K = KERNELS[self.kernel_](X, Z, n_jobs=self.n_jobs, **self.kernel_params_)
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
                 f"the kernel returned an array of shape {K.shape}; a kernel of {X.shape[0]} and "

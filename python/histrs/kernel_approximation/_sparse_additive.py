@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from histrs import _histrs
+from histrs._sparse import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -70,6 +71,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
+    kernel_ : str
+        The kernel of the fitted map, whatever is set later.
     knots_ : ndarray of shape (n_features_out,)
         The knots of the first column, ascending, of the second, and so on: one for each feature.
     offsets_ : ndarray of shape (n_features + 1,)
@@ -165,7 +168,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
             self.knots_, self.offsets_ = self._place_knots(to_core(X))
-            self.inner_product_ = additive_inner_product(self.kernel, self.knots_, self.offsets_)
+            self.kernel_ = self.kernel
+            self.inner_product_ = additive_inner_product(self.kernel_, self.knots_, self.offsets_)
         return self
 
     def transform(self, X: ArrayLike | Matrix) -> sparse.csr_array:
@@ -189,9 +193,9 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
-        core = _histrs.SparseAdditiveMap(self.kernel, self.knots_, self.offsets_)
-        *parts, width = core.transform(to_core(X), count_threads(self.n_jobs))
-        return sparse.csr_array(tuple(parts), shape=(X.shape[0], width))
+        core = _histrs.SparseAdditiveMap(self.kernel_, self.knots_, self.offsets_)
+        parts = core.transform(to_core(X), count_threads(self.n_jobs))
+        return csr_result(parts, X.shape[0])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the features: those of the columns with the knot behind.

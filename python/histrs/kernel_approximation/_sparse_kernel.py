@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._sparse import csr_result
 from histrs._validation import Matrix, count_threads
 from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
 
@@ -58,6 +59,8 @@ class SparseKernelMap(RepresentativeMap):
 
     Attributes
     ----------
+    kernel_, kernel_params_ : str or callable, dict
+        The kernel of the fitted map and its arguments, whatever is set later.
     representatives_ : {ndarray, sparse array} of shape (D, n_features)
         The representatives.
     inner_product_ : InnerProduct
@@ -147,6 +150,7 @@ class SparseKernelMap(RepresentativeMap):
         blocks = []
         for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * Z.shape[0]))):
             k_xz = np.ascontiguousarray(self._kernel(X[rows], Z))
-            *parts, width = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
-            blocks.append(sparse.csr_array(tuple(parts), shape=(len(k_xz), width)))
-        return sparse.vstack(blocks, format="csr", dtype=X.dtype)
+            parts = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
+            blocks.append(csr_result(parts, len(k_xz)))
+        codes: sparse.csr_array = sparse.vstack(blocks, format="csr", dtype=X.dtype)
+        return codes

@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._metrics import METRICS
 from histrs.neighbors._search import check_count
-from histrs.neighbors._space import Space, kind_of
+from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 
 class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
@@ -31,7 +30,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     ----------
     n_neighbors : int, default=1
         Neighbours that vote.
-    metric : str or callable, default="jbld"
+    metric : str or callable, default="auto"
+        "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
+        rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
         Between covariance matrices "jbld" and "airm"; between histograms "chi2", "sinkhorn" and
         "emd", each as the function of `histrs.metrics` of that name, and
         :math:`k(x, x) + k(y, y) - 2 k(x, y)` of the kernels "intersection" (which is the sum of
@@ -50,6 +51,10 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
+    metric_ : str or callable
+        The metric of the training data.
+    metric_params_ : dict
+        Its further arguments.
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training data, matrices flattened.
     y_fit_ : ndarray of shape (n_samples,)
@@ -81,7 +86,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "metric": [StrOptions(set(METRICS)), callable],
+        "metric": METRIC_CONSTRAINTS,
         "weights": [StrOptions({"uniform", "distance"})],
         "metric_params": [dict, None],
         "n_jobs": [Integral, None],
@@ -91,7 +96,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
         self,
         n_neighbors: int = 1,
         *,
-        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric: str | Callable[..., NDArray[Any]] = "auto",
         weights: Literal["uniform", "distance"] = "uniform",
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
@@ -119,6 +124,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         with unchanged_on_error(self):
+            self.metric_ = chosen(self.metric, X)
+            self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
             self.classes_, self.y_fit_ = encode(y)
@@ -158,6 +165,7 @@ default=None
         space = self._space()
         queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
         distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
+        distances = distances.astype(queries.dtype, copy=False)
         return (distances, indices) if return_distance else indices
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -176,7 +184,7 @@ default=None
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(shares, axis=1)])
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the share of the votes of every class.
 
         Parameters
@@ -190,7 +198,7 @@ default=None
             Shares, in the order of `classes_`.
         """
         distances, indices = self.kneighbors(X)
-        votes = np.ones_like(distances)
+        votes = np.ones_like(distances, dtype=np.float64)
         if self.weights == "distance":
             same = distances == 0.0
             # Divided by the smallest first, so that no vote overflows.
@@ -199,16 +207,12 @@ default=None
             votes[same.any(axis=1)] = same[same.any(axis=1)]
         shares = np.zeros((len(votes), len(self.classes_)))
         np.add.at(shares, (np.arange(len(votes))[:, None], self.y_fit_[indices]), votes)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares.astype(distances.dtype, copy=False)
 
     def _space(self) -> Space:
-        return Space(self.metric, self.metric_params, self.n_jobs)
+        return Space(self.metric_, self.metric_params_, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        kind = kind_of(self.metric)
-        tags.input_tags.sparse = kind != "covariances"
-        tags.input_tags.positive_only = kind == "histograms"
-        tags.input_tags.three_d_array = kind == "covariances"
-        return tags
+        return set_input_tags(super().__sklearn_tags__(), self.metric)

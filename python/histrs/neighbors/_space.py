@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
+from sklearn.utils import Tags, gen_batches
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from histrs._scale import check_squares
 from histrs._validation import Matrix, canonical
 from histrs.neighbors._metrics import CHECKS, METRICS, Metric
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
-from histrs.spd._stack import flattened, stacked
+from histrs.spd._stack import flattened, is_stack, stacked
 
 # Distances held at once.
 _BATCH = 1 << 22
@@ -34,8 +36,13 @@ class Space:
         """Return `X`, and `y` if it is given, as scikit-learn checks them."""
         checked = validate_data(estimator, flattened(X), **arguments, **CHECKS[self.kind])
         if isinstance(checked, tuple):
-            return canonical(checked[0]), checked[1]
-        return canonical(checked)
+            return self._canonical(checked[0]), checked[1]
+        return self._canonical(checked)
+
+    def _canonical(self, X: Matrix) -> Matrix:
+        if self._metric is METRICS["euclidean"]:
+            check_squares(X)
+        return canonical(X)
 
     def shaped(self, X: Matrix) -> Matrix:
         """Return rows as what the metric is between: covariances become matrices."""
@@ -86,6 +93,31 @@ class Space:
         return self._metric.bounds(X, Y, **self._options)
 
 
-def kind_of(metric: Any) -> str:
+# What the parameter `metric` may be.
+METRIC_CONSTRAINTS = [StrOptions({"auto", *METRICS}), callable]
+
+
+def chosen(metric: Any, X: Any) -> Any:
+    """Return the metric that "auto" stands for, or the one given.
+
+    A row of 64 numbers may be a matrix of 8 rows, but nothing says so: it is taken for a histogram.
+    """
+    if isinstance(metric, str) and metric == "auto":
+        return "jbld" if is_stack(X) else "chi2"
+    return metric
+
+
+def set_input_tags(tags: Tags, metric: Any) -> Tags:
+    """Say what an estimator in a metric takes."""
+    kind = _kind_of(metric)
+    is_auto = isinstance(metric, str) and metric == "auto"
+    tags.input_tags.sparse = kind != "covariances"
+    tags.input_tags.positive_only = kind == "histograms"
+    tags.input_tags.three_d_array = kind == "covariances" or is_auto
+    return tags
+
+
+def _kind_of(metric: Any) -> str:
     """Return what a metric is between; of an unknown one "vectors"."""
+    metric = chosen(metric, None)
     return METRICS[metric].kind if isinstance(metric, str) and metric in METRICS else "vectors"

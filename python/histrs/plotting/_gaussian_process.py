@@ -81,7 +81,7 @@ def plot_relevance(
 
 def plot_shape_functions(
     model: _Model,
-    features: Sequence[int] | None = None,
+    features: Sequence[int | str] | None = None,
     *,
     output: int = 0,
     bands: bool = True,
@@ -94,8 +94,9 @@ def plot_shape_functions(
     ----------
     model : IntersectionGPClassifier or IntersectionGPRegressor
         A fitted model.
-    features : sequence of int, default=None
-        Indices of the features; None takes the six whose functions vary most.
+    features : sequence of int or str, default=None
+        Indices of the features, or their names, which are those of `feature_names` or of the data
+        frame of the fit; None takes the six whose functions vary most.
     output : int, default=0
         Which target, or class; two classes share one output.
     bands : bool, default=True
@@ -114,7 +115,7 @@ def plot_shape_functions(
     Raises
     ------
     ValueError
-        If there is no such output, or `axes` are fewer than the features.
+        If there is no such output or feature, or `axes` are fewer than the features.
 
     Examples
     --------
@@ -132,11 +133,13 @@ def plot_shape_functions(
     if not 0 <= output < n_outputs:
         raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
     if features is None:
-        features = _varied(model.shape_functions(), output)
-    functions = model.shape_functions(features)
+        places = _varied(model.shape_functions(), output)
+    else:
+        places = [_place(model, feature_names, feature) for feature in features]
+    functions = model.shape_functions(places)
     spread: list[ShapeFunction] | list[None] = [None] * len(functions)
     if bands:
-        spread = model.shape_functions(features, max_knots=_BAND_KNOTS, return_std=True)
+        spread = model.shape_functions(places, max_knots=_BAND_KNOTS, return_std=True)
     axes = _grid(len(functions)) if axes is None else np.atleast_1d(axes)
     if axes.size < len(functions):
         raise ValueError(f"{axes.size} axes for {len(functions)} features: give one for each.")
@@ -160,8 +163,26 @@ def _varied(functions: list[ShapeFunction], output: int) -> list[int]:
     return sorted(np.argsort(ranges)[::-1][: 2 * _COLUMNS].tolist())
 
 
+def _names(model: _Model, feature_names: Sequence[str] | None) -> Any:
+    return getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+
+
+def _place(model: _Model, feature_names: Sequence[str] | None, feature: int | str) -> int:
+    if not isinstance(feature, str):
+        return feature
+    names = _names(model, feature_names)
+    if names is None:
+        raise ValueError(
+            f"features holds the name {feature!r}, and the model was fitted on columns without "
+            "names: give feature_names, or indices."
+        )
+    if feature not in list(names):
+        raise ValueError(f"there is no feature {feature!r}; the features are {list(names)}.")
+    return list(names).index(feature)
+
+
 def _name(model: _Model, feature_names: Sequence[str] | None, feature: int) -> str:
-    names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+    names = _names(model, feature_names)
     return f"feature {feature}" if names is None else str(names[feature])
 
 

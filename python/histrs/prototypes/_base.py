@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._metrics import METRICS
 from histrs.neighbors._search import Found, check_count
-from histrs.neighbors._space import Space, kind_of
+from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 Labels = NDArray[np.int64]
 Places = NDArray[np.intp]
@@ -76,7 +75,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _kneighbors(self, X: ArrayLike | Matrix, n_neighbors: int) -> Found:
         check_is_fitted(self)
         k = check_count(n_neighbors, len(self.prototype_labels_))
-        return self._nearest(self._check_queries(X), k)
+        queries = self._check_queries(X)
+        distances, indices = self._nearest(queries, k)
+        return distances.astype(queries.dtype, copy=False), indices
 
     @abstractmethod
     def _check_queries(self, X: ArrayLike | Matrix) -> Any:
@@ -119,7 +120,7 @@ class SelectedPrototypes(InSpace):
     """Prototypes that are training samples."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [StrOptions(set(METRICS)), callable],
+        "metric": METRIC_CONSTRAINTS,
         "metric_params": [dict, None],
         "n_jobs": [Integral, None],
     }
@@ -145,6 +146,8 @@ class SelectedPrototypes(InSpace):
             The fitted estimator.
         """
         with unchanged_on_error(self):
+            self.metric_ = chosen(self.metric, X)
+            self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
             self.classes_, labels = encode(y)
@@ -161,13 +164,8 @@ class SelectedPrototypes(InSpace):
         """Return the places of the prototypes."""
 
     def _space(self) -> Space:
-        return Space(self.metric, self.metric_params, self.n_jobs)
+        return Space(self.metric_, self.metric_params_, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        kind = kind_of(self.metric)
-        tags.input_tags.sparse = kind != "covariances"
-        tags.input_tags.positive_only = kind == "histograms"
-        tags.input_tags.three_d_array = kind == "covariances"
-        return tags
+        return set_input_tags(super().__sklearn_tags__(), self.metric)

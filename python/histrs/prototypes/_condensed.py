@@ -21,8 +21,9 @@ class CondensedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    metric : str or callable, default="jbld"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric : str or callable, default="auto"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
+        matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     random_state : int, RandomState instance or None, default=None
@@ -34,6 +35,10 @@ class CondensedNN(SelectedPrototypes):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
+    metric_ : str or callable
+        The metric of the training data.
+    metric_params_ : dict
+        Its further arguments.
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, in the order in which they were.
@@ -74,7 +79,7 @@ class CondensedNN(SelectedPrototypes):
     def __init__(
         self,
         *,
-        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -1,6 +1,5 @@
 """Stochastic covariance compression."""
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -21,6 +20,7 @@ from histrs import _histrs
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._validation import count_threads, unchanged_on_error
+from histrs._warnings import warn
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
@@ -231,12 +231,11 @@ class CovarianceCompressor(InSpace):
                 options={"maxiter": self.max_iter, "ftol": self.tol, "gtol": 1e-10},
             )
         if result.status == 1:
-            warnings.warn(
+            warn(
                 f"CovarianceCompressor stopped after {result.nit} iterations at a loss of "
                 f"{result.fun:.3g} that still fell by more than {self.tol:.2e} an iteration. "
                 "Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         B[:, *upper] = result.x.reshape(len(B), -1)
         self.prototypes_ = symmetric(root @ prototypes(B) @ root.T)
@@ -254,7 +253,7 @@ class CovarianceCompressor(InSpace):
             return scale
         return searched_gamma(self, training, scale, random)
 
-    def predict_proba(self, X: ArrayLike) -> Float64:
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         r"""Return the probabilities of the stochastic neighbourhood (equations 4 and 5).
 
         Parameters
@@ -269,9 +268,11 @@ class CovarianceCompressor(InSpace):
             prototype need not be the most probable: several prototypes of another may be near.
         """
         check_is_fitted(self)
-        divergences = self._space().distances(self._check_queries(X), self.prototypes_)
+        queries = self._check_queries(X)
+        divergences = self._space().distances(queries, self.prototypes_)
         shares = softmax(-(self.gamma_**2) * divergences.astype(np.float64), axis=1)
-        return np.asarray(shares @ (self.prototype_labels_[:, None] == self.classes_[None]))
+        P = shares @ (self.prototype_labels_[:, None] == self.classes_[None])
+        return np.asarray(P, dtype=queries.dtype)
 
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)

@@ -1,6 +1,5 @@
 """Stochastic histogram compression."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -28,6 +27,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_fit,
 )
+from histrs._warnings import warn
 from histrs.neighbors._search import Found, nearest
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
@@ -317,23 +317,21 @@ class HistogramCompressor(PrototypeClassifier):
 
     def _warn(self, converged: bool, error: float) -> None:
         if not error <= _TRAINING_TOL:
-            warnings.warn(
+            warn(
                 f"HistogramCompressor: a marginal of transport is off by {error:.2g} of the mass "
                 f"after {MAX_ITER} iterations, and the gradient with it; raise reg, which is "
                 f"{self.reg_:.3g}.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         if not converged:
-            warnings.warn(
+            warn(
                 f"HistogramCompressor stopped after {self.n_iter_} passes at a loss of "
                 f"{self.loss_:.3g} that still fell by more than {self.tol:.2e} of it in ten "
                 "passes. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> Float64:
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         r"""Return the probabilities of the stochastic neighbourhood (equations 5 and 9).
 
         Parameters
@@ -349,9 +347,9 @@ class HistogramCompressor(PrototypeClassifier):
         """
         check_is_fitted(self)
         distances, indices = self._kneighbors(X, len(self.prototype_labels_))
-        shares = softmax(-(self.gamma_**2) * distances, axis=1)
+        shares = softmax(-(self.gamma_**2) * distances.astype(np.float64), axis=1)
         of_class = self.prototype_labels_[indices][:, :, None] == self.classes_
-        return np.asarray(np.einsum("ij,ijc->ic", shares, of_class))
+        return np.asarray(np.einsum("ij,ijc->ic", shares, of_class), dtype=distances.dtype)
 
     def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
         return self._normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))

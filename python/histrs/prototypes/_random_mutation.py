@@ -30,8 +30,9 @@ class RandomMutationNN(SelectedPrototypes):
     compression : int or float, default=0.05
         Number of prototypes of each class, or their share of the training samples, which is
         divided among classes in proportion, at least one each.
-    metric : str or callable, default="jbld"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+    metric : str or callable, default="auto"
+        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
+        matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     max_iter : int, default=500
@@ -45,6 +46,10 @@ class RandomMutationNN(SelectedPrototypes):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
+    metric_ : str or callable
+        The metric of the training data.
+    metric_params_ : dict
+        Its further arguments.
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen.
@@ -90,7 +95,7 @@ class RandomMutationNN(SelectedPrototypes):
         self,
         compression: float = 0.05,
         *,
-        metric: str | Callable[..., NDArray[Any]] = "jbld",
+        metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
         max_iter: int = 500,
         random_state: Any = None,

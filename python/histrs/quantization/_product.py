@@ -19,7 +19,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from histrs import _histrs
+from histrs import _archive, _histrs
+from histrs._scale import check_squares
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -31,13 +32,13 @@ from histrs._validation import (
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks
 from histrs.quantization._inner_product import inner_product
-from histrs.streaming import _file
 from histrs.streaming._rows import chunks
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 _KIND = "product quantizer"
 _LIMIT = 2**16
+_METRICS = {"euclidean", "hellinger", "chi2", "intersection"}
 
 
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -92,6 +93,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     codebooks_ : ndarray of shape (n_blocks, n_codes, width)
         The codewords, in the units and the dtype of the training data; narrower blocks have zeros
         behind their columns.
+    metric_ : str
+        The metric of the codebooks, whatever is set later.
     block_offsets_ : ndarray of shape (n_blocks + 1,)
         The first column of each block, then the number of columns.
     counts_ : ndarray of shape (n_blocks, n_codes)
@@ -132,7 +135,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_codes": [Interval(Integral, 2, _LIMIT, closed="both")],
-        "metric": [StrOptions({"euclidean", "hellinger", "chi2", "intersection"})],
+        "metric": [StrOptions(_METRICS)],
         "algorithm": [StrOptions({"lloyd", "minibatch"})],
         "max_samples": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -185,6 +188,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             The fitted quantizer.
         """
         with unchanged_on_error(self):
+            self.metric_ = self.metric
             self._learn(self._check(X, reset=True))
         return self
 
@@ -209,6 +213,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         with unchanged_on_error(self):
             if not hasattr(self, "codebooks_"):
+                self.metric_ = self.metric
                 self._learn(self._check(X, reset=True))
                 return self
             rows = self._check(X, reset=False)
@@ -216,21 +221,21 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             codebooks, counts = self.codebooks_.astype(np.float64), self.counts_.copy()
             n_codes = codebooks.shape[1]
             for m, (start, stop) in enumerate(self._edges()):
-                values = _codebooks.coordinates(_codebooks.block(rows, start, stop), self.metric)
+                values = _codebooks.coordinates(_codebooks.block(rows, start, stop), self.metric_)
                 sums = _codebooks.sums_by_code(values, codes[:, m], n_codes)
                 centres = codebooks[m, :, : stop - start]
-                sums += counts[m][:, None] * _codebooks.coordinates(centres, self.metric)
+                sums += counts[m][:, None] * _codebooks.coordinates(centres, self.metric_)
                 counts[m] += np.bincount(codes[:, m], minlength=n_codes)
                 used = counts[m] > 0
                 means = sums[used] / counts[m][used, None]
-                centres[used] = _codebooks.values_at(means, self.metric)
+                centres[used] = _codebooks.values_at(means, self.metric_)
             self.codebooks_ = codebooks.astype(self.codebooks_.dtype)
             self.counts_ = counts
         return self
 
     def _check(self, X: Any, *, reset: bool) -> Matrix:
         rows = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
-        if self.metric != "euclidean":
+        if self.metric_ != "euclidean":
             _histrs.check_histograms(to_core(rows), count_threads(self.n_jobs))
         else:
             _histrs.check_finite(to_core(rows), count_threads(self.n_jobs))
@@ -238,6 +243,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _learn(self, rows: Matrix) -> None:
         n, d = rows.shape
+        if self.metric_ in ("euclidean", "intersection"):  # k-means squares values themselves
+            check_squares(rows)
         if self.n_blocks > d:
             raise ValueError(
                 f"n_blocks = {self.n_blocks} is more than n_features = {d}: a block has at least "
@@ -260,7 +267,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             self.n_codes,
-            self.metric,
+            self.metric_,
             self.algorithm,
             self.max_iter,
             rng,
@@ -270,7 +277,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             codebooks,
-            self.metric,
+            self.metric_,
             lambda codebooks: self._encode(rows, codebooks),
         )
         self.codebooks_ = codebooks.astype(rows.dtype)
@@ -333,7 +340,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"(n_samples, {len(self.codebooks_)})."
             )
         parts, n = [], 0
-        for chunk, _ in chunks(rows, None, chunk_size, 0):
+        for chunk, _ in chunks(rows, None, chunk_size):
             codes = self.transform(chunk)
             if out is None:
                 parts.append(codes)
@@ -414,7 +421,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             to_core(rows),
             codebooks.astype(rows.dtype, copy=False),
             self.block_offsets_,
-            self.metric,
+            self.metric_,
             codebooks.shape[1] > 256,
             count_threads(self.n_jobs),
         )
@@ -426,7 +433,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """The inner product of codewords."""
         check_is_fitted(self)
         codebooks = self.codebooks_.astype(np.float64)
-        return inner_product(codebooks, self.metric, count_threads(self.n_jobs))
+        return inner_product(codebooks, self.metric_, count_threads(self.n_jobs))
 
     @property
     def _n_features_out(self) -> int:
@@ -440,7 +447,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         path : str or path
-            Where to; the file has a checksum.
+            Where to; the file has a checksum. A product quantizer is replaced; a file of anything
+            else is not.
+
+        Raises
+        ------
+        ValueError
+            If there is another file, or a damaged one.
         """
         check_is_fitted(self)
         seed = self.random_state
@@ -452,6 +465,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 **self.get_params(),
                 "random_state": None if seed is None else int(seed),
             },
+            "metric": self.metric_,
             "dtype": self.codebooks_.dtype.name,
             "n_iter": self.n_iter_,
             "names": None if names is None else names.tolist(),
@@ -461,7 +475,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             "counts": self.counts_,
             "offsets": self.block_offsets_,
         }
-        _file.write(Path(path), header, arrays, kind=_KIND)
+        _archive.write(Path(path), header, arrays, _KIND, type(self).load)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -477,16 +491,48 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         quantizer : ProductQuantizer
             It encodes as the one that was saved.
         """
-        header, arrays = _file.read(Path(path), kind=_KIND)
-        quantizer = cls(**header["parameters"])
-        quantizer.codebooks_ = arrays["codebooks"].astype(header["dtype"])
-        quantizer.n_iter_ = header["n_iter"]
-        quantizer.counts_ = arrays["counts"]
-        quantizer.block_offsets_ = arrays["offsets"].astype(np.int64)
-        quantizer.n_features_in_ = int(quantizer.block_offsets_[-1])
-        if header["names"] is not None:
-            quantizer.feature_names_in_ = np.array(header["names"], dtype=object)
+        with _archive.opened(Path(path), _KIND) as (header, arrays):
+            quantizer = cls(**header["parameters"])
+            quantizer._validate_params()
+            quantizer._restore(header, arrays)
         return quantizer
+
+    def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
+        codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
+        require = _archive.require
+        require(header["metric"] in _METRICS, "its metric is not known")
+        self.metric_ = header["metric"]
+        require(header["dtype"] in ("float32", "float64"), "its dtype is not that of codewords")
+        require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= _LIMIT, "it has no codebooks")
+        n_blocks, n_codes, width = codebooks.shape
+        require(counts.shape == (n_blocks, n_codes), "counts has not the shape of codebooks")
+        require(np.all(counts >= 0), "a count is negative")
+        require(
+            offsets.shape == (n_blocks + 1,)
+            and offsets[0] == 0
+            and np.all(np.diff(offsets) >= 1)
+            and np.diff(offsets).max() == width
+            and np.all(offsets == np.floor(offsets)),
+            "its offsets are not those of blocks of columns",
+        )
+        require(_archive.is_count(header["n_iter"]), "n_iter is not a number of iterations")
+        with np.errstate(over="ignore"):
+            self.codebooks_ = codebooks.astype(header["dtype"])
+        require(np.isfinite(self.codebooks_).all(), "a codeword is not finite")
+        require(self.metric_ == "euclidean" or np.all(codebooks >= 0), "a codeword is negative")
+        self.n_iter_ = header["n_iter"]
+        self.counts_ = counts
+        self.block_offsets_ = offsets.astype(np.int64)
+        self.n_features_in_ = int(offsets[-1])
+        names = header["names"]
+        if names is not None:
+            require(
+                isinstance(names, list)
+                and len(names) == self.n_features_in_
+                and all(isinstance(name, str) for name in names),
+                "its names are not those of its columns",
+            )
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

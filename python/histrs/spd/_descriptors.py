@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from histrs._scale import check_squares
+from histrs._warnings import warn
+
 Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None
 Float64: TypeAlias = NDArray[np.float64]
 
@@ -45,6 +48,12 @@ def covariance_descriptors(
         Covariance matrices; float32 when all features are, else float64. Sums are in double
         precision. Scikit-learn divides by n where the paper and this function divide by n - 1:
         otherwise the matrices are the same.
+
+    Warns
+    -----
+    UserWarning
+        If a set has fewer samples than features, unless sets of a list are shrunk: of signals
+        with the channels before the times, the axes have to be swapped.
 
     Raises
     ------
@@ -88,11 +97,28 @@ def covariance_descriptors(
                 f"F[{i}] has {f.shape[1]} features, but F[0] has {p}; give the same features in "
                 "the same order."
             )
+    _warn_of_few_samples(sets, isinstance(F, np.ndarray) and F.ndim == 3, shrinkage)
     dtype = np.result_type(*{f.dtype for f in sets})
     out = np.empty((len(sets), p, p), dtype=dtype)
     for i, f in enumerate(sets):
         out[i] = _covariance(f.astype(np.float64), shrinkage)
     return out
+
+
+def _warn_of_few_samples(sets: list[NDArray[Any]], is_stack: bool, shrinkage: Shrinkage) -> None:
+    """Warn where samples and features may have changed places, or a matrix will be singular.
+
+    Sets of different sizes that are shrunk are neither.
+    """
+    n, p = min(len(f) for f in sets), sets[0].shape[1]
+    if n >= p or not (is_stack or shrinkage is None or shrinkage == 0):
+        return
+    i = next(i for i, f in enumerate(sets) if len(f) < p)
+    warn(
+        f"F[{i}] has fewer samples, {len(sets[i])}, than features, {p}: each row of a set is a "
+        "sample. If F has channels before times, give F.swapaxes(1, 2); else the covariance is "
+        "singular: give more samples, or shrinkage."
+    )
 
 
 def _iterate(F: Any) -> Iterable[Any]:
@@ -115,6 +141,7 @@ def _check_set(f: Any, i: int) -> NDArray[Any]:
     if len(checked) < 2:
         raise ValueError(f"{name} has 1 sample: a covariance takes at least 2; drop the set.")
     _check_finite(checked, name)
+    check_squares(checked, name)
     return checked
 
 

@@ -1,12 +1,12 @@
 """The mean in the Jensen-Bregman log-det divergence."""
 
-import warnings
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
 from histrs.spd._stack import Stack, as_stack, symmetric
 
@@ -94,11 +94,10 @@ def jbld_mean(
     wide = stack.astype(np.float64)
     C, n_iter, residual = _fixed_point(wide, weights, tol, max_iter)
     if residual > tol:
-        warnings.warn(
+        warn(
             f"jbld_mean stopped after {n_iter} iterations with a residual of {residual:.2e}, "
             f"above the tolerance {tol:.2e}. Raise max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     mean = C.astype(stack.dtype)
     return (mean, n_iter) if return_n_iter else mean

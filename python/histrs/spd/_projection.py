@@ -22,7 +22,8 @@ def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
     X : array-like of shape (n, p, p) or (n, p * p)
         Square matrices: covariances of too few samples, with rounding errors, or averages.
     floor : float, default=1e-6
-        Smallest eigenvalue of the result over its largest; in (0, 1].
+        Smallest eigenvalue of the result over its largest; in (0, 1]. Single precision cannot hold
+        less than ``4 * p * eps``, about ``5e-7 * p``, which it gets at least.
 
     Returns
     -------
@@ -71,6 +72,8 @@ def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
             f"X[{i}] has no positive eigenvalue (the largest is {largest[i]:.3g}): no positive "
             "definite matrix is nearest to it; check how it was computed, or drop it."
         )
+    # Rounding to single precision would make lower ones singular again.
+    floor = max(floor, 4 * X.shape[1] * float(np.finfo(X.dtype).eps))
     values = np.maximum(values, floor * largest[:, None])
     projected = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
     return symmetric(projected).astype(X.dtype)

@@ -35,9 +35,14 @@ def flattened(X: Any) -> Any:
     if _is_list_of_matrices(X):
         _check_one_size(X, "X")
         X = np.asarray(X)
-    if isinstance(X, np.ndarray) and X.ndim == 3:
+    if is_stack(X):
         return stacked(X).reshape(len(X), -1)
     return X
+
+
+def is_stack(X: Any) -> bool:
+    """Say whether `X` is matrices rather than rows."""
+    return (isinstance(X, np.ndarray) and X.ndim == 3) or _is_list_of_matrices(X)
 
 
 def _is_list_of_matrices(X: Any) -> TypeGuard[Sequence[Any]]:

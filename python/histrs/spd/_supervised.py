@@ -1,6 +1,5 @@
 """Supervised dimensionality reduction of covariance matrices."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,10 +11,11 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from histrs._labels import check_labels, encode
 from histrs._validation import unchanged_on_error
+from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
@@ -145,7 +145,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             data, y = validate_data(self, flattened(X), y, **STACK_CHECKS)
-            check_classification_targets(y)
+            check_labels(y)
             self._fit(stacked(data).astype(np.float64), y)
         return self
 
@@ -153,7 +153,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         p = stack.shape[1]
         if self.n_components > p:
             raise ValueError(f"n_components = {self.n_components} is more than the {p} rows of X.")
-        classes, labels = np.unique(y, return_inverse=True)
+        classes, labels = encode(y)
         if len(classes) < 2:
             raise ValueError("y has 1 class: a supervised projection takes at least two classes.")
         D = jbld_distances(stack, n_jobs=self.n_jobs)
@@ -173,12 +173,11 @@ class SPDProjection(TransformerMixin, BaseEstimator):
             options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
         )
         if result.status == 1:
-            warnings.warn(
+            warn(
                 f"SPDProjection stopped after {result.nit} iterations with a gradient of "
                 f"{np.max(np.abs(result.jac)):.2e}, above the tolerance {self.tol:.2e}. "
                 "Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.components_ = np.linalg.qr(result.x.reshape(p, -1))[0]
         self.objective_ = float(result.fun)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._labels import classes_of
+
 if TYPE_CHECKING:
     from histrs.streaming._source import RowSource
 
@@ -24,7 +26,7 @@ def unique(labels: Any) -> NDArray[Any]:
         from dask import array
 
         labels = array.unique(labels).compute()
-    return np.unique(np.asarray(labels))
+    return classes_of(labels)
 
 
 def partitions(rows: Array, targets: Any) -> list[tuple[Any, Any]]:

@@ -41,37 +41,40 @@ def fingerprint(feature_map: BaseEstimator) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    _add(digest, feature_map)
+    feed(digest, feature_map)
     return digest.hexdigest()[:32]
 
 
-def _add(digest: Any, value: Any) -> None:
-    """Feed a value, with the name of its type, so that no two different ones look alike."""
+def feed(digest: Any, value: Any) -> None:
+    """Feed a value to what has an `update` as the digests of hashlib have.
+
+    The name of its type goes with it, so that no two different values look alike.
+    """
     digest.update(f"<{type(value).__module__}.{type(value).__qualname__}".encode())
     if isinstance(value, CodeType):
-        _add(digest, [value.co_code, value.co_consts, value.co_names, value.co_freevars])
+        feed(digest, [value.co_code, value.co_consts, value.co_names, value.co_freevars])
     elif isinstance(value, BaseEstimator):
         for name, part in sorted(vars(value).items()):
             if not name.startswith("_") and name not in _IRRELEVANT:
                 digest.update(name.encode())
-                _add(digest, part)
+                feed(digest, part)
     elif isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
     elif isinstance(value, np.ndarray | list | tuple):
         for part in np.ravel(value) if isinstance(value, np.ndarray) else value:
-            _add(digest, part)
+            feed(digest, part)
     elif isinstance(value, set | frozenset):
-        _add(digest, sorted(value, key=repr))
+        feed(digest, sorted(value, key=repr))
     elif isinstance(value, dict):
         for key in sorted(value, key=repr):
-            _add(digest, key)
-            _add(digest, value[key])
+            feed(digest, key)
+            feed(digest, value[key])
     elif is_sparse(value):
         rows = value.tocsr()
-        _add(digest, [value.shape, rows.data, rows.indices, rows.indptr])
+        feed(digest, [value.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, partial):
-        _add(digest, [value.func, value.args, value.keywords])
+        feed(digest, [value.func, value.args, value.keywords])
     elif callable(value):
         _add_function(digest, value)
     else:
@@ -85,4 +88,4 @@ def _add_function(digest: Any, function: Any) -> None:
     digest.update(f"{function.__module__}.{name}".encode())
     if "<" in name and hasattr(function, "__code__"):
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        _add(digest, [function.__code__, function.__defaults__, function.__kwdefaults__, cells])
+        feed(digest, [function.__code__, function.__defaults__, function.__kwdefaults__, cells])

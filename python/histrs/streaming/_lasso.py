@@ -1,6 +1,5 @@
 """The lasso and the group lasso, from moments."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from histrs import _histrs
 from histrs._validation import count_threads
+from histrs._warnings import warn
 from histrs.streaming._linear import MomentRegressor, check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._quadratic import Groups, SquaredError, checked_groups
@@ -133,13 +133,12 @@ class _Lasso(MomentRegressor):
         late = gaps > self.tol * error.y_squares
         if np.any(late):
             place = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge for {np.sum(late)} of {gaps.size} "
                 f"objectives: after {self.max_iter} passes the duality gap of target {place[1]} "
                 f"at alpha = {alphas[place[0]]:.3g} is {gaps[place]:.3g}, above tol * mean(y**2) "
                 f"= {self.tol * error.y_squares[place[1]]:.3g}. Increase max_iter, tol or alpha.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return groups.rotate_back(coefs), gaps, n_iter
 

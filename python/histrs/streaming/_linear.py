@@ -43,7 +43,7 @@ class LinearModel(BaseEstimator):
     def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
 
 
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
@@ -167,7 +167,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``.
+            ``X @ coef_.T + intercept_``; float32 when `X` is.
         """
         return self._scores(X)
 

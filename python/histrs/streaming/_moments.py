@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from histrs.streaming import _file
+from histrs import _archive
+from histrs.streaming._consumed import Consumed
 from histrs.streaming._dask import is_dask, reduced
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
 from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
-from histrs.streaming._sums import Array, CentredSums, full
+from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full
 
+_KIND = "moments"
 _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 
 
@@ -113,7 +115,7 @@ class Moments:
     @property
     def m(self) -> Array:
         """Sum of all rows, shape (D,)."""
-        return self.n * self._all_rows().mean
+        return finite(self.n, self._all_rows().mean)
 
     @property
     def H(self) -> Array:  # noqa: N802
@@ -124,18 +126,18 @@ class Moments:
     def v(self) -> Array:
         """Sum of rows times targets, shape (D, n_targets), over rows with targets."""
         sums = self._labelled_rows()
-        return sums.cross + sums.n * np.outer(sums.mean, sums.y_mean)
+        return finite(sums.n, sums.mean[:, None], sums.y_mean, add=sums.cross)
 
     @property
     def y_sum(self) -> Array:
         """Sum of the targets, shape (n_targets,)."""
-        return self._labelled_rows().y_mean * self.n_labelled
+        return finite(self.n_labelled, self._labelled_rows().y_mean)
 
     @property
     def y_squares(self) -> Array:
         """Sum of the squared targets, shape (n_targets,)."""
         sums = self._labelled_rows()
-        return sums.y_squares + sums.n * sums.y_mean**2
+        return finite(sums.n, sums.y_mean, sums.y_mean, add=sums.y_squares)
 
     def _labelled_rows(self) -> CentredSums:
         return self._labelled or CentredSums.zeros(self.n_features, self.n_targets)
@@ -206,9 +208,7 @@ class Moments:
             sums.add_rows(Z, targets)
         except FloatingPointError:
             check_finite(Z)
-            raise ValueError(
-                "sums of rows overflow float64; divide the columns by a scale."
-            ) from None
+            raise ValueError(OVERFLOW) from None
         setattr(self, kind, sums)
         self.n_chunks += 1
 
@@ -279,22 +279,17 @@ class Moments:
         Parameters
         ----------
         path : path-like
-            The file. Moments of other features, targets or another map are not overwritten.
+            The file. Moments of other features, targets or another map are not overwritten, nor
+            is a file of anything else. A link stays a link, and the mode of a file stays.
 
         Raises
         ------
         ValueError
             If there is another file: damaged, or of moments that do not belong to these.
         """
-        path = Path(path)
-        if path.exists():
-            header, _ = _file.read(path)
-            self._check_same(
-                header["n_features"], header["n_targets"], header["fingerprint"], str(path)
-            )
-        self._write(path)
+        self._write(Path(path))
 
-    def _write(self, path: Path, **extra: int) -> None:
+    def _write(self, path: Path, **extra: Any) -> None:
         header = {
             "n_features": self.n_features,
             "n_targets": self.n_targets,
@@ -308,7 +303,12 @@ class Moments:
             for kind, sums in self._kinds().items()
             for part in _PARTS
         }
-        _file.write(path, header, arrays)
+        _archive.write(path, header, arrays, _KIND, self._check_file)
+
+    def _check_file(self, path: Path) -> None:
+        """Refuse to replace a file of anything but moments that belong to these."""
+        other, _ = self._read(path)
+        self._check_same(other.n_features, other.n_targets, other.fingerprint, str(path))
 
     def _kinds(self) -> dict[str, CentredSums]:
         kinds = {"labelled": self._labelled, "unlabelled": self._unlabelled}
@@ -337,14 +337,27 @@ class Moments:
 
     @classmethod
     def _read(cls, path: Path) -> tuple["Moments", dict[str, Any]]:
-        header, arrays = _file.read(path)
-        moments = cls(header["n_features"], header["n_targets"], fingerprint=header["fingerprint"])
-        moments.n_chunks = header["n_chunks"]
-        for kind, n in header["n"].items():
-            parts: dict[str, Any] = {part: arrays[f"{kind}.{part}"] for part in _PARTS}
-            for part in ("scatter", "cross"):
-                parts[part] = np.asfortranarray(parts[part])
-            setattr(moments, f"_{kind}", CentredSums(n, **parts))
+        with _archive.opened(path, _KIND) as (header, arrays):
+            counts = [header[name] for name in ("n_features", "n_targets", "n_chunks")]
+            _archive.require(
+                all(map(_archive.is_count, counts)) and isinstance(header["fingerprint"], str),
+                "its header is not that of moments",
+            )
+            moments = cls(*counts[:2], fingerprint=header["fingerprint"])
+            moments.n_chunks = counts[2]
+            for kind, n in header["n"].items():
+                parts = {part: arrays.pop(f"{kind}.{part}") for part in _PARTS}
+                n_targets = moments.n_targets if kind == "labelled" else 0
+                sums = CentredSums.stored(n, moments.n_features, n_targets, parts)
+                _archive.require(sums is not None, "its sums are not those of rows")
+                setattr(moments, {"labelled": "_labelled", "unlabelled": "_unlabelled"}[kind], sums)
+            _archive.require(not arrays, "it has arrays of no use")
+            checksums = header.get("checksums")
+            _archive.require(
+                checksums is None
+                or (len(checksums) == moments.n_chunks and all(map(_archive.is_count, checksums))),
+                "its checksums are not those of chunks",
+            )
         return moments, header
 
     # ---- whole data sets -----------------------------------------------------------------------
@@ -378,10 +391,11 @@ class Moments:
         chunk_size : int, default=4096
             Rows to a chunk, where `rows` is not an iterable.
         checkpoint : path-like, default=None
-            A file for the moments so far. If it exists, its chunks are skipped: a run that was
-            killed goes on where the file was written last, and ends with the bits of a run that
-            was not. `rows` must yield the same chunks again. After the last chunk the file holds
-            the result, for `load`.
+            A file for the moments so far. If it exists, its chunks are not added again: a run
+            that was killed goes on where the file was written last, and ends with the bits of a
+            run that was not. `rows` must yield the same chunks again. The file holds a checksum
+            of each, of rows and targets as they come, with which they are compared as they are
+            read. After the last chunk the file holds the result, for `load`.
         checkpoint_every : int, default=16
             Chunks from one writing of the file to the next.
         n_jobs : int or None, default=None
@@ -398,8 +412,8 @@ class Moments:
         ------
         ValueError
             If there are no rows, shapes differ, an entry is not finite, or the checkpoint is
-            damaged, has another chunk size or more rows, or is of other features, targets or
-            another map; it is not overwritten.
+            damaged, has another chunk size, or was made of other rows, targets or another map; it
+            is not overwritten.
         ImportError
             For a Parquet file without pyarrow.
 
@@ -439,35 +453,50 @@ class Moments:
         cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int
     ) -> "Moments":
         """Make one pass, and go on with the file if there is one."""
-        moments = cls._resumed(path, source.chunk_size, name)
-        saved = skip = moments.n_chunks if moments else 0
-        seen = moments.n if moments else None
-        for number, (Z, targets) in enumerate(source.chunks("moments", skip, seen), skip):
+        moments, consumed = cls._resumed(path, source.chunk_size, name)
+        saved = moments.n_chunks if moments else 0
+        for number, (Z, targets) in enumerate(source.chunks("moments", consumed), saved):
             with in_chunk(number, source):
                 moments = cls._begin(moments, Z, targets, name, path)
                 moments._add(Z, targets)
-            if path is not None and moments.n_chunks - saved == checkpoint_every:
-                moments._write(path, chunk_size=source.chunk_size)
+            if moments.n_chunks - saved == checkpoint_every:
+                moments._write_checkpoint(path, source.chunk_size, consumed)
                 saved = moments.n_chunks
         if moments is None:
             raise ValueError("there are no rows: moments need at least one chunk.")
-        if path is not None and moments.n_chunks > saved:
-            moments._write(path, chunk_size=source.chunk_size)
+        if moments.n_chunks > saved:
+            moments._write_checkpoint(path, source.chunk_size, consumed)
         return moments
 
+    def _write_checkpoint(
+        self, path: Path | None, chunk_size: int, consumed: Consumed | None
+    ) -> None:
+        if path is not None and consumed is not None:
+            self._write(path, chunk_size=chunk_size, checksums=consumed.checksums)
+
     @classmethod
-    def _resumed(cls, path: Path | None, chunk_size: int, name: str) -> "Moments | None":
-        """Return the moments of a checkpoint that these rows can go on with."""
-        if path is None or not path.exists():
-            return None
+    def _resumed(
+        cls, path: Path | None, chunk_size: int, name: str
+    ) -> tuple["Moments | None", Consumed | None]:
+        """Return the moments of a checkpoint, and what the rows must be to go on with it."""
+        if path is None:
+            return None, None
+        if not path.exists():
+            return None, Consumed()
         moments, header = cls._read(path)
+        checksums = header.get("checksums")
+        if checksums is None:
+            raise ValueError(
+                f"{path} does not say of which rows its moments are, because `save` wrote it: give "
+                f"another checkpoint, or add rows with Moments.load({str(path)!r}).update(rows)."
+            )
         if header.get("chunk_size") != chunk_size:
             raise ValueError(
                 f"{path} was not written with chunk_size = {chunk_size}; go on with the same, "
                 "or delete it to begin again."
             )
         moments._check_same(moments.n_features, moments.n_targets, name, str(path))
-        return moments
+        return moments, Consumed(checksums, moments.n, path)
 
     @classmethod
     def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> "Moments":

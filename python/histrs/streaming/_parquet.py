@@ -14,15 +14,15 @@ def is_parquet(path: Path) -> bool:
 
 
 def parquet_chunks(
-    path: Path, targets: Sequence[str], chunk_size: int, skip: int
+    path: Path, targets: Sequence[str], chunk_size: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
-    """Yield the columns but the targets, and the targets, without the first `skip` rows.
+    """Yield the columns but the targets, and the targets.
 
     All chunks but the last have `chunk_size` rows, whatever the groups and files.
     """
     rest: list[NDArray[Any]] = []
     names: list[str] = []
-    for names, values in _batches(path, chunk_size, skip):
+    for names, values in _batches(path, chunk_size):
         missing = [name for name in targets if name not in names]
         if missing:
             raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {names}.")
@@ -48,7 +48,7 @@ def _split(
     return values[:, ~is_target], Y[:, 0] if len(targets) == 1 else Y
 
 
-def _batches(path: Path, size: int, skip: int) -> Iterator[tuple[list[str], NDArray[Any]]]:
+def _batches(path: Path, size: int) -> Iterator[tuple[list[str], NDArray[Any]]]:
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -57,19 +57,8 @@ def _batches(path: Path, size: int, skip: int) -> Iterator[tuple[list[str], NDAr
         ) from error
     for name in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
         with parquet.ParquetFile(name) as file:
-            groups: list[int] = []
-            for group in range(file.num_row_groups):
-                n_rows = file.metadata.row_group(group).num_rows
-                if groups or skip < n_rows:
-                    groups.append(group)
-                else:
-                    skip -= n_rows
-            for batch in file.iter_batches(size, row_groups=groups) if groups else ():
-                if skip >= len(batch):
-                    skip -= len(batch)
-                    continue
-                yield batch.schema.names, _values(batch.slice(skip), name)
-                skip = 0
+            for batch in file.iter_batches(size):
+                yield batch.schema.names, _values(batch, name)
 
 
 def _values(batch: Any, path: Path) -> NDArray[Any]:

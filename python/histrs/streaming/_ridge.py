@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from histrs._labels import best_class
+from histrs._labels import best_class, check_labels
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._calibration import HighestScores
@@ -320,7 +319,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         with unchanged_on_error(self):
             if not is_dask(X):
                 X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
-                check_classification_targets(y)
+                check_labels(y)
             self._set_classes(unique(y))
             self._learn_source(self._source(X, y))
         return self

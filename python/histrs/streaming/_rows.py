@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -77,25 +76,28 @@ def _first_not_finite(Z: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def chunks(
-    rows: Rows, Y: Any, chunk_size: int, skip: int = 0, seen: int | None = None
-) -> Iterator[Chunk]:
-    """Yield chunks of rows and targets, without the first `skip` chunks, of `seen` rows."""
+def chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
+    """Yield chunks of rows and targets."""
     if isinstance(rows, str | os.PathLike):
         path = Path(rows)
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder.")
+        if path.is_dir() and not is_parquet(path):
+            raise ValueError(f"{path} is a folder without Parquet files.")
         if is_parquet(path):
-            yield from _parquet(path, Y, chunk_size, skip)
+            yield from _parquet(path, Y, chunk_size)
             return
-        yield from _slices(_NpyFile(path), Y, chunk_size, skip, seen)
+        yield from _slices(_NpyFile(path), Y, chunk_size)
     elif is_dask(rows):
-        yield from islice(computed_partitions(rows, Y), skip, None)
+        yield from computed_partitions(rows, Y)
     elif is_sparse(rows) or hasattr(rows, "__array__"):
         whole = rows.tocsr() if is_sparse(rows) else np.asanyarray(rows)
-        yield from _slices(whole, Y, chunk_size, skip, seen)
+        yield from _slices(whole, Y, chunk_size)
     elif isinstance(rows, Iterable):
         if Y is not None:
             raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")
-        yield from _iterated(rows, skip)
+        for chunk in rows:
+            yield chunk if isinstance(chunk, tuple) else (chunk, None)
     else:
         raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
 
@@ -118,33 +120,32 @@ class _NpyFile:
         return np.array(self._map()[part])
 
     def _map(self) -> NDArray[Any]:
-        rows: NDArray[Any] = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        try:
+            rows: Any = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):  # NumPy's messages are of pickles
+            rows = None
+        if not isinstance(rows, np.ndarray):
+            if hasattr(rows, "close"):
+                rows.close()
+            raise ValueError(
+                f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
+                "written, a Parquet file, or an iterable of chunks, such as "
+                "pandas.read_csv(..., chunksize=4096) yields."
+            )
         return rows
 
 
-def _iterated(rows: Iterable[Any], skip: int) -> Iterator[Chunk]:
-    iterator = iter(rows)
-    n_skipped = sum(1 for _ in islice(iterator, skip))
-    if n_skipped < skip:
-        raise ValueError(
-            f"the iterable ends after {n_skipped} chunks, but the checkpoint holds {skip}: give it "
-            "from its beginning, not what an earlier run has left of it."
-        )
-    for chunk in iterator:
-        yield chunk if isinstance(chunk, tuple) else (chunk, None)
-
-
-def _parquet(path: Path, Y: Any, chunk_size: int, skip: int) -> Iterator[Chunk]:
+def _parquet(path: Path, Y: Any, chunk_size: int) -> Iterator[Chunk]:
     """Yield rows; targets are the names of columns, or an array."""
     if Y is None or isinstance(Y, str):
-        yield from parquet_chunks(path, [] if Y is None else [Y], chunk_size, skip * chunk_size)
+        yield from parquet_chunks(path, [] if Y is None else [Y], chunk_size)
         return
     Y = np.asarray(Y)
     if Y.dtype.kind == "U":
-        yield from parquet_chunks(path, Y.tolist(), chunk_size, skip * chunk_size)
+        yield from parquet_chunks(path, Y.tolist(), chunk_size)
         return
-    start = skip * chunk_size
-    for Z, _ in parquet_chunks(path, [], chunk_size, start):
+    start = 0
+    for Z, _ in parquet_chunks(path, [], chunk_size):
         if start + len(Z) > len(Y):
             break
         yield Z, Y[start : start + len(Z)]
@@ -155,16 +156,11 @@ def _parquet(path: Path, Y: Any, chunk_size: int, skip: int) -> Iterator[Chunk]:
     raise ValueError(f"Y has {len(Y)} rows, not as many as {path}: give a target for each row.")
 
 
-def _slices(rows: Any, Y: Any, chunk_size: int, skip: int, seen: int | None) -> Iterator[Chunk]:
+def _slices(rows: Any, Y: Any, chunk_size: int) -> Iterator[Chunk]:
     n_rows = rows.shape[0]
     Y = None if Y is None else np.asarray(Y)
     if Y is not None and len(Y) != n_rows:
         raise ValueError(f"Y has {len(Y)} rows and the data {n_rows}: give a target for each row.")
-    if seen is not None and seen != min(skip * chunk_size, n_rows):
-        raise ValueError(
-            f"the checkpoint holds {seen} rows in {skip} chunks, but these data have {n_rows}: "
-            "they are not what it was made of. Update its moments with the new rows instead."
-        )
-    for start in range(skip * chunk_size, n_rows, chunk_size):
+    for start in range(0, n_rows, chunk_size):
         part = slice(start, start + chunk_size)
         yield rows[part], None if Y is None else Y[part]

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from histrs._progress import RowsProgress
 from histrs._validation import count_threads
+from histrs.streaming._consumed import Consumed
 from histrs.streaming._dask import is_dask
 from histrs.streaming._rows import Chunk, Rows, chunks
 from histrs.streaming._sums import BLOCK_ROWS
@@ -58,14 +59,22 @@ class RowSource:
                 "array, a path, or a list or an object whose __iter__ begins again."
             )
 
-    def chunks(self, what: str, skip: int = 0, seen: int | None = None) -> Iterator[Chunk]:
-        """Yield rows as the model sees them and their targets; `what` names the pass."""
+    def chunks(self, what: str, consumed: Consumed | None = None) -> Iterator[Chunk]:
+        """Yield rows as the model sees them and their targets; `what` names the pass.
+
+        Those that an earlier run has consumed are compared with it, and left out.
+        """
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
-            for Z, targets in chunks(self.rows, self.targets, self.chunk_size, skip, seen):
+            for Z, targets in chunks(self.rows, self.targets, self.chunk_size):
+                if consumed is not None and consumed.take(Z, targets):
+                    progress(np.shape(Z)[0])
+                    continue
                 Z = Z if self.feature_map is None else self.feature_map.transform(Z)
                 yield Z, None if targets is None else self.encode(targets)
                 progress(np.shape(Z)[0])
+            if consumed is not None:
+                consumed.finish()
 
     def first_row(self) -> Any:
         """Return the first row before it is mapped, as a matrix."""

@@ -1,5 +1,6 @@
 """Centred sums of rows and of products of rows: what the moments of a data set are made of."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeAlias
 
@@ -13,6 +14,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 # Rows of one symmetric product. A part of the results: sums are added block by block.
 BLOCK_ROWS = 4096
+
+OVERFLOW = "sums of rows overflow float64; divide the columns by a scale."
 
 
 @dataclass
@@ -43,6 +46,19 @@ class CentredSums:
             np.zeros(n_targets),
         )
 
+    @classmethod
+    def stored(
+        cls, n: int, n_features: int, n_targets: int, parts: dict[str, Array]
+    ) -> Self | None:
+        """Return sums of a file, or None where no rows have such sums."""
+        zeros = cls.zeros(n_features, n_targets)
+        if any(part.shape != getattr(zeros, name).shape for name, part in parts.items()):
+            return None
+        sums = cls(n, **parts)
+        sums.scatter, sums.cross = map(np.asfortranarray, (sums.scatter, sums.cross))
+        squares = np.concatenate([sums.scatter.diagonal(), sums.y_squares])
+        return sums if type(n) is int and n >= 0 and np.all(squares >= 0) else None
+
     def copy(self) -> Self:
         """Return sums that share nothing with these."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "n"}
@@ -61,13 +77,14 @@ class CentredSums:
                 # Into the layout that columns are always summed in.
                 rows[:-1] = block.toarray() if is_sparse(block) else block
                 block = rows[:-1]
-            self._add_block(block, rows, Y[start : start + BLOCK_ROWS])
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._add_block(block, rows, Y[start : start + BLOCK_ROWS])
+            self.check()
 
     def _add_block(self, block: Array, rows: Array, Y: Array) -> None:
         """Add a block; `rows` is room for it and for the distance of the means."""
         n_block = len(block)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, y_mean = block.mean(axis=0), Y.mean(axis=0)
+        mean, y_mean = block.mean(axis=0), Y.mean(axis=0)
         # One entry that is not finite is enough to make the mean so.
         if not np.isfinite(mean).all():
             raise FloatingPointError("the mean of a column is not finite")
@@ -93,6 +110,12 @@ class CentredSums:
         """Return the sums of the rows of both."""
         if not self.n or not other.n:
             return (self if self.n else other).copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = self._merged(other)
+        sums.check()
+        return sums
+
+    def _merged(self, other: Self) -> Self:
         n = self.n + other.n
         weight = self.n * other.n / n
         step, y_step = other.mean - self.mean, other.y_mean - self.y_mean
@@ -106,12 +129,29 @@ class CentredSums:
             self.y_squares + other.y_squares + weight * y_step**2,
         )
 
+    def check(self) -> None:
+        """Refuse sums that have overflowed; no product is larger than the squares."""
+        if not all(
+            np.isfinite(part).all()
+            for part in (self.mean, self.scatter.diagonal(), self.y_mean, self.y_squares)
+        ):
+            raise ValueError(OVERFLOW)
+
     def without_targets(self) -> Self:
         """Return the sums of the rows alone; they share the arrays."""
         none = np.zeros(0)
         return type(self)(
             self.n, self.mean, self.scatter, none, np.zeros((len(self.mean), 0)), none
         )
+
+
+def finite(n: int, *factors: Array, add: Array | float = 0.0) -> Array:
+    """Return n times a product, and more; an overflow is an error."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.asarray(n * math.prod(factors) + add)
+    if not np.isfinite(total).all():
+        raise ValueError(OVERFLOW)
+    return total
 
 
 def full(upper: Array) -> Array:

@@ -1,6 +1,5 @@
 """The support vector machine on the features of a map, learned by cutting planes."""
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -12,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state, compute_sample_weight, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histrs import _histrs
-from histrs._labels import best_class
+from histrs._labels import best_class, check_labels, classes_of
+from histrs._scale import check_squares
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -26,10 +25,12 @@ from histrs._validation import (
     unchanged_on_error,
     validate_fit,
 )
+from histrs._warnings import warn
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
 from histrs.streaming._rows import is_sparse
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved
+from histrs.svm._composition import inner_product_of, last_map
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
 
@@ -58,7 +59,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     feature_map : transformer or None, default=None
         Maps rows to features: `ProductQuantizer`, `SparseAdditiveMap`, or any transformer. Its
         attribute `inner_product_`, if it has one, is :math:`K_{ZZ}`: an object with a method
-        `matmul(V)`; else features are compared by their scalar product. It is cloned and fitted
+        `matmul(V)`; else features are compared by their scalar product. The inner product of
+        the last step of a `Pipeline`, and those of the parts of a `FeatureUnion` or
+        `ColumnTransformer`, are used as that of the whole. It is cloned and fitted
         to the rows; to keep one that is fitted, wrap it in `sklearn.frozen.FrozenEstimator`. None
         takes the rows as they are.
     alpha : float, default=1e-4
@@ -280,19 +283,19 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         if self._takes_codes():
             X, y = validate_data(self, X, y, dtype=None)
-            X = self._quantizer().check_codes(X)
+            X = last_map(self.feature_map).check_codes(X)
         else:
             X, y = validate_fit(self, X, y)
             X = canonical(X)
             _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
-        check_classification_targets(y)
+        check_labels(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weight > 0.0
         if not used.any():
             raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         if not used.all():
             X, y, weight = X[used], y[used], weight[used]
-        self.classes_ = np.unique(y)
+        self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
@@ -306,7 +309,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 'solver = "pegasos" does not converge for loss = "squared_hinge", whose slope has '
                 'no bound: use solver = "bundle".'
             )
-        quantizer = self._quantizer()
+        quantizer = last_map(self.feature_map)
         if self.expansion == "immediate" and not (
             isinstance(quantizer, ProductQuantizer) and quantizer.metric != "intersection"
         ):
@@ -321,12 +324,12 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         return given.estimator if isinstance(given, FrozenEstimator) else given
 
     def _takes_codes(self) -> bool:
-        return self.input == "features" and isinstance(self._quantizer(), ProductQuantizer)
+        return self.input == "features" and isinstance(last_map(self.feature_map), ProductQuantizer)
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
         if self._takes_codes():
             X = validate_data(self, X, reset=reset, dtype=None)
-            return self.feature_map_.check_codes(X)
+            return last_map(self.feature_map_).check_codes(X)
         X = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
         _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
         return X
@@ -345,17 +348,20 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any) -> Any:
         if self.feature_map_ is None or self.input == "features":
+            check_squares(X)
             return X
         return self.feature_map_.transform(X)
 
     # ---- the problem ---------------------------------------------------------------------------
 
     def _rows(self, features: Any) -> Rows:
-        product: Any = getattr(self.feature_map_, "inner_product_", None)
+        product = inner_product_of(self.feature_map_, features.shape[1])
         n_threads = count_threads(self.n_jobs)
         rows: Rows
-        if isinstance(self.feature_map_, ProductQuantizer):
-            codebooks = self.feature_map_.codebooks_
+        quantizer = last_map(self.feature_map_)
+        if isinstance(quantizer, ProductQuantizer):
+            assert product is not None
+            codebooks = quantizer.codebooks_
             if self.expansion == "delayed":
                 n_codes = codebooks.shape[1]
                 rows = CodeRows(features, product, n_codes, codebooks.dtype, n_threads)
@@ -372,9 +378,10 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     def _with_map(self, features: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores of features, of shape (n_problems, n_samples)."""
-        if not isinstance(self.feature_map_, ProductQuantizer):
+        quantizer = last_map(self.feature_map_)
+        if not isinstance(quantizer, ProductQuantizer):
             return FeatureRows(features, None).scores(coef)
-        codebooks = self.feature_map_.codebooks_
+        codebooks = quantizer.codebooks_
         tables = coef.reshape(len(coef), *codebooks.shape[:2]).transpose(1, 2, 0)
         tables = np.ascontiguousarray(tables, dtype=codebooks.dtype)
         return _histrs.quantization_scores(features, tables, count_threads(self.n_jobs))
@@ -397,12 +404,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         missed = ~solved(solution, float(self.tol))
         if missed.any():
             gap = float(np.max(solution.dual_gap[missed] / solution.objective[missed]))
-            warnings.warn(
+            warn(
                 f"{missed.sum()} of {len(missed)} problems are not solved to tol = {self.tol}: "
                 f"the certified gap is {gap:.2g} of the objective after {self.n_iter_} passes; "
                 "raise max_iter, tol or alpha.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def __sklearn_tags__(self) -> Tags:

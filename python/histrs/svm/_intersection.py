@@ -1,6 +1,5 @@
 """The support vector machine with the intersection kernel, learned in input space."""
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -12,11 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histrs import _histrs
-from histrs._labels import best_class
+from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -26,6 +24,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_fit,
 )
+from histrs._warnings import warn
 from histrs.svm._objective import objective, signs_of, units
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
@@ -174,7 +173,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             X, y, weight = self._check_training(X, y, sample_weight, reset=True)
-            self.classes_ = np.unique(y)
+            self.classes_ = classes_of(y)
             if len(self.classes_) < 2:
                 raise ValueError(
                     f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
@@ -290,7 +289,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
         X, y = validate_fit(self, X, y, reset=reset)
-        check_classification_targets(y)
+        check_labels(y)
         X = canonical(X)
         _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -303,10 +302,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if first:
-            self.classes_ = np.unique(np.asarray(classes))
+            self.classes_ = classes_of(classes)
             if len(self.classes_) < 2:
                 raise ValueError("classes: the number of classes has to be greater than one.")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+        elif classes is not None and not np.array_equal(self.classes_, classes_of(classes)):
             raise ValueError(f"classes = {classes!r} differ from those before, {self.classes_!r}.")
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
@@ -350,11 +349,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             if stale >= _PATIENCE:
                 eta, dropped, stale = eta / 10, True, 0
         if self.early_stopping and not stopped:
-            warnings.warn(
+            warn(
                 f"The objective, {best:.3g}, was still falling after max_iter = {self.max_iter} "
                 "passes; raise max_iter or eta0.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _smooths(self, half: int) -> bool:

@@ -4,12 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs.svm._interior_point import simplex_maximum
 
 Array = NDArray[np.float64]
 
 # A plane that has had no part in so many optima in a row is removed.
 _IDLE = 30
-_MAX_STEPS = 1_000_000
+# Exchanges of weights before the interior-point method, which takes the time of some thousands.
+_MAX_EXCHANGES = 20_000
+_VANISHING = 1e-12
 
 
 class Planes:
@@ -60,10 +63,19 @@ class Planes:
     def solve(self, tol: float, n_threads: int) -> float:
         """Find the weights to a tolerance; return the value of the dual, a lower bound."""
         n = len(self)
-        gram = np.ascontiguousarray(self._gram[:n, :n])
-        self.weights, _ = _histrs.svm_simplex_maximum(
-            gram / self._lambda, self._b, self.weights, tol, _MAX_STEPS, n_threads
-        )
+        gram = self._gram[:n, :n].copy()
+        gram /= self._lambda
+        arguments = tol, _MAX_EXCHANGES, n_threads
+        self.weights, gap = _histrs.svm_simplex_maximum(gram, self._b, self.weights, *arguments)
+        if gap > tol:
+            inner = simplex_maximum(gram, self._b, tol / 2)
+            # Weights below a rounding vanish, and so their planes get idle.
+            inner[inner < _VANISHING * inner.max()] = 0.0
+            inner, inner_gap = _histrs.svm_simplex_maximum(
+                gram, self._b, inner / inner.sum(), *arguments
+            )
+            if inner_gap < gap:
+                self.weights = inner
         self._idle = np.where(self.weights > 0, 0, self._idle + 1)
         return float(self._b @ self.weights - self.square() * self._lambda / 2)
 

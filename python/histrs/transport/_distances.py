@@ -1,6 +1,5 @@
 """The Sinkhorn distance of all pairs."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -10,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._validation import Matrix, count_threads, to_core
+from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_pair
 
 Cost = Literal["transport", "regularized"]
@@ -184,10 +184,9 @@ def warn_of_worst(errors: NDArray[np.float64], tol: float, max_iter: int) -> Non
     if failed == 0:
         return
     i, j = np.unravel_index(np.argmax(np.where(np.isnan(errors), np.inf, errors)), errors.shape)
-    warnings.warn(
+    warn(
         f"{failed} of {errors.size} pairs did not converge in {max_iter} iterations: the "
         f"marginals of X[{i}] and Y[{j}] are off by {errors[i, j]:.2g} of the mass, and tol is "
         f"{tol:.2g}; raise reg, max_iter or tol.",
         ConvergenceWarning,
-        stacklevel=3,
     )

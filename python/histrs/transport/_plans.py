@@ -1,7 +1,5 @@
 """One plan, and barycentres."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -9,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._validation import Matrix, count_threads, to_core
+from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import warn_of_worst
 from histrs.transport._emd import check_problem
@@ -203,11 +202,10 @@ def sinkhorn_barycenter(
         if error <= tol:
             break
     else:
-        warnings.warn(
+        warn(
             f"the barycentre did not converge in {max_iter} iterations: a marginal is off by "
             f"{error:.2g} of the mass, and tol is {tol:.2g}; raise reg, max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     result: Vector = mass * barycenter / barycenter.sum()
     return result

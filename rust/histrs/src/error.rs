@@ -84,6 +84,24 @@ pub enum Error {
         /// The pivot.
         value: f64,
     },
+    /// A matrix in a stack is singular, as far as rounding lets anyone tell.
+    #[error(
+        "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
+         dimensions; shrink it (covariance_descriptors(..., shrinkage=\"oas\")), pass it through \
+         spd.project_to_spd, or project all matrices on an orthonormal basis B of their common \
+         range, B.T @ {name} @ B (signals re-referenced to their average lose one rank, and fewer \
+         samples than rows have no more than samples)"
+    )]
+    Singular {
+        /// Name of the argument.
+        name: &'static str,
+        /// Number of the matrix in the stack.
+        matrix: usize,
+        /// Its numerical rank.
+        rank: usize,
+        /// Its number of rows.
+        size: usize,
+    },
     /// Two matrices differ by more than double precision resolves.
     #[error(
         "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \

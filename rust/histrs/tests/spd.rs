@@ -7,7 +7,7 @@ mod common;
 use common::{Random, config, exec, executors};
 use histrs::Error;
 use histrs::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
-use ndarray::{Array2, Array3, ArrayView2, Axis};
+use ndarray::{Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
 
 /// `A A^T + I` of uniform `A`.
@@ -138,4 +138,63 @@ fn the_loss_of_one_prototype_a_class() {
     assert_eq!(one, seven);
     let missing = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 0], gamma);
     assert!(matches!(missing, Err(Error::Parameter { name: "label", .. })));
+}
+
+/// Covariances of signals from which the mean of all channels was taken: the last pivot is rounding.
+fn average_referenced(n: usize, p: usize) -> Array3<f64> {
+    let full = stack(n, p, 40);
+    let centre = Array2::from_shape_fn((p, p), |(i, j)| f64::from(i == j) - 1.0 / p as f64);
+    let mut out = full.clone();
+    for (mut to, from) in out.outer_iter_mut().zip(full.outer_iter()) {
+        let product = centre.dot(&from).dot(&centre);
+        to.assign(&((&product + &product.t()) / 2.0));
+    }
+    out
+}
+
+#[test]
+fn singular_matrices_are_refused_with_their_rank() {
+    for p in [2, 5, 22] {
+        let singular = average_referenced(60, p);
+        let good = stack(1, p, 41);
+        for i in 0..60 {
+            let mut one = singular.slice(s![i..i + 1, .., ..]).to_owned();
+            for scale in [1.0, 1e-12, 1e12] {
+                one *= scale;
+                let single = one.mapv(|v| v as f32);
+                let errors = [
+                    jbld_distances(exec(), one.view(), None).unwrap_err(),
+                    jbld_distances(exec(), single.view(), None).unwrap_err(),
+                    jbld_paired(exec(), one.view(), good.view()).unwrap_err(),
+                    airm_distances(exec(), one.view(), None).unwrap_err(),
+                    airm_paired(exec(), one.view(), good.view()).unwrap_err(),
+                ];
+                for error in errors {
+                    let want = Error::Singular { name: "X", matrix: 0, rank: p - 1, size: p };
+                    assert_eq!(error, want, "{p} {i}");
+                }
+                let error = compression_loss(exec(), good.view(), &[0], one.view(), &[0], 1.0);
+                assert!(
+                    matches!(error, Err(Error::Singular { name: "Y", rank, .. }) if rank == p - 1)
+                );
+            }
+        }
+    }
+    let zero = Array3::<f64>::zeros((1, 3, 3));
+    let error = jbld_distances(exec(), zero.view(), None).unwrap_err();
+    assert!(matches!(error, Error::Singular { rank: 0, size: 3, .. }));
+}
+
+#[test]
+fn units_of_columns_do_not_make_a_matrix_singular() {
+    let mut x = stack(3, 6, 42);
+    let d = jbld_distances(exec(), x.view(), None).unwrap();
+    let units = [1e-9, 1e9, 1.0, 1e5, 1e-5, 1e2];
+    for ((_, i, j), value) in x.indexed_iter_mut() {
+        *value *= units[i] * units[j];
+    }
+    let scaled = jbld_distances(exec(), x.view(), None).unwrap();
+    for (a, b) in d.iter().zip(&scaled) {
+        assert!((a - b).abs() <= 1e-9);
+    }
 }

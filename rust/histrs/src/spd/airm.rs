@@ -86,9 +86,8 @@ struct Factors {
 
 impl Factors {
     fn new(exec: &Executor, x: &SymmetricStack, y: &SymmetricStack) -> Result<Self> {
-        let p = x.p();
-        let inverses = keep_factors::<InverseCholesky>(exec, "X", p, &x.groups())?;
-        let roots = keep_factors::<TransposedCholesky>(exec, "Y", p, &y.groups())?;
+        let inverses = keep_factors::<InverseCholesky>(exec, "X", x, &x.groups())?;
+        let roots = keep_factors::<TransposedCholesky>(exec, "Y", y, &y.groups())?;
         Ok(Self { inverses, roots })
     }
 }

@@ -78,7 +78,7 @@ pub fn compression_loss(
     check_same_size(&x, &y)?;
     let (p, m) = (x.p(), y.n());
     let groups = y.groups();
-    let log_dets = keep_factors::<LogDeterminant>(exec, "Y", p, &groups)?.matrices();
+    let log_dets = keep_factors::<LogDeterminant>(exec, "Y", &y, &groups)?.matrices();
     let problem = Problem { exec, x: &x, prototypes: &groups, log_dets: &log_dets, neighborhood };
     let size = x.n().div_ceil(PARTS).max(1);
     let parts = exec.map_blocks(x.n().div_ceil(size), |part| {

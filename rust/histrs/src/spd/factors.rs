@@ -1,4 +1,10 @@
-//! What is kept of the factorisation of each matrix of a stack.
+//! What is kept of the factorisation of each matrix of a stack, and whether there is one.
+//!
+//! A pivot of `A = L D L^T` is `v^T A v`, where `v` is its row of `L^-1`. Entries that are off by
+//! `eps` of the geometric mean of their diagonals make it uncertain by about `eps v^T diag(A) v`:
+//! the pivots of a singular matrix are of this size and of any sign. So a pivot counts as zero up
+//! to `p eps v^T diag(A) v`. Where all diagonals are alike that is the usual `p eps max diag(A)`,
+//! or more; unlike that it does not depend on the units of the columns.
 
 use pulp::{Simd, WithSimd};
 
@@ -8,14 +14,20 @@ use crate::simd::{AlignedVec, dispatch};
 use crate::spd::lanes::{Groups, Interleaved, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
 use crate::spd::logarithm::ln_product;
-use crate::spd::stack::triangle;
+use crate::spd::stack::{SymmetricStack, triangle};
 
 /// What to keep of `A = L D L^T`.
 pub(crate) trait Keep: Sync {
     /// Numbers kept of a matrix of `p` rows.
     fn len(p: usize) -> usize;
-    /// Writes them, a vector each.
-    fn write<S: Simd>(simd: S, p: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]);
+    /// Writes them, a vector each; `inverse` has the rows of `L^-1`, packed.
+    fn write<S: Simd>(
+        simd: S,
+        p: usize,
+        factor: &Factor<'_, S::f64s>,
+        inverse: &[S::f64s],
+        out: &mut [S::f64s],
+    );
 }
 
 /// The log-determinant.
@@ -27,7 +39,13 @@ impl Keep for LogDeterminant {
     }
 
     #[inline(always)]
-    fn write<S: Simd>(_: S, _: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]) {
+    fn write<S: Simd>(
+        _: S,
+        _: usize,
+        factor: &Factor<'_, S::f64s>,
+        _: &[S::f64s],
+        out: &mut [S::f64s],
+    ) {
         let sums = ln_product::<S>(pulp::bytemuck::cast_slice(factor.pivots));
         let out: &mut [f64] = pulp::bytemuck::cast_slice_mut(out);
         out.copy_from_slice(&sums[..S::F64_LANES]);
@@ -43,7 +61,13 @@ impl Keep for TransposedCholesky {
     }
 
     #[inline(always)]
-    fn write<S: Simd>(simd: S, p: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]) {
+    fn write<S: Simd>(
+        simd: S,
+        p: usize,
+        factor: &Factor<'_, S::f64s>,
+        _: &[S::f64s],
+        out: &mut [S::f64s],
+    ) {
         for j in 0..p {
             let root = simd.sqrt_f64s(factor.pivots[j]);
             out[j * p..j * p + j].fill(simd.splat_f64s(0.0));
@@ -65,46 +89,67 @@ impl Keep for InverseCholesky {
     }
 
     #[inline(always)]
-    fn write<S: Simd>(simd: S, p: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]) {
-        // Row i of L^-1 is e_i plus the rows before it, weighted by row i of -L.
-        for i in 0..p {
-            let (before, current) = out.split_at_mut(i * p);
-            let current = &mut current[..p];
-            current.fill(simd.splat_f64s(0.0));
-            current[i] = simd.splat_f64s(1.0);
-            for (k, &weight) in row(factor.lower, i).iter().enumerate() {
-                for j in 0..=k {
-                    current[j] = simd.mul_add_e_f64s(weight, before[k * p + j], current[j]);
-                }
-            }
-        }
+    fn write<S: Simd>(
+        simd: S,
+        p: usize,
+        factor: &Factor<'_, S::f64s>,
+        inverse: &[S::f64s],
+        out: &mut [S::f64s],
+    ) {
+        out.fill(simd.splat_f64s(0.0));
         for i in 0..p {
             let root = simd.sqrt_f64s(simd.neg_f64s(factor.inverses[i]));
-            for value in &mut out[i * p..=i * p + i] {
-                *value = simd.mul_f64s(*value, root);
+            let from = &inverse[triangle(i)..=triangle(i) + i];
+            for (to, &value) in out[i * p..].iter_mut().zip(from) {
+                *to = simd.mul_f64s(value, root);
             }
         }
     }
 }
 
-/// Factorises every matrix of interleaved halves and keeps what `K` asks for.
+/// Writes the rows of `L^-1` with their diagonal of ones, packed.
+#[inline(always)]
+fn invert<S: Simd>(simd: S, p: usize, factor: &Factor<'_, S::f64s>, out: &mut [S::f64s]) {
+    // Row i is e_i plus the rows before it, weighted by row i of -L.
+    for i in 0..p {
+        let (before, current) = out.split_at_mut(triangle(i));
+        let current = &mut current[..=i];
+        current.fill(simd.splat_f64s(0.0));
+        current[i] = simd.splat_f64s(1.0);
+        for (k, &weight) in row(factor.lower, i).iter().enumerate() {
+            let from = &before[triangle(k)..=triangle(k) + k];
+            for (to, &value) in current.iter_mut().zip(from) {
+                *to = simd.mul_add_e_f64s(weight, value, *to);
+            }
+        }
+    }
+}
+
+/// Factorises every matrix of a stack, whose interleaved halves are given, and keeps what `K`
+/// asks for.
 pub(crate) fn keep_factors<K: Keep>(
     exec: &Executor,
     name: &'static str,
-    p: usize,
+    stack: &SymmetricStack,
     halves: &Groups,
 ) -> Result<Groups> {
+    let (p, precision) = (stack.p(), stack.precision());
     let mut out = Groups::zeros(halves.n(), K::len(p));
     let len = out.group_len();
     let parts = exec.map_blocks(halves.n_groups(), |group| {
         let mut kept = AlignedVec::zeros(len);
         let first = group * halves.lanes();
         let halves = halves.group(group);
-        dispatch(Group::<K> { p, halves, kept: &mut kept, keep: std::marker::PhantomData })
-            .map_err(|(lane, pivot, value)| {
-                let matrix = first + lane;
-                Error::NotPositiveDefinite { name, matrix, pivot, value }
-            })?;
+        let keep = std::marker::PhantomData;
+        dispatch(Group::<K> { p, precision, halves, kept: &mut kept, keep }).map_err(|bad| {
+            let matrix = first + bad.lane;
+            if bad.is_zero {
+                let rank = rank(p, precision, stack.half(matrix)).min(p - 1);
+                Error::Singular { name, matrix, rank, size: p }
+            } else {
+                Error::NotPositiveDefinite { name, matrix, pivot: bad.pivot, value: bad.value }
+            }
+        })?;
         Ok(kept)
     })?;
     for (group, part) in parts.iter().enumerate() {
@@ -113,33 +158,88 @@ pub(crate) fn keep_factors<K: Keep>(
     Ok(out)
 }
 
+/// The number of pivots above rounding, the largest first, of a matrix whose half is given.
+fn rank(p: usize, precision: f64, half: &[f64]) -> usize {
+    let scales: Vec<f64> = (0..p).map(|i| half[triangle(i) + i].sqrt()).collect();
+    let correlation = |i: usize, j: usize| {
+        let value = half[triangle(i.max(j)) + i.min(j)] / (scales[i] * scales[j]);
+        if value.is_finite() { value } else { 0.0 }
+    };
+    let mut rest: Vec<usize> = (0..p).collect();
+    let mut pivots: Vec<f64> = (0..p).map(|i| correlation(i, i)).collect(); // 1, or 0
+    let mut columns: Vec<Vec<f64>> = Vec::new();
+    while let Some(place) =
+        (0..rest.len()).max_by(|&a, &b| pivots[rest[a]].total_cmp(&pivots[rest[b]]))
+    {
+        let chosen = rest.swap_remove(place);
+        if pivots[chosen] <= p as f64 * precision {
+            break;
+        }
+        let root = pivots[chosen].sqrt();
+        let mut column = vec![0.0; p];
+        for &i in &rest {
+            let done: f64 = columns.iter().map(|c| c[i] * c[chosen]).sum();
+            column[i] = (correlation(i, chosen) - done) / root;
+            pivots[i] -= column[i] * column[i];
+        }
+        column[chosen] = root;
+        columns.push(column);
+    }
+    columns.len()
+}
+
+/// A matrix without a factorisation.
+struct Bad {
+    lane: usize,
+    pivot: usize,
+    value: f64,
+    /// Whether the pivot is zero but for rounding.
+    is_zero: bool,
+}
+
 struct Group<'a, K> {
     p: usize,
+    /// The relative error of an entry.
+    precision: f64,
     halves: &'a [f64],
     kept: &'a mut [f64],
     keep: std::marker::PhantomData<K>,
 }
 
 impl<K: Keep> WithSimd for Group<'_, K> {
-    /// An error has the lane, the pivot and its value.
-    type Output = Result<(), (usize, usize, f64)>;
+    type Output = Result<(), Bad>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { p, halves, kept, .. } = self;
+        let Self { p, precision, halves, kept, .. } = self;
         let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES);
         let mut factor = Factor::new(p, vectors_mut::<S>(&mut scratch));
+        let entries = halves;
         let halves = Interleaved(vectors::<S>(halves));
         factorize(simd, p, halves, halves, &mut factor);
+        let mut inverse = AlignedVec::zeros(triangle(p) * S::F64_LANES);
+        let inverse = vectors_mut::<S>(&mut inverse);
+        invert(simd, p, &factor, inverse);
+        let lanes = S::F64_LANES;
         let pivots: &[f64] = pulp::bytemuck::cast_slice(factor.pivots);
-        for lane in 0..S::F64_LANES {
-            for (pivot, values) in pivots.chunks_exact(S::F64_LANES).enumerate() {
-                if !(values[lane] >= f64::MIN_POSITIVE && values[lane] < f64::INFINITY) {
-                    return Err((lane, pivot, values[lane]));
+        let rows: &[f64] = pulp::bytemuck::cast_slice(inverse);
+        for lane in 0..lanes {
+            for pivot in 0..p {
+                let value = pivots[pivot * lanes + lane];
+                let scale: f64 = (0..=pivot)
+                    .map(|k| {
+                        let v = rows[(triangle(pivot) + k) * lanes + lane];
+                        v * v * 2.0 * entries[(triangle(k) + k) * lanes + lane]
+                    })
+                    .sum();
+                let zero = p as f64 * precision * scale;
+                let is_normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&value);
+                if !(is_normal && value > zero) {
+                    return Err(Bad { lane, pivot, value, is_zero: value.abs() <= zero });
                 }
             }
         }
-        K::write(simd, p, &factor, vectors_mut::<S>(kept));
+        K::write(simd, p, &factor, inverse, vectors_mut::<S>(kept));
         Ok(())
     }
 }

@@ -24,8 +24,9 @@ use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 ///
 /// [`Error::Shape`](crate::Error::Shape),
 /// [`Error::MatrixNotFinite`](crate::Error::MatrixNotFinite),
-/// [`Error::NotSymmetric`](crate::Error::NotSymmetric) or
-/// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) at the first bad matrix,
+/// [`Error::NotSymmetric`](crate::Error::NotSymmetric),
+/// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) or
+/// [`Error::Singular`](crate::Error::Singular) at the first bad matrix,
 /// [`Error::TooFarApart`](crate::Error::TooFarApart) where the mean of two matrices is singular
 /// to double precision.
 ///
@@ -82,7 +83,7 @@ impl Side {
     fn new<T: Element>(exec: &Executor, name: &'static str, x: ArrayView3<'_, T>) -> Result<Self> {
         let stack = SymmetricStack::new(exec, name, x)?;
         let groups = stack.groups();
-        let log_dets = keep_factors::<LogDeterminant>(exec, name, stack.p(), &groups)?;
+        let log_dets = keep_factors::<LogDeterminant>(exec, name, &stack, &groups)?;
         Ok(Self { stack, groups, log_dets })
     }
 

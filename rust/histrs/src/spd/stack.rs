@@ -23,6 +23,7 @@ pub(crate) struct SymmetricStack {
     halves: Vec<f64>,
     n: usize,
     p: usize,
+    precision: f64,
 }
 
 impl SymmetricStack {
@@ -54,7 +55,7 @@ impl SymmetricStack {
             }
             Ok(())
         })?;
-        Ok(Self { halves, n, p })
+        Ok(Self { halves, n, p, precision: precision::<T>() })
     }
 
     /// Number of matrices.
@@ -65,6 +66,11 @@ impl SymmetricStack {
     /// Number of rows of a matrix.
     pub(crate) fn p(&self) -> usize {
         self.p
+    }
+
+    /// The relative error of entries in the type that they came in.
+    pub(crate) fn precision(&self) -> f64 {
+        self.precision
     }
 
     /// The lower triangle of half of matrix `i`.
@@ -79,10 +85,14 @@ impl SymmetricStack {
     }
 }
 
+fn precision<T: Element>() -> f64 {
+    if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON }
+}
+
 /// Fails at the first entry that is not finite or differs from the one across the diagonal by
 /// more than half the digits.
 fn check<T: Element>(name: &'static str, matrix: usize, a: ArrayView2<'_, T>) -> Result<()> {
-    let tolerance = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON }.sqrt();
+    let tolerance = precision::<T>().sqrt();
     for ((row, column), &value) in a.indexed_iter() {
         let value = value.to_f64();
         if !value.is_finite() {

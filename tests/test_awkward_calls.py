@@ -1,0 +1,139 @@
+"""Calls that used to end in messages of NumPy, or in warnings of overflow."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from histrs.descriptors import BagOfVisualWords, FisherVector
+from histrs.kernel_approximation import KernelProjectionMap, SparseKernelMap
+from histrs.neighbors import MetricKNNClassifier
+from histrs.prototypes import CondensedNN, CovarianceCompressor, HistogramCompressor
+from histrs.quantization import ProductQuantizer
+from histrs.spd import SPDProjection, covariance_descriptors
+from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier
+from histrs.svm import BundleSVC, IntersectionSVC
+
+
+def histograms(rng):
+    X = rng.random((40, 6)) + 0.01
+    return X / X.sum(axis=1, keepdims=True), np.arange(40) % 2
+
+
+def matrices(rng):
+    A = rng.standard_normal((40, 20, 3))
+    return A.swapaxes(1, 2) @ A
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["archive.npz", "table.csv", "objects.npy", "empty.npy"])
+def test_files_that_are_no_arrays_say_what_to_do(tmp_path, name):
+    np.savez(tmp_path / "archive.npz", X=np.ones((3, 2)))
+    (tmp_path / "table.csv").write_text("1,2\n3,4\n")
+    np.save(tmp_path / "objects.npy", np.array([[None]]), allow_pickle=True)
+    (tmp_path / "empty.npy").touch()
+    with pytest.raises(ValueError, match=rf"{name} is not an .npy file of numbers.*read_csv"):
+        Moments.of(tmp_path / name)
+
+
+def test_paths_without_rows(tmp_path):
+    for name in ("none.npy", "none.parquet"):
+        with pytest.raises(FileNotFoundError, match=f"{name}: there is no such file"):
+            Moments.of(tmp_path / name)
+    with pytest.raises(ValueError, match="is a folder without Parquet files"):
+        Moments.of(tmp_path)
+
+
+# ---- labels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BundleSVC(),
+        IntersectionSVC(),
+        PCARidgeClassifier(),
+        MetricKNNClassifier(),
+        CondensedNN(),
+        HistogramCompressor(2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_labels_without_an_order_are_named(rng, model):
+    X, _ = histograms(rng)
+    y = np.array(["a", "b", "a", None] * 10, dtype=object)
+    with pytest.raises(ValueError, match=r"y\[3\] = None is of type NoneType.*labels of one type"):
+        model.fit(X, y)
+
+
+def test_labels_of_matrices_without_an_order_are_named(rng):
+    y = np.array(["a", "b", "a", None] * 10, dtype=object)
+    for model in (SPDProjection(2), CovarianceCompressor(2)):
+        with pytest.raises(ValueError, match=r"y\[3\] = None is of type NoneType"):
+            model.fit(matrices(rng), y)
+
+
+# ---- scales -------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "model",
+    [
+        BundleSVC(),
+        MetricKNNClassifier(metric="euclidean"),
+        SparseKernelMap("chi2", 5, random_state=0),
+        KernelProjectionMap("chi2", 5, random_state=0),
+        ProductQuantizer(2, 8, random_state=0),
+        ProductQuantizer(2, 8, "intersection", random_state=0),
+    ],
+    ids=repr,
+)
+def test_squares_that_would_overflow_are_named(rng, model, container):
+    X, y = histograms(rng)
+    X[7, 3] = 1e160
+    with pytest.raises(ValueError, match=r"X\[7, 3\] = 1e\+160: squares of such values overflow"):
+        model.fit(container(X), y)
+    X[7, 3] = 1e100
+    model.fit(container(X), y)
+
+
+def test_squares_of_sets_that_would_overflow_are_named(rng):
+    A = rng.standard_normal((5, 20, 3))
+    A[2, 4, 1] = -1e170
+    with pytest.raises(ValueError, match=r"F\[2\]\[4, 1\] = -1e\+170: squares"):
+        covariance_descriptors(A)
+    for model in (FisherVector(2, random_state=0), BagOfVisualWords(2, random_state=0)):
+        with pytest.raises(ValueError, match=r"X\[44, 1\] = -1e\+170: squares"):
+            model.fit(A)
+
+
+# ---- single precision ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_have_the_precision_of_the_rows(rng, dtype):
+    X, y = histograms(rng)
+    X, P = X.astype(dtype), matrices(rng).astype(dtype)
+    for model, rows in (
+        (BundleSVC(), X),
+        (IntersectionSVC(random_state=0), X),
+        (PCARidgeClassifier(), X),
+        (PCARidge(), X),
+        (MomentLasso(), X),
+        (HistogramCompressor(2, random_state=0), X),
+        (MetricKNNClassifier(3, weights="distance"), X),
+        (CondensedNN(random_state=0), X),
+        (MetricKNNClassifier(3, metric="airm"), P),
+        (CovarianceCompressor(2, random_state=0), P),
+    ):
+        model.fit(rows, y)
+        for name in ("decision_function", "predict_proba", "kneighbors"):
+            if hasattr(model, name):
+                scores = getattr(model, name)(rows)
+                scores = scores[0] if name == "kneighbors" else scores
+                assert scores.dtype == dtype, (model, name)
+        if isinstance(model, (PCARidge, MomentLasso)):
+            assert model.predict(rows).dtype == dtype
