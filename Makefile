@@ -34,7 +34,12 @@ EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Carg
 
 CARGO_TEST := cargo test --profile test-release
 
-.PHONY: help demo test test-rust test-python lint bench docs wheel clean \
+# What rounding decides in: run once more under other kernels of BLAS.
+BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py \
+    tests/test_hyperparameters.py tests/test_online.py \
+    tests/test_streaming_lasso.py tests/test_streaming_passes.py)
+
+.PHONY: help demo test test-rust test-python test-blas lint bench docs wheel clean \
     check-rust check-rust-tools check-unsafe
 
 help: ## list the targets
@@ -44,7 +49,7 @@ help: ## list the targets
 demo: check-rust $(EXTENSION) ## train and score on real histograms; writes an HTML page
 	$(BIN)/histrs demo $(ARGS)
 
-test: test-rust test-python ## every test: Rust, Python, documentation, README
+test: test-rust test-python test-blas ## every test: Rust, Python, documentation, README
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
 	$(CARGO_TEST) -p histrs
@@ -63,6 +68,20 @@ test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, both SIMD p
 	$(PYTHON) -m pytest $(ARGS)
 	HISTRS_SIMD=scalar $(PYTHON) -m pytest -m simd_paths
 	$(PYTHON) -m pytest --doctest-modules python/histrs
+
+# The one that OPENBLAS_CORETYPE names, or OpenBLAS chooses, is what test-python runs under.
+test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers under each kernel of OpenBLAS
+	@for kernel in native Haswell:avx2 SkylakeX:avx512vl; do \
+	    name=$${kernel%:*}; \
+	    if test "$$name" = "$${OPENBLAS_CORETYPE:-native}"; then continue; fi; \
+	    if test "$$name" != native && ! grep -qw "$${kernel#*:}" /proc/cpuinfo 2>/dev/null; then \
+	        echo "OpenBLAS $$name: not for this machine"; continue; \
+	    fi; \
+	    echo "OpenBLAS $$name: $(PYTHON) -m pytest $(BLAS_TESTS)"; \
+	    core=OPENBLAS_CORETYPE=$$name; test "$$name" != native || core=; \
+	    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $$core \
+	        $(PYTHON) -m pytest $(BLAS_TESTS) || exit 1; \
+	done
 
 lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatting, lints, types, stubs
 	cargo fmt --all --check
