@@ -75,12 +75,13 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="so many mutants of each part, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=max((os.cpu_count() or 2) // 2, 1))
-    parser.add_argument("--minutes", type=float, help="start no mutant after so many minutes")
+    parser.add_argument(
+        "--minutes", type=float, help="start no mutant of a part after so many minutes"
+    )
     parser.add_argument("--list", action="store_true", help="list mutants, run none")
     options = parser.parse_args()
     index, count = (int(number) for number in options.part.split("/"))
     accepted = {entry["mutant"] for entry in tomllib.loads(ACCEPTED.read_text())["accepted"]}
-    deadline = time.monotonic() + 60 * (options.minutes or 1e9)
     survivors, n_run, n_accepted, known = [], 0, 0, set()
     for part in options.parts:
         mutants = [
@@ -97,7 +98,7 @@ def main() -> int:
             continue
         n_accepted += sum(mutant.name in accepted for mutant in mutants)
         mutants = [mutant for mutant in mutants if mutant.name not in accepted]
-        done, alive = run(part, mutants, options.jobs, deadline)
+        done, alive = run(part, mutants, options.jobs, options.minutes)
         n_run += done
         survivors += alive
     if options.list:
@@ -113,7 +114,9 @@ def main() -> int:
     return 1 if survivors or gone else 0
 
 
-def run(part: str, mutants: list[Mutant], jobs: int, deadline: float) -> tuple[int, list[Mutant]]:
+def run(
+    part: str, mutants: list[Mutant], jobs: int, minutes: float | None
+) -> tuple[int, list[Mutant]]:
     """Return how many mutants were run, and those that survived."""
     tests = TESTS[part]
     with tempfile.TemporaryDirectory(prefix="histrs-mutants-") as folder:
@@ -128,6 +131,7 @@ def run(part: str, mutants: list[Mutant], jobs: int, deadline: float) -> tuple[i
             raise SystemExit(f"{part}: the tests fail without any mutation")
         timeout = 30 + 3 * jobs * (time.monotonic() - start)
         copies.put(first)
+        deadline = time.monotonic() + 60 * (minutes or 1e9)
 
         def survives(mutant: Mutant) -> bool | None:
             if time.monotonic() > deadline:
