@@ -23,6 +23,15 @@ EXTENSION := $(STAMPS)/extension-$(EXTENSION_PROFILE)
 # Arguments for the command behind a target: make demo ARGS="--help"
 ARGS ?=
 
+# An environment with the oldest versions of everything that pyproject.toml names.
+OLDEST := .venv-oldest
+# How long make fuzz searches, and the first seed; how many cases of each property of the crate.
+MINUTES ?= 60
+SEED ?= 0
+PROPTEST_CASES ?= 2000
+# Which part of the mutants make mutants runs.
+PART ?= 1/1
+
 # rustup's folder, for a shell older than the installation.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # The one Python that pyo3 builds for, whoever starts cargo.
@@ -34,7 +43,13 @@ EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Carg
 
 CARGO_TEST := cargo test --profile test-release
 
-.PHONY: help demo test test-rust test-python lint bench docs wheel clean \
+# What rounding decides in: run once more under other kernels of BLAS.
+BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py \
+    tests/test_hyperparameters.py tests/test_online.py \
+    tests/test_streaming_lasso.py tests/test_streaming_passes.py)
+
+.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint bench docs \
+    wheel clean \
     check-rust check-rust-tools check-unsafe
 
 help: ## list the targets
@@ -44,7 +59,7 @@ help: ## list the targets
 demo: check-rust $(EXTENSION) ## train and score on real histograms; writes an HTML page
 	$(BIN)/histrs demo $(ARGS)
 
-test: test-rust test-python ## every test: Rust, Python, documentation, README
+test: test-rust test-python test-blas ## every test: Rust, Python, documentation, README
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
 	$(CARGO_TEST) -p histrs
@@ -63,6 +78,42 @@ test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, both SIMD p
 	$(PYTHON) -m pytest $(ARGS)
 	HISTRS_SIMD=scalar $(PYTHON) -m pytest -m simd_paths
 	$(PYTHON) -m pytest --doctest-modules python/histrs
+
+# The one that OPENBLAS_CORETYPE names, or OpenBLAS chooses, is what test-python runs under.
+test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers under each kernel of OpenBLAS
+	@for kernel in native Haswell:avx2 SkylakeX:avx512vl; do \
+	    name=$${kernel%:*}; \
+	    if test "$$name" = "$${OPENBLAS_CORETYPE:-native}"; then continue; fi; \
+	    if test "$$name" != native && ! grep -qw "$${kernel#*:}" /proc/cpuinfo 2>/dev/null; then \
+	        echo "OpenBLAS $$name: not for this machine"; continue; \
+	    fi; \
+	    echo "OpenBLAS $$name: $(PYTHON) -m pytest $(BLAS_TESTS)"; \
+	    core=OPENBLAS_CORETYPE=$$name; test "$$name" != native || core=; \
+	    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $$core \
+	        $(PYTHON) -m pytest $(BLAS_TESTS) || exit 1; \
+	done
+
+# scikit-learn 1.6 asks for SCIPY_ARRAY_API where its own tests of estimators are imported.
+test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## pytest with the oldest versions in pyproject.toml
+	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest $(ARGS)
+
+fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTES, half of them in Rust; then a soak
+	@end=$$(( $$(date +%s) + 30 * $(MINUTES) )); seed=$(SEED); \
+	while test "$$(date +%s)" -lt "$$end"; do \
+	    echo "PROPTEST_RNG_SEED=$$seed PROPTEST_CASES=$(PROPTEST_CASES) $(CARGO_TEST) -p histrs --tests"; \
+	    PROPTEST_RNG_SEED=$$seed PROPTEST_CASES=$(PROPTEST_CASES) \
+	        $(CARGO_TEST) --quiet -p histrs --tests || exit 1; \
+	    seed=$$((seed + 1)); \
+	done
+	$(PYTHON) -m tests.fuzz --minutes $$(( ($(MINUTES) + 1) / 2 )) --seed $(SEED) $(ARGS)
+	$(PYTHON) -m tests.fuzz.soak
+
+mutants: check-rust $(STAMPS)/group-test $(EXTENSION) ## change one thing at a time: does a test fail? PART=1/8 of it
+	@if ! cargo mutants --version >/dev/null 2>&1; then \
+	    echo "error: cargo mutants was not found: cargo install --locked cargo-mutants" >&2; exit 1; \
+	fi
+	$(PYTHON) -m tests.mutants --part $(PART) $(ARGS)
+	$(PYTHON) -m tests.mutants.rust --part $(PART)
 
 lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatting, lints, types, stubs
 	cargo fmt --all --check
@@ -111,6 +162,16 @@ $(STAMPS)/venv:
 
 $(STAMPS)/group-%: pyproject.toml $(STAMPS)/venv
 	$(PIP) install --group $*
+	@touch $@
+
+# By the interpreter of .venv; its newer pip stays out of what is tested.
+$(STAMPS)/oldest: pyproject.toml $(STAMPS)/venv $(EXTENSION)
+	$(PIP) install uv
+	rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
+	VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --resolution lowest-direct \
+	    -r pyproject.toml --all-extras --group test
+	env -u CONDA_PREFIX VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/maturin develop --uv \
+	    --profile $(EXTENSION_PROFILE)
 	@touch $@
 
 $(EXTENSION): $(EXTENSION_SOURCES) $(STAMPS)/group-build | check-rust

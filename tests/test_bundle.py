@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.class_weight import compute_sample_weight
 
 from histrs import _histrs
 from histrs.kernel_approximation import SparseAdditiveMap, SparseKernelMap
@@ -372,10 +373,22 @@ def test_weights_are_repeated_rows(rng):
     weighted = BundleSVC(**settings).fit(X, y, counts)
     np.testing.assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-6)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-2)
-    by_class = BundleSVC(class_weight={0: 2.0}, **settings).fit(X, y)
-    twice = BundleSVC(**settings).fit(X, y, np.where(y == 0, 2.0, 1.0))
-    # Class weights do not change what the regulariser is weighed against.
-    assert by_class.objective_[1] > twice.objective_[1]
+
+
+@pytest.mark.parametrize("class_weight", [{0: 2.0}, {1: 0.5, 2: 3.0}, "balanced"])
+def test_class_weights_multiply_the_loss_alone(rng, class_weight):
+    X = rng.random((60, 5))
+    y = np.repeat([0, 1, 2], [30, 20, 10])
+    weights = compute_sample_weight(class_weight, y)
+    by_class = BundleSVC(alpha=1e-2, tol=1e-7, class_weight=class_weight).fit(X, y)
+    # Weights of samples are divided by their sum, so that the regulariser is by comparison.
+    by_sample = BundleSVC(alpha=1e-2 / weights.mean(), tol=1e-7).fit(X, y, weights)
+    np.testing.assert_allclose(
+        by_class.objective_, by_sample.objective_ * weights.mean(), rtol=1e-6
+    )
+    np.testing.assert_allclose(by_class.coef_, by_sample.coef_, atol=1e-2)
+    plain = BundleSVC(alpha=1e-2, tol=1e-7).fit(X, y)
+    assert not np.allclose(by_class.objective_, plain.objective_, rtol=1e-2)
 
 
 def test_the_intercept_scale(rng):
@@ -387,6 +400,20 @@ def test_the_intercept_scale(rng):
     assert abs(small.intercept_[0]) < abs(large.intercept_[0])
     assert large.objective_[0] < small.objective_[0]
     assert BundleSVC(fit_intercept=False, alpha=0.1).fit(X, y).intercept_[0] == 0.0
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_the_intercept_is_the_weight_of_a_constant_column(rng, scale):
+    X = rng.random((100, 3))
+    y = (X[:, 0] + 0.1 * rng.standard_normal(100) > 0.7).astype(int)
+    settings = {"alpha": 1e-2, "tol": 1e-7}
+    model = BundleSVC(intercept_scaling=scale, **settings).fit(X, y)
+    column = np.hstack([X, np.full((100, 1), scale)])
+    by_column = BundleSVC(fit_intercept=False, **settings).fit(column, y)
+    np.testing.assert_allclose(model.objective_, by_column.objective_, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(X), by_column.decision_function(column), atol=1e-2
+    )
 
 
 # ---- pegasos ------------------------------------------------------------------------------------

@@ -591,6 +591,31 @@ def test_a_start_that_cannot_be_solved_is_passed_over(rng):
     assert restarted >= alone
 
 
+def test_restarts_search_from_further_starts(rng):
+    X, y = smooth(rng, 40)
+    model = IntersectionGPRegressor(random_state=0)
+    found = []
+    for n in (0, 3):
+        model.set_params(n_restarts_optimizer=n).fit(X, y)
+        history = model.optimization_history_["log_marginal_likelihood"]
+        found.append((len(history), model.log_marginal_likelihood()))
+    assert found[1][0] > 1.5 * found[0][0]
+    assert found[1][1] >= found[0][1] - 1e-9
+
+
+def test_estimates_of_the_likelihood_are_refined_where_they_decide(rng):
+    """With little noise the first quadrature sees none."""
+    X = rng.random((400, 6))
+    X[:, 0] *= 30
+    K = oracle.generalized_kernel(X)
+    y = np.linalg.cholesky(K + 1e-3 * np.eye(400)) @ rng.normal(size=400)
+    learned = [
+        IntersectionGPRegressor(noise=1.0, random_state=0, solver=solver).fit(X, y).noise_
+        for solver in ("cholesky", "cg")
+    ]
+    assert 0.5 < learned[1] / learned[0] < 2.0
+
+
 def test_constant_targets_keep_what_was_given(rng):
     model = IntersectionGPRegressor(noise=0.3)
     with pytest.warns(ConvergenceWarning, match="constant"):

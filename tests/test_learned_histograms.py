@@ -336,6 +336,14 @@ def test_gamma_is_searched_on_rows_left_out(rng, monkeypatch, kind, search):
         clone(model).fit(X, few)
 
 
+@pytest.mark.parametrize("best", [0.5, 1.0, 2.0, 4.0, 8.0])
+def test_the_best_multiple_of_the_scale_is_taken(best):
+    def accuracy(factor):
+        return -abs(np.log(factor / best))
+
+    assert _sharpness._in_turn(accuracy, 0) == best
+
+
 @pytest.mark.parametrize("best", [0.3, 2.0, 13.0])
 def test_optuna_finds_a_better_sharpness_than_the_scale(best):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install histrs[tune]")

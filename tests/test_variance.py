@@ -75,6 +75,20 @@ def test_fine_by_lanczos_is_its_definition(rng, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=2e-2)
 
 
+@pytest.mark.parametrize("error", [1e-3, 0.01, 0.03, 0.1])
+def test_fine_is_above_with_eigenvectors_that_are_off(rng, monkeypatch, error):
+    """What eigenvalues are off by, of which the residual tells, is added to them."""
+    X = rng.random((120, 6))
+    K = oracle.intersection_kernel(X)
+    vectors = np.linalg.eigh(K)[1][:, :-7:-1]
+    vectors = np.linalg.qr(vectors + error / 11 * rng.normal(size=vectors.shape))[0]
+    values = np.einsum("ij,ij->j", vectors, K @ vectors)
+    monkeypatch.setattr(variance_module, "_leading_eigenpairs", lambda *_: (values, vectors))
+    exact = ExactGP.of(X, np.zeros((120, 1)), 0.01).latent_variance(X)
+    model = fit(X, noise=0.01)
+    assert np.all(variance(model, X, "fine", n_eigenvectors=5) >= exact - 1e-9)
+
+
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_coarse_is_its_definition(rng, container):
     X, X_star = rng.random((40, 6)), 1.5 * rng.random((15, 6))

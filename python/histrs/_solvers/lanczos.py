@@ -23,7 +23,13 @@ class Tridiagonal:
 
     def eigen(self) -> tuple[Array, Array]:
         """Return eigenvalues (Ritz values) and eigenvectors of `T`."""
-        values, vectors = linalg.eigh_tridiagonal(self.diagonal, self.off_diagonal)
+        try:
+            values, vectors = linalg.eigh_tridiagonal(self.diagonal, self.off_diagonal)
+        except linalg.LinAlgError:
+            # The fast driver of some versions of LAPACK fails on clusters of equal Ritz values.
+            values, vectors = linalg.eigh_tridiagonal(
+                self.diagonal, self.off_diagonal, lapack_driver="stev"
+            )
         return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
 
     def measure(self) -> tuple[Array, Array]:

@@ -70,12 +70,15 @@ def nested_cg(
             preconditioner=cheap_preconditioner,
             callback=callback,
         )
+        unit = np.where(residual > 0.0, residual, 1.0)
         n_iter += inner.n_iter
         n_done += max(int(inner.n_iter.max()), 1)
         # Columns of one scale, so that small corrections count in the small system.
-        Z = inner.X / np.where(residual > 0, residual, 1.0)
+        size = largest_entries(inner.X)
+        usable = np.isfinite(size) & (size > 0.0)
+        Z = inner.X[:, usable] / size[usable]
         AZ = operator(Z)
-        step = solve_positive(Z.T @ AZ, Z.T @ R)
+        step = solve_positive(Z.T @ AZ, Z.T @ (R / unit)) * unit
         X += Z @ step
         R -= AZ @ step
         before, residual = residual, largest_entries(R)
@@ -93,4 +96,4 @@ def nested_cg(
         X0=X,
         callback=callback,
     )
-    return Solution(exact.X, exact.residual, n_iter + exact.n_iter)
+    return Solution(exact.X, exact.residual, n_iter + exact.n_iter, exact.stagnated)

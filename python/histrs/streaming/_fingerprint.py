@@ -84,8 +84,11 @@ def feed(digest: Any, value: Any) -> None:
 
 def _add_function(digest: Any, function: Any) -> None:
     """Feed the name of a function, and what it does where many have that name."""
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    digest.update(f"{function.__module__}.{name}".encode())
+    # Universal functions of NumPy 2.0 have neither a module nor a qualified name.
+    other = getattr(function, "__name__", type(function).__qualname__)
+    name = getattr(function, "__qualname__", other)
+    module = getattr(function, "__module__", None)
+    digest.update(f"{module}.{name}".encode())
     if "<" in name and hasattr(function, "__code__"):
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         feed(digest, [function.__code__, function.__defaults__, function.__kwdefaults__, cells])
