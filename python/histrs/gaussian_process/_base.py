@@ -11,13 +11,20 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._progress import SearchProgress, SolverProgress
 from histrs._solvers.block_cg import Array
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    validate_data,
+)
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
     Bounds,

@@ -14,7 +14,7 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._validation import (
@@ -24,6 +24,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
 )
 from histrs.kernel_approximation._additive_chi2 import AdditiveChi2Map
 from histrs.metrics import chi2_distances

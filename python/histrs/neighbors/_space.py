@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import validate_data
 
-from histrs._validation import Matrix, canonical
+from histrs._validation import Matrix, canonical, validate_data
 from histrs.neighbors._metrics import CHECKS, METRICS, Metric
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, stacked

@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
+
+from histrs._validation import check_array
 
 Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None
 Float64: TypeAlias = NDArray[np.float64]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from histrs._sparse import sound
 from histrs.streaming._rows import is_sparse
 
 # What changes the time that a map takes, but not its features.
@@ -68,7 +69,7 @@ def _add(digest: Any, value: Any) -> None:
             _add(digest, key)
             _add(digest, value[key])
     elif is_sparse(value):
-        rows = value.tocsr()
+        rows = sound(value, "in the feature map").tocsr()
         _add(digest, [value.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, partial):
         _add(digest, [value.func, value.args, value.keywords])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from histrs._sparse import sound
 from histrs._validation import canonical
 from histrs.streaming._dask import computed_partitions, is_dask
 from histrs.streaming._parquet import is_parquet, parquet_chunks
@@ -43,7 +44,7 @@ def checked(rows: Any, name: str = "Z") -> Any:
 
 def matrix(rows: Any, name: str = "Z") -> Any:
     """Return rows, finite or not; a memmap is not read."""
-    Z: Any = canonical(rows.tocsr()) if is_sparse(rows) else np.asarray(rows)
+    Z: Any = canonical(sound(rows, name).tocsr()) if is_sparse(rows) else np.asarray(rows)
     n_columns(Z, name)
     if Z.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {Z.dtype}: expected real numbers.")
@@ -80,7 +81,16 @@ def _first_not_finite(Z: Any) -> tuple[int, int]:
 def chunks(
     rows: Rows, Y: Any, chunk_size: int, skip: int = 0, seen: int | None = None
 ) -> Iterator[Chunk]:
-    """Yield chunks of rows and targets, without the first `skip` chunks, of `seen` rows."""
+    """Yield chunks of rows and targets, without the first `skip` chunks, of `seen` rows.
+
+    Sparse chunks are sound: feature maps of others see them next.
+    """
+    rows = sound(rows, "rows") if is_sparse(rows) else rows
+    for Z, targets in _chunks(rows, Y, chunk_size, skip, seen):
+        yield (sound(Z, "Z") if is_sparse(Z) else Z), targets
+
+
+def _chunks(rows: Rows, Y: Any, chunk_size: int, skip: int, seen: int | None) -> Iterator[Chunk]:
     if isinstance(rows, str | os.PathLike):
         path = Path(rows)
         if is_parquet(path):

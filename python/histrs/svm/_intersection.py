@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
 from histrs._labels import best_class
@@ -24,6 +24,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
     validate_fit,
 )
 from histrs.svm._objective import objective, signs_of, units
