@@ -10,7 +10,12 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import validation
+from sklearn.utils._openmp_helpers import (
+    _openmp_effective_n_threads,
+    _openmp_parallelism_enabled,
+)
 
+from histrs import _histrs
 from histrs._sparse import sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
@@ -94,14 +99,27 @@ def canonical(X: Matrix) -> Matrix:
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` asks for; None asks for every core."""
+    """Return the number of threads that `n_jobs` asks for.
+
+    The rule is that of scikit-learn's own native code. None and -1 stand for every core, but no
+    more than `OMP_NUM_THREADS`, threadpoolctl's limit of OpenMP or a joblib worker allow: so
+    ``GridSearchCV(n_jobs=-1)`` runs a thread for each core, and not as many in each of its workers.
+    -2 stands for one fewer, and so on. A positive number is taken as it is, up to four threads a
+    core, in a worker of threads of joblib up to what joblib allows there.
+    """
     try:
         n_jobs = -1 if n_jobs is None else operator.index(n_jobs)
     except TypeError as error:
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.") from error
     if n_jobs == 0:
         raise ValueError("n_jobs == 0 has no meaning; use -1 for every core.")
-    return int(effective_n_jobs(n_jobs))
+    if n_jobs > 0:
+        return min(int(effective_n_jobs(n_jobs)), _histrs.most_threads())
+    # joblib knows its workers and the cores that the process may use, OpenMP the other limits.
+    limits = [int(effective_n_jobs(-1)), _histrs.most_threads()]
+    if _openmp_parallelism_enabled():
+        limits.append(int(_openmp_effective_n_threads(only_physical_cores=False)))
+    return max(1, min(limits) + 1 + n_jobs)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Random features of the exponential chi-square kernel."""
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -17,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._threads import leavable
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -287,7 +289,7 @@ def _orthogonal(size: int, n_columns: int, random: np.random.RandomState) -> Arr
     blocks = []
     for start in range(0, n_columns, size):
         gaussian = random.standard_normal((size, size))
-        q, r = np.linalg.qr(gaussian)
+        q, r = leavable(partial(np.linalg.qr, gaussian))
         # With the signs of r's diagonal, q is uniformly distributed.
         directions = (q * np.sign(np.diag(r)))[:, : n_columns - start]
         lengths = np.sqrt(random.chisquare(size, size=directions.shape[1]))

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 
 from histrs import metrics
+from histrs._lapack import eigvalsh
 from histrs._sparse import sound
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -165,7 +166,7 @@ def _check_histograms(map: RepresentativeMap, X: Matrix) -> None:
 
 
 def _positive_semidefinite(K: Array) -> Array:
-    values = np.linalg.eigvalsh(K)
+    values = eigvalsh(K)
     if values[0] < -_INDEFINITE * max(values[-1], 0.0):
         raise ValueError(
             f"the kernel of the representatives has the eigenvalue {values[0]:.3g}, beside "

@@ -30,10 +30,10 @@ fn everything<'a, T: Element>(
     all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));
     let functions = ShapeFunctions::new(exec, &columns, v.view())?;
     for d in 0..functions.n_columns() {
-        let (knots, values) = functions.column(d);
+        let (knots, values) = functions.column(d).unwrap();
         all.extend(knots);
         all.extend(values);
-        let (intercepts, slopes) = functions.intercepts_and_slopes(d);
+        let (intercepts, slopes) = functions.intercepts_and_slopes(d).unwrap();
         all.extend(intercepts);
         all.extend(slopes);
     }
@@ -47,7 +47,7 @@ fn everything<'a, T: Element>(
     all.extend(gram(exec, x, None)?.mapv(T::to_f64));
     all.extend(gram(exec, x, Some(new))?.mapv(T::to_f64));
     let projection = KnotProjection::new(exec, &columns, n_bins.min(255))?;
-    let (diagonal, upper) = projection.inverse_kernel();
+    let (diagonal, upper) = projection.inverse_kernel().unwrap();
     all.extend(diagonal);
     all.extend(upper);
     all.extend(projection.gram(exec)?);
@@ -368,7 +368,7 @@ fn an_interrupt_ends_a_long_product() {
     };
     let x = Stored::new(&sample.matrix::<f64>(), Layout::Rows, 0);
     let columns = SortedColumns::new(exec(), &x.view()).unwrap();
-    let exec = executors()[0].fork();
+    let exec = executors()[0].clone();
     let v = Array2::from_elem((n, 10_000), 1.0_f32);
     let asked = AtomicBool::new(false);
     let result = exec.watch(

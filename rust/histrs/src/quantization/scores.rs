@@ -71,7 +71,7 @@ pub fn code_scores<T: Real, C: Code>(
         let first = panel * PANEL;
         let n_classes = out.len() / n_rows;
         let width = n_classes.next_power_of_two();
-        let mut padded = AlignedVec::zeros(n_tables * n_codes * width);
+        let mut padded = AlignedVec::zeros(n_tables * n_codes * width)?;
         let entries = tables.lanes(Axis(2)).into_iter();
         for (entries, padded) in entries.zip(padded.chunks_exact_mut(width)) {
             let entries = entries.iter().skip(first).take(n_classes);

@@ -94,18 +94,20 @@ pub(crate) fn keep_factors<K: Keep>(
     p: usize,
     halves: &Groups,
 ) -> Result<Groups> {
-    let mut out = Groups::zeros(halves.n(), K::len(p));
+    let mut out = Groups::zeros(halves.n(), K::len(p))?;
     let len = out.group_len();
     let parts = exec.map_blocks(halves.n_groups(), |group| {
-        let mut kept = AlignedVec::zeros(len);
+        let mut kept = AlignedVec::zeros(len)?;
         let first = group * halves.lanes();
         let halves = halves.group(group);
         dispatch(Group::<K> { p, halves, kept: &mut kept, keep: std::marker::PhantomData })
-            .map_err(|(lane, pivot, value)| {
-                let matrix = first + lane;
-                Error::NotPositiveDefinite { name, matrix, pivot, value }
-            })?;
-        Ok(kept)
+            .and_then(|bad| match bad {
+                None => Ok(kept),
+                Some((lane, pivot, value)) => {
+                    let matrix = first + lane;
+                    Err(Error::NotPositiveDefinite { name, matrix, pivot, value })
+                }
+            })
     })?;
     for (group, part) in parts.iter().enumerate() {
         out.group_mut(group).copy_from_slice(part);
@@ -121,13 +123,13 @@ struct Group<'a, K> {
 }
 
 impl<K: Keep> WithSimd for Group<'_, K> {
-    /// An error has the lane, the pivot and its value.
-    type Output = Result<(), (usize, usize, f64)>;
+    /// The lane, the pivot and its value, where a matrix is not positive definite.
+    type Output = Result<Option<(usize, usize, f64)>>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let Self { p, halves, kept, .. } = self;
-        let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES);
+        let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES)?;
         let mut factor = Factor::new(p, vectors_mut::<S>(&mut scratch));
         let halves = Interleaved(vectors::<S>(halves));
         factorize(simd, p, halves, halves, &mut factor);
@@ -135,11 +137,11 @@ impl<K: Keep> WithSimd for Group<'_, K> {
         for lane in 0..S::F64_LANES {
             for (pivot, values) in pivots.chunks_exact(S::F64_LANES).enumerate() {
                 if !(values[lane] >= f64::MIN_POSITIVE && values[lane] < f64::INFINITY) {
-                    return Err((lane, pivot, values[lane]));
+                    return Ok(Some((lane, pivot, values[lane])));
                 }
             }
         }
         K::write(simd, p, &factor, vectors_mut::<S>(kept));
-        Ok(())
+        Ok(None)
     }
 }

@@ -81,7 +81,7 @@ struct Side {
 impl Side {
     fn new<T: Element>(exec: &Executor, name: &'static str, x: ArrayView3<'_, T>) -> Result<Self> {
         let stack = SymmetricStack::new(exec, name, x)?;
-        let groups = stack.groups();
+        let groups = stack.groups()?;
         let log_dets = keep_factors::<LogDeterminant>(exec, name, stack.p(), &groups)?;
         Ok(Self { stack, groups, log_dets })
     }

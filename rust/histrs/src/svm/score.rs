@@ -55,7 +55,7 @@ pub fn scores<T: Element>(
             })
         }
         HistogramMatrix::Csr(rows) => {
-            let coef = ByColumns::new(coef);
+            let coef = ByColumns::new(coef)?;
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
                 let valid = dispatch(SparseRows { x: rows, start, coef: &coef, n_classes, out });
@@ -206,15 +206,15 @@ struct ByColumns {
 }
 
 impl ByColumns {
-    fn new(coef: ArrayView2<'_, f64>) -> Self {
+    fn new(coef: ArrayView2<'_, f64>) -> Result<Self> {
         let n_classes = coef.nrows();
         // One class needs no vectors.
         let width = if n_classes == 1 { 1 } else { n_classes.next_multiple_of(lanes::<f64>()) };
-        let mut weights = AlignedVec::zeros(coef.ncols() * width);
+        let mut weights = AlignedVec::zeros(coef.ncols() * width)?;
         for ((class, column), &w) in coef.indexed_iter() {
             weights[column * width + class] = w;
         }
-        Self { weights, width }
+        Ok(Self { weights, width })
     }
 }
 
