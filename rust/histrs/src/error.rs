@@ -157,6 +157,24 @@ pub enum Error {
         /// The range it must lie in.
         expected: &'static str,
     },
+    /// A whole number is not what it must be.
+    #[error("{name} = {value} is out of range: {expected}")]
+    Number {
+        /// Name of the argument.
+        name: &'static str,
+        /// The value given.
+        value: i128,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A matrix is not laid out row after row.
+    #[error(
+        "{name} is not laid out row after row: pass a copy in C order, numpy.ascontiguousarray({name})"
+    )]
+    NotInRows {
+        /// Name of the argument.
+        name: &'static str,
+    },
     /// An entry of a ground distance is negative, NaN or infinite.
     #[error(
         "M[{row}, {column}] = {value}: a ground distance is finite and non-negative; replace the \

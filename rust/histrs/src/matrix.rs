@@ -339,9 +339,9 @@ pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Re
     let index = |row: i64| usize::try_from(row).ok().filter(|&r| r < n_rows);
     rows.iter()
         .map(|&row| {
-            index(row).ok_or(Error::Parameter {
+            index(row).ok_or(Error::Number {
                 name,
-                value: row as f64,
+                value: row as i128,
                 expected: "a row number of X",
             })
         })

@@ -1,6 +1,6 @@
 //! Buffers whose size depends on data: where memory is refused they are an error, not an abort.
 
-use ndarray::{Array, Array2, Dimension, IntoDimension, ShapeError};
+use ndarray::{Array, Array2, ArrayBase, Data, DataMut, Dimension, IntoDimension, ShapeError};
 use pulp::bytemuck::Zeroable;
 
 use crate::error::{Error, Result};
@@ -24,6 +24,20 @@ pub(crate) fn zero_matrix<T: Zeroable>(shape: (usize, usize)) -> Result<Array2<T
     }
     Ok(matrix)
 }
+
+/// The entries of what was laid out row after row.
+pub(crate) fn flat<S: Data, D: Dimension>(x: &ArrayBase<S, D>) -> Result<&[S::Elem]> {
+    x.as_slice().ok_or(NOT_CONTIGUOUS)
+}
+
+/// As [`flat`], to be written.
+pub(crate) fn flat_mut<S: DataMut, D: Dimension>(
+    x: &mut ArrayBase<S, D>,
+) -> Result<&mut [S::Elem]> {
+    x.as_slice_mut().ok_or(NOT_CONTIGUOUS)
+}
+
+const NOT_CONTIGUOUS: Error = Error::Internal("an array that was laid out in rows no longer is");
 
 /// `n` times one value.
 pub(crate) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {

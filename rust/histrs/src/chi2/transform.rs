@@ -73,7 +73,7 @@ impl AdditiveMap {
     ) -> Result<Array2<T>> {
         let shape = (x.nrows(), x.ncols() * self.n_components());
         let mut out = memory::zero_matrix(shape)?;
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let flat = memory::flat_mut(&mut out)?;
         self.transform_dense_into(exec, x, flat)?;
         Ok(out)
     }

@@ -62,9 +62,9 @@ impl KnotProjection {
     /// [`Error::Parameter`] unless `1 <= n_knots <= 255`.
     pub fn new(exec: &Executor, columns: &SortedColumns, n_knots: usize) -> Result<Self> {
         if !(1..=MAX_KNOTS).contains(&n_knots) {
-            return Err(Error::Parameter {
+            return Err(Error::Number {
                 name: "n_knots",
-                value: n_knots as f64,
+                value: n_knots as i128,
                 expected: "1 to 255 knots a column",
             });
         }

@@ -37,8 +37,12 @@ impl<T: Element> LowRankInverse<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`] alone.
+    /// [`Error::Parameter`] unless `s` is positive and finite.
     pub fn new(exec: &Executor, e_transposed: ArrayView2<'_, T>, s: f64) -> Result<Self> {
+        if !(s > 0.0 && s.is_finite()) {
+            let expected = "it is divided by: positive and finite";
+            return Err(Error::Parameter { name: "s", value: s, expected });
+        }
         let (rank, n_rows) = e_transposed.dim();
         let mut groups = AlignedVec::zeros(n_rows * rank.next_multiple_of(GROUP))?;
         exec.for_chunks(&mut groups, n_rows * GROUP, |group, out| {
@@ -149,7 +153,7 @@ impl<T: Element> LowRankInverse<T> {
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_columns = out.ncols();
-        let Some(out) = out.as_slice_mut() else { return Ok(()) };
+        let out = memory::flat_mut(out)?;
         let cached = cached_rows::<E>(width);
         exec.for_chunks(out, cached * n_columns, |block, out| {
             let start = block * cached;

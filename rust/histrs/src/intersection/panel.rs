@@ -114,7 +114,7 @@ fn unpack_sum<E: Element, T: Element>(
     columns: std::ops::Range<usize>,
 ) -> Result<()> {
     let n_columns = out.ncols();
-    let Some(out) = out.as_slice_mut() else { return Ok(()) };
+    let out = memory::flat_mut(out)?;
     exec.for_chunks(out, ROW_BLOCK * n_columns, |block, chunk| {
         for (row, out) in (block * ROW_BLOCK..).zip(chunk.chunks_exact_mut(n_columns)) {
             let out = &mut out[columns.clone()];

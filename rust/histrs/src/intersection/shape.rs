@@ -171,7 +171,7 @@ impl ShapeFunctions {
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_outputs = self.n_outputs();
-        let Some(out) = out.as_slice_mut() else { return Ok(()) };
+        let out = memory::flat_mut(out)?;
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(out, block_rows * n_outputs, |block, out| {
             let start = block * block_rows;

@@ -320,7 +320,7 @@ pub fn transform_rows<T: Element>(
         HistogramMatrix::Dense(x) => {
             let mut out = memory::zero_matrix(x.dim())?;
             let n_columns = x.ncols();
-            let Some(flat) = out.as_slice_mut() else { return Ok(TransformedRows::Dense(out)) };
+            let flat = memory::flat_mut(&mut out)?;
             exec.for_chunks(flat, ROWS * n_columns, |block, chunk| {
                 for (row, out) in (block * ROWS..).zip(chunk.chunks_exact_mut(n_columns)) {
                     for ((d, out), x) in out.iter_mut().enumerate().zip(x.row(row)) {

@@ -83,7 +83,7 @@ pub fn group_lasso_path(
         }
     }
     let solutions = exec.map_blocks(n_targets, |target| {
-        let mut descent = Descent::new(problem.target(target), start.row(target).to_vec());
+        let mut descent = Descent::new(problem.target(target)?, start.row(target).to_vec());
         penalties
             .iter()
             .map(|&penalty| descent.run(exec, penalty, stop))

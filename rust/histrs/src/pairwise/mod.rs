@@ -78,7 +78,7 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
     let mut out = memory::zero_matrix((x.n_rows(), n_columns))?;
-    let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+    let flat = memory::flat_mut(&mut out)?;
     exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
         let start = block * BLOCK;
         let n_rows = rows.len() / n_columns;

@@ -41,7 +41,7 @@ impl<T: Element> Codebooks<T> {
     /// # Errors
     ///
     /// [`Error::Shape`] when the offsets do not fit, [`Error::Parameter`] when they do not ascend
-    /// or there is no codeword, or more than a code can number.
+    /// or there is no codeword, or more than a code can number, or an entry is not finite.
     pub fn new(metric: Metric, codebooks: ArrayView3<'_, T>, offsets: &[i64]) -> Result<Self> {
         let (n_blocks, n_codes, width) = codebooks.dim();
         let cure = "give the first column of each block, then the number of columns";
@@ -49,7 +49,12 @@ impl<T: Element> Codebooks<T> {
         let offsets = ascending(offsets, width)?;
         if n_codes == 0 || n_codes > usize::from(u16::MAX) + 1 {
             let expected = "a codebook has from 1 to 65,536 codewords";
-            return Err(Error::Parameter { name: "n_codes", value: n_codes as f64, expected });
+            return Err(Error::Number { name: "n_codes", value: n_codes as i128, expected });
+        }
+        let is_bad = |value: &f64| !metric.coordinate(*value).is_finite();
+        if let Some(value) = codebooks.iter().map(|v| v.to_f64()).find(is_bad) {
+            let expected = "codewords are finite, and where roots are taken not negative";
+            return Err(Error::Parameter { name: "codebooks", value, expected });
         }
         let blocks = (0..n_blocks)
             .map(|m| {

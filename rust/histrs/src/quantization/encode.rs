@@ -57,9 +57,9 @@ pub fn encode<T: Element, C: Code>(
     let n_blocks = codebooks.n_blocks();
     check_length(OUTPUT, out.len(), x.n_rows() * n_blocks, GIVE_WHOLE_ROWS)?;
     if codebooks.n_codes > C::LIMIT {
-        return Err(crate::Error::Parameter {
+        return Err(crate::Error::Number {
             name: "n_codes",
-            value: codebooks.n_codes as f64,
+            value: codebooks.n_codes as i128,
             expected: "codes of this type must number all codewords",
         });
     }

@@ -60,7 +60,7 @@ pub fn code_sums<C: Code>(
     check_codes(exec, codes, n_codes)?;
     let mut sums = memory::zeros((n_blocks, n_codes, weights.nrows()))?;
     let codes = codes.as_standard_layout();
-    let Some(codes) = codes.as_slice() else { return Ok(sums) };
+    let codes = memory::flat(&codes)?;
     if sums.is_empty() {
         return Ok(sums);
     }

@@ -124,7 +124,7 @@ impl ExpChi2Features {
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<T>> {
         let mut out = memory::zero_matrix((x.n_rows(), self.n_features()))?;
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let flat = memory::flat_mut(&mut out)?;
         self.transform_into(exec, x, flat)?;
         Ok(out)
     }
@@ -229,11 +229,10 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
     fn with_simd<S: Simd>(self, _: S) -> Result<()> {
         let Self { map, x, start, features } = self;
         let mut values = memory::filled(T::default(), x.n_columns())?;
-        for (row, mut out) in (start..).zip(features.rows_mut()) {
+        let width = features.ncols().max(1);
+        for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
             x.copy_row(row, &mut values);
-            if let Some(out) = out.as_slice_mut() {
-                map.map_values(&values, |i| i, out, values.len());
-            }
+            map.map_values(&values, |i| i, out, values.len());
         }
         Ok(())
     }

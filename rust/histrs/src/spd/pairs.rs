@@ -39,7 +39,7 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     symmetric: bool,
 ) -> Result<Array2<T>> {
     let mut out = memory::zero_matrix((n_x, n_y))?;
-    let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+    let flat = memory::flat_mut(&mut out)?;
     let chunk = if n_x >= ROWS { ROWS * n_y } else { n_y.div_ceil(PARTS) };
     exec.for_chunks(flat, chunk, |block, out| {
         dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })

@@ -34,7 +34,8 @@ pub struct Steps {
 /// # Errors
 ///
 /// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Parameter`](crate::Error::Parameter) for a row number that is not
-/// there, [`Error::Interrupted`](crate::Error::Interrupted).
+/// there, [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite)
+/// at the first bad entry of `x`, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn epoch<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
@@ -51,6 +52,7 @@ pub fn epoch<T: Element>(
     check_length("the number of rows of the signs", signs.nrows(), coef.nrows(), cure)?;
     check_length("the number of rows of the weights", weights.nrows(), coef.nrows(), cure)?;
     let order = row_numbers("order", order, x.n_rows())?;
+    x.check(exec, "X")?;
     let learned = exec.map_blocks(coef.nrows(), |class| {
         let mut learner = Learner::new(coef.row(class), steps)?;
         for (step, &row) in order.iter().enumerate() {

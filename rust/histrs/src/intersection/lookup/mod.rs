@@ -67,9 +67,9 @@ impl LookupTable {
         interpolation: Interpolation,
     ) -> Result<Self> {
         if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
-            return Err(Error::Parameter {
+            return Err(Error::Number {
                 name: "n_bins",
-                value: n_bins as f64,
+                value: n_bins as i128,
                 expected: "2 to 65535 cells a column",
             });
         }
@@ -124,7 +124,7 @@ impl LookupTable {
         x.check(exec, "X")?;
         let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs))?;
         let n_outputs = self.n_outputs;
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let flat = memory::flat_mut(&mut out)?;
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(flat, block_rows * n_outputs, |block, out| {
             let mut sums = AlignedVec::zeros(block_rows * self.width)?;
