@@ -14,8 +14,8 @@ Array: TypeAlias = NDArray[np.float64]
 # Rows of one symmetric product. A part of the results: sums are added block by block.
 BLOCK_ROWS = 4096
 
-# Multiplications of one call of BLAS, far below a second: a whole block of 1,400 features.
-_LONGEST_PRODUCT = 1 << 33
+# Multiplications of one call of BLAS, a tenth of a second: a whole block of 700 features.
+_LONGEST_PRODUCT = 1 << 31
 
 
 @dataclass

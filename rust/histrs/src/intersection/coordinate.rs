@@ -106,7 +106,7 @@ impl CoordinateDescent {
     /// let x = array![[1.0], [2.0]];
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
     /// let descent = CoordinateDescent::new(&exec, &columns)?;
-    /// let (start, y) = (memory::zeros((2, 1))?, array![[1.0], [0.0]]);
+    /// let (start, y) = (ndarray::Array2::zeros((2, 1)), array![[1.0], [0.0]]);
     /// let alpha = descent.descend(&exec, start.view(), y.view(), 1.0, &[0, 1].repeat(50))?;
     /// // The inverse of [[2, 1], [1, 3]] is [[3, -1], [-1, 2]] / 5.
     /// assert!((alpha[[0, 0]] - 0.6).abs() < 1e-12 && (alpha[[1, 0]] + 0.2).abs() < 1e-12);

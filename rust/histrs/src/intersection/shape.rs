@@ -171,7 +171,7 @@ impl ShapeFunctions {
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_outputs = self.n_outputs();
-        let out = memory::flat_mut(out)?;
+        let (values, out) = (memory::flat(&self.values)?, memory::flat_mut(out)?);
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(out, block_rows * n_outputs, |block, out| {
             let start = block * block_rows;
@@ -183,7 +183,7 @@ impl ShapeFunctions {
                 self.n_columns(),
                 |row, d, value| {
                     let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
-                    self.add_column(d, value, out);
+                    self.add_column(values, d, value, out);
                 },
             );
             Ok(())
@@ -191,12 +191,11 @@ impl ShapeFunctions {
     }
 
     #[inline]
-    fn add_column(&self, d: usize, x: f64, out: &mut [f64]) {
+    fn add_column(&self, values: &[f64], d: usize, x: f64, out: &mut [f64]) {
         let range = self.offsets[d]..self.offsets[d + 1];
         let knots = &self.knots[range.clone()];
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
-        let Some(values) = self.values.as_slice() else { return };
         let values = &values[range.start * out.len()..range.end * out.len()];
         let at = &values[k * out.len()..(k + 1) * out.len()];
         if let Some(&next) = knots.get(k + 1) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, s};
+use ndarray::{ArrayView1, ArrayView2, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
@@ -304,7 +304,7 @@ fn sparse_scores<T: Element, S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::array;
+    use ndarray::{Array2, array};
 
     #[test]
     fn dense_scores_are_their_definition() {
