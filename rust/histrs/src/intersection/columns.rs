@@ -186,7 +186,7 @@ impl SortedColumns {
                 .map(|d| {
                     exec.check()?;
                     reader.read(d, &mut entries);
-                    Ok(Column::encode(sorter.sort(&entries), n_rows)?)
+                    Column::encode(sorter.sort(&entries), n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
         })?;

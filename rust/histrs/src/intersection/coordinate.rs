@@ -49,8 +49,7 @@ impl CoordinateDescent {
     /// [`Error::Interrupted`].
     #[allow(clippy::cast_possible_truncation)] // numbers of columns and ranks fit the row index
     pub fn new(exec: &Executor, sorted: &SortedColumns) -> Result<Self> {
-        let distinct =
-            exec.map_blocks(sorted.n_columns(), |d| Ok(sorted.columns()[d].distinct()?))?;
+        let distinct = exec.map_blocks(sorted.n_columns(), |d| sorted.columns()[d].distinct())?;
         let mut lengths = memory::filled(0, sorted.n_rows())?;
         for column in sorted.columns() {
             exec.check()?;

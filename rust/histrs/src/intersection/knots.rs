@@ -88,7 +88,7 @@ impl KnotProjection {
         check_columns_of(self, columns.n_columns())?;
         let columns_of_rows = exec.map_blocks(columns.n_columns(), |d| {
             let knots = self.columns[d].knots.clone();
-            Ok(KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots)?)
+            KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots)
         })?;
         Ok(self.with_columns(columns.n_rows(), columns_of_rows))
     }
@@ -103,7 +103,7 @@ impl KnotProjection {
         let n_rows = self.n_rows + other.n_rows;
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let entries = self.columns[d].entries(0).chain(other.columns[d].entries(self.n_rows));
-            Ok(KnotColumn::collect(self.columns[d].knots.clone(), n_rows, entries)?)
+            KnotColumn::collect(self.columns[d].knots.clone(), n_rows, entries)
         })?;
         Ok(self.with_columns(n_rows, columns))
     }
@@ -126,7 +126,7 @@ impl KnotProjection {
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let column = &self.columns[d];
             let entries = column.entries(0).filter_map(|(row, cell)| Some((number[row]?, cell)));
-            Ok(KnotColumn::collect(column.knots.clone(), n_rows, entries)?)
+            KnotColumn::collect(column.knots.clone(), n_rows, entries)
         })?;
         Ok(self.with_columns(n_rows, columns))
     }
@@ -149,7 +149,10 @@ impl KnotProjection {
 
     /// Diagonal and superdiagonal of `K_ZZ^-1`, which is block diagonal by columns and
     /// tridiagonal in each; the superdiagonal is 0 between columns and at the end.
-    #[must_use]
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
     pub fn inverse_kernel(&self) -> Result<(Vec<f64>, Vec<f64>)> {
         let mut diagonal = memory::filled(0.0, self.n_features())?;
         let mut upper = memory::filled(0.0, self.n_features())?;
@@ -180,7 +183,7 @@ impl KnotProjection {
             (d..n_columns)
                 .map(|e| {
                     exec.check()?;
-                    Ok(pair_gram(&self.columns[d], &spread, &self.columns[e])?)
+                    pair_gram(&self.columns[d], &spread, &self.columns[e])
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
@@ -362,7 +365,7 @@ impl KnotColumn {
 fn pair_gram(a: &KnotColumn, spread: &(Vec<u8>, Vec<f32>), b: &KnotColumn) -> Result<Array2<f64>> {
     let (n_a, n_b) = (a.knots.len(), b.knots.len());
     if n_a == 0 || n_b == 0 {
-        return Ok(memory::zeros((n_a, n_b))?);
+        return memory::zeros((n_a, n_b));
     }
     // Moments 1, s, t and s t of the rows in each pair of cells give all four hat products.
     let mut moments = memory::filled([0.0_f64; 4], n_a * n_b)?;

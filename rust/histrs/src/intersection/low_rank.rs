@@ -133,7 +133,7 @@ impl<T: Element> LowRankInverse<T> {
             Ok(sums)
         })?;
         let mut parts = parts.into_iter();
-        let Some(mut weights) = parts.next() else { return Ok(AlignedVec::zeros(0)?) };
+        let Some(mut weights) = parts.next() else { return AlignedVec::zeros(0) };
         for part in parts {
             for (sum, x) in weights.iter_mut().zip(part.iter()) {
                 *sum = E::from_f64(sum.to_f64() + x.to_f64());

@@ -288,7 +288,7 @@ fn reencode(column: &Column, transform: &Transform, weight: f64, n_rows: usize) 
         }
     });
     pairs.sort_unstable();
-    Ok(Column::encode(&pairs, n_rows)?)
+    Column::encode(&pairs, n_rows)
 }
 
 /// Rows with `w_d g(x(d))` in place of `x(d)`.

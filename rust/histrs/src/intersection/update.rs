@@ -93,7 +93,7 @@ impl SortedColumns {
                     sorted_pairs(&self.columns()[d], &mut old);
                     pairs.clear();
                     write(d, &old, &mut spare, &mut pairs);
-                    Ok(Column::encode(&pairs, n_rows)?)
+                    Column::encode(&pairs, n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
