@@ -63,7 +63,12 @@ test: test-rust test-python test-blas ## every test: Rust, Python, documentation
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
 	$(CARGO_TEST) -p histrs
-	HISTRS_SIMD=scalar $(CARGO_TEST) -p histrs --tests
+	@# The first set is the one that ran.
+	@for set in $$(cargo run --quiet --profile test-release -p histrs --example instruction_sets | \
+	    tail -n +2); do \
+	    echo "HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests"; \
+	    HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests || exit 1; \
+	done
 	@for path in rust/histrs/examples/*.rs rust/histrs/examples/*/main.rs; do \
 	    test -e "$$path" || continue; \
 	    case "$$path" in \
@@ -74,9 +79,13 @@ test-rust: check-rust ## unit, property and documentation tests of the crate; it
 	    cargo run --quiet --profile test-release -p histrs --example "$$name" || exit 1; \
 	done
 
-test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, both SIMD paths, docstrings, README
+test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, every SIMD path, docstrings, README
 	$(PYTHON) -m pytest $(ARGS)
-	HISTRS_SIMD=scalar $(PYTHON) -m pytest -m simd_paths
+	@for set in $$($(PYTHON) -c 'from histrs import _histrs; \
+	    print(*_histrs.instruction_sets()[1:])'); do \
+	    echo "HISTRS_SIMD=$$set $(PYTHON) -m pytest -m simd_paths"; \
+	    HISTRS_SIMD=$$set $(PYTHON) -m pytest -m simd_paths || exit 1; \
+	done
 	$(PYTHON) -m pytest --doctest-modules python/histrs
 
 # The one that OPENBLAS_CORETYPE names, or OpenBLAS chooses, is what test-python runs under.

@@ -9,7 +9,14 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils import validation
+from sklearn.utils._openmp_helpers import (
+    _openmp_effective_n_threads,
+    _openmp_parallelism_enabled,
+)
+
+from histrs import _histrs
+from histrs._sparse import sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 CoreMatrix: TypeAlias = (
@@ -24,8 +31,24 @@ HISTOGRAM_CHECKS: Mapping[str, Any] = {
     "ensure_all_finite": False,
 }
 
-_MALFORMED = "malformed CSR matrix:"
-_REBUILD = "build it with scipy.sparse.csr_matrix or check the parts."
+_ABSENT = "no_validation"
+"""What scikit-learn takes for an argument that is not there; X and y have it as their default."""
+
+
+def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: Any) -> Any:
+    """Return what scikit-learn's `validate_data` does, once sparse matrices are known to be sound.
+
+    Every estimator goes through here, and every function through `check_array`: scikit-learn
+    converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
+    """
+    X = sound(X, "X") if sparse.issparse(X) else X
+    return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+
+
+def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:
+    """Return what scikit-learn's `check_array` does, once a sparse matrix is known to be sound."""
+    X = sound(X, input_name) if sparse.issparse(X) else X
+    return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
 
 
 def validate_fit(
@@ -55,12 +78,9 @@ def to_core(X: Matrix) -> CoreMatrix:
             f"{np.iinfo(np.int32).max}; hash or select features first."
         )
     # The arrays may have room to spare behind the last entry.
-    indices = X.indices[: X.nnz]
-    if indices.dtype != np.int32 and np.any((indices < 0) | (indices >= X.shape[1])):
-        raise ValueError(f"{_MALFORMED} a column index is not in 0..{X.shape[1]}; {_REBUILD}")
     return (
         X.data[: X.nnz],
-        indices.astype(np.int32, copy=False),
+        X.indices[: X.nnz].astype(np.int32, copy=False),
         X.indptr.astype(np.int64, copy=False),
         X.shape[1],
     )
@@ -70,16 +90,6 @@ def canonical(X: Matrix) -> Matrix:
     """Return `X` with sorted indices, no duplicates and no stored zeros, copied if need be."""
     if not sparse.issparse(X):
         return X
-    # SciPy trusts the row pointer, and reads out of bounds where it is wrong.
-    n_stored = len(X.data)
-    if len(X.indices) != n_stored:
-        raise ValueError(f"{_MALFORMED} {n_stored} values but {len(X.indices)} indices; {_REBUILD}")
-    if len(X.indptr) != X.shape[0] + 1:
-        raise ValueError(
-            f"{_MALFORMED} indptr has {len(X.indptr)} entries for {X.shape[0]} rows; {_REBUILD}"
-        )
-    if X.indptr[0] != 0 or X.indptr[-1] > n_stored or np.any(np.diff(X.indptr) < 0):
-        raise ValueError(f"{_MALFORMED} indptr must ascend from 0 to {n_stored}; {_REBUILD}")
     if X.has_canonical_format and np.all(X.data):
         return X
     X = X.copy()
@@ -89,14 +99,27 @@ def canonical(X: Matrix) -> Matrix:
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` asks for; None asks for every core."""
+    """Return the number of threads that `n_jobs` asks for.
+
+    The rule is that of scikit-learn's own native code. None and -1 stand for every core, but no
+    more than `OMP_NUM_THREADS`, threadpoolctl's limit of OpenMP or a joblib worker allow: so
+    ``GridSearchCV(n_jobs=-1)`` runs a thread for each core, and not as many in each of its workers.
+    -2 stands for one fewer, and so on. A positive number is taken as it is, up to four threads a
+    core, in a worker of threads of joblib up to what joblib allows there.
+    """
     try:
         n_jobs = -1 if n_jobs is None else operator.index(n_jobs)
     except TypeError as error:
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.") from error
     if n_jobs == 0:
         raise ValueError("n_jobs == 0 has no meaning; use -1 for every core.")
-    return int(effective_n_jobs(n_jobs))
+    if n_jobs > 0:
+        return min(int(effective_n_jobs(n_jobs)), _histrs.most_threads())
+    # joblib knows its workers and the cores that the process may use, OpenMP the other limits.
+    limits = [int(effective_n_jobs(-1)), _histrs.most_threads()]
+    if _openmp_parallelism_enabled():
+        limits.append(int(_openmp_effective_n_threads(only_physical_cores=False)))
+    return max(1, min(limits) + 1 + n_jobs)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
 from histrs import _histrs
 from histrs._validation import (
@@ -16,6 +15,7 @@ from histrs._validation import (
     CoreMatrix,
     Matrix,
     canonical,
+    check_array,
     count_threads,
     to_core,
 )

@@ -1,6 +1,7 @@
 """What the classifier and the regressor share."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -12,13 +13,20 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._progress import SearchProgress, SolverProgress
 from histrs._solvers.block_cg import Array, Solution
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, count_threads, to_core
+from histrs._threads import blas_threads_at_most
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    validate_data,
+)
 from histrs._warnings import warn
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
@@ -317,10 +325,10 @@ class BaseIntersectionGP(BaseEstimator):
             )
             return start
         # On matrices of some thousand rows, BLAS's threads mostly wait for one another.
-        n_blas = 1 if likelihood.shape[0] <= _MANY_ROWS else None
+        few = likelihood.shape[0] <= _MANY_ROWS
         with (
             SearchProgress(type(self).__name__, self.verbose) as progress,
-            threadpool_limits(limits=n_blas, user_api="blas"),
+            blas_threads_at_most(1) if few else nullcontext(),
         ):
             search = Search(likelihood, space, self.optimizer, progress)
             best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._system import KernelSystem
@@ -95,7 +95,7 @@ def _directions(system: KernelSystem, rank: int, rng: np.random.Generator) -> Ar
         V, _ = linalg.qr(V - Q @ (Q.T @ V), mode="economic", check_finite=False)
         V = V[:, : rank - Q.shape[1]]
         Q = np.hstack([Q, V])
-        with threadpool_limits(limits=1, user_api="blas"):
+        with blas_threads_at_most(1):
             product = system.multiply(np.ascontiguousarray(V))
         new = slice(Q.shape[1] - V.shape[1], Q.shape[1])
         T[: Q.shape[1], new] = Q.T @ product

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
-from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices, Preconditioner
+from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._system import KernelSystem
 
@@ -115,7 +115,7 @@ def _with(
     """Return the changed system with its properties as far as they are known."""
     if "preconditioner" in vars(before) and changed.n_changed <= _STALE * changed.X.shape[0]:
         # Threads of BLAS would spin while those of the core want the cores.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with blas_threads_at_most(1):
             known["preconditioner"] = carry_over(before.preconditioner)
     else:
         changed = replace(changed, n_changed=0)

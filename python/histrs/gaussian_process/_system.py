@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from threadpoolctl import threadpool_limits
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
@@ -25,6 +24,7 @@ from histrs._solvers.preconditioners import (
     Preconditioner,
     survives_single_precision,
 )
+from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
@@ -297,6 +297,7 @@ class KernelSystem:
         # Parts of one size: few right-hand sides take as many iterations alone as among others.
         size = -(-n_outputs // -(-n_outputs // size))
         found = Solution(np.empty_like(Y), largest_entries(Y), np.zeros(n_outputs, dtype=np.intp))
+        stagnated = False
         for start in range(0, n_outputs, size):
             part = slice(start, start + size)
 
@@ -315,7 +316,8 @@ class KernelSystem:
             found.X[:, part] = solution.X
             found.residual[part] = solution.residual
             found.n_iter[part] = solution.n_iter
-        return found
+            stagnated |= solution.stagnated
+        return replace(found, stagnated=stagnated)
 
     def _solve_together(
         self,
@@ -328,7 +330,7 @@ class KernelSystem:
         solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
         # the core's want the cores.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with blas_threads_at_most(1):
             return solve(self.multiply, B=Y, tol=tol, max_iter=max_iter, X0=X0, callback=callback)
 
     def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:

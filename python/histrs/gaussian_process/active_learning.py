@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._solvers.block_cg import Array
+from histrs._sparse import sound
 from histrs._validation import Matrix
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
@@ -242,7 +243,7 @@ def learn(
     [2, 3, 4, 5]
     """
     _check_strategy(strategy, model)
-    rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    rows = sparse.csr_array(sound(X)) if sparse.issparse(X) else np.asarray(X)
     known = np.asarray(labelled, dtype=np.intp).ravel()
     if len(np.unique(known)) != len(known) or not np.all((known >= 0) & (known < rows.shape[0])):
         raise ValueError(

@@ -1,5 +1,6 @@
 """Random features of the exponential chi-square kernel."""
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -14,9 +15,10 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._threads import leavable
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -24,6 +26,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
 )
 from histrs.kernel_approximation._additive_chi2 import AdditiveChi2Map
 from histrs.metrics import chi2_distances
@@ -289,7 +292,7 @@ def _orthogonal(size: int, n_columns: int, random: np.random.RandomState) -> Arr
     blocks = []
     for start in range(0, n_columns, size):
         gaussian = random.standard_normal((size, size))
-        q, r = np.linalg.qr(gaussian)
+        q, r = leavable(partial(np.linalg.qr, gaussian))
         # With the signs of r's diagonal, q is uniformly distributed.
         directions = (q * np.sign(np.diag(r)))[:, : n_columns - start]
         lengths = np.sqrt(random.chisquare(size, size=directions.shape[1]))

@@ -17,12 +17,19 @@ from sklearn.cluster import KMeans
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
-from sklearn.utils.validation import validate_data
 
 from histrs import metrics
+from histrs._lapack import eigvalsh
 from histrs._scale import check_squares
-from histrs._sparse import small_indices
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, unchanged_on_error
+from histrs._sparse import sound
+from histrs._sparse_result import small_indices
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    Matrix,
+    canonical,
+    unchanged_on_error,
+    validate_data,
+)
 from histrs.kernel_approximation._inner_product import DenseInnerProduct
 
 Array: TypeAlias = NDArray[np.float64]
@@ -107,7 +114,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _choose(self, X: Matrix) -> Matrix:
         if not isinstance(self.representatives, str):
             Z = self.representatives
-            Z = Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+            Z = sound(Z, "representatives").tocsr() if sparse.issparse(Z) else np.asarray(Z)
             if Z.ndim != 2 or Z.shape[1] != X.shape[1] or Z.shape[0] == 0:
                 raise ValueError(
                     f"representatives have shape {Z.shape}; give at least one row of "
@@ -164,7 +171,7 @@ def _check_histograms(map: RepresentativeMap, X: Matrix) -> None:
 
 
 def _positive_semidefinite(K: Array) -> Array:
-    values = np.linalg.eigvalsh(K)
+    values = eigvalsh(K)
     if values[0] < -_INDEFINITE * max(values[-1], 0.0):
         raise ValueError(
             f"the kernel of the representatives has the eigenvalue {values[0]:.3g}, beside "

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.spatial.distance import pdist
 from scipy.special import gammaln
 from sklearn.base import (
@@ -17,9 +16,9 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import unchanged_on_error
+from histrs._validation import unchanged_on_error, validate_data
 
 Array: TypeAlias = NDArray[np.float64]
 DirectionsName: TypeAlias = Literal["orthogonal", "gaussian", "structured"]

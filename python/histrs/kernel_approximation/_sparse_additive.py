@@ -9,10 +9,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
-from histrs._sparse import csr_result
+from histrs._sparse_result import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -20,6 +20,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
 )
 from histrs.kernel_approximation._inner_product import additive_inner_product
 

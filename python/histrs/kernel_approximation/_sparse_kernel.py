@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._sparse import csr_result
+from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
 from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
 

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
 
 from histrs._scale import check_squares
-from histrs._validation import Matrix, canonical
+from histrs._validation import Matrix, canonical, validate_data
 from histrs.neighbors._metrics import CHECKS, METRICS, Metric
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked

@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from histrs._threads import blas_threads_at_most, in_threads
 from histrs._validation import Matrix
 from histrs.streaming._rows import is_sparse
 
@@ -60,18 +60,16 @@ def learn(
 
     def centres(start: int, stop: int, seed: int) -> tuple[Array, int]:
         means = kind(n_codes, n_init=1, max_iter=max_iter, random_state=int(seed))
-        # One thread for each block: so many threads give the same bits as one.
-        with threadpool_limits(1):
+        # OpenMP counts for each thread by itself.
+        with threadpool_limits(1, user_api="openmp"):
             means.fit(coordinates(block(X, start, stop), metric))
         return values_at(means.cluster_centers_, metric), int(means.n_iter_)
 
-    edges = zip(offsets[:-1], offsets[1:], seeds, strict=True)
-    with warnings.catch_warnings():
+    # One thread for each block: so many threads give the same bits as one.
+    with blas_threads_at_most(1), warnings.catch_warnings():
         # A block with fewer distinct rows than codes has codewords that are never used.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = Parallel(n_jobs=n_threads, prefer="threads")(
-            delayed(centres)(*edge) for edge in edges
-        )
+        found = in_threads(centres, offsets[:-1], offsets[1:], seeds, n_threads=n_threads)
     codebooks = np.zeros((len(seeds), n_codes, int(np.diff(offsets).max())))
     for codebook, (part, _) in zip(codebooks, found, strict=True):
         codebook[:, : part.shape[1]] = part

@@ -17,7 +17,7 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _archive, _histrs
 from histrs._scale import check_squares
@@ -28,6 +28,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
 )
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks

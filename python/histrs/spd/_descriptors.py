@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
 
 from histrs._scale import check_squares
+from histrs._validation import check_array
 from histrs._warnings import warn
 
 Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None

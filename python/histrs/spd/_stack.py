@@ -6,7 +6,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
+
+from histrs._validation import check_array
 
 Stack = NDArray[Any]
 

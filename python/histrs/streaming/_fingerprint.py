@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from histrs._sparse import sound
 from histrs.streaming._rows import is_sparse
 
 # What changes the time that a map takes, but not its features.
@@ -71,7 +72,7 @@ def feed(digest: Any, value: Any) -> None:
             feed(digest, key)
             feed(digest, value[key])
     elif is_sparse(value):
-        rows = value.tocsr()
+        rows = sound(value, "in the feature map").tocsr()
         feed(digest, [value.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, partial):
         feed(digest, [value.func, value.args, value.keywords])

@@ -13,9 +13,9 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions

@@ -1,8 +1,8 @@
 """Principal directions from moments."""
 
 import numpy as np
-from scipy.linalg import eigh
 
+from histrs._lapack import eigh
 from histrs.streaming._sums import Array
 
 
@@ -23,13 +23,7 @@ def principal_directions(upper: Array, n_components: int) -> tuple[Array, Array]
 
     The vectors are columns, each with its entry of largest magnitude positive.
     """
-    d = len(upper)
-    # Divide and conquer is the fastest for all pairs, and has no choice of some.
-    if n_components == d:
-        values, vectors = eigh(upper, lower=False, driver="evd")
-    else:
-        some = (d - n_components, d - 1)
-        values, vectors = eigh(upper, lower=False, subset_by_index=some, driver="evr")
+    values, vectors = eigh(upper, n_components)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     largest = np.argmax(np.abs(vectors), axis=0)
     signs = np.where(vectors[largest, np.arange(n_components)] < 0, -1.0, 1.0)

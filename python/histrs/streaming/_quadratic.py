@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 
+from histrs._lapack import eigh
 from histrs.streaming._moments import Moments
 from histrs.streaming._sums import Array, full
 

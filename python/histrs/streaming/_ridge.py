@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from histrs._labels import best_class, check_labels
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._dask import is_dask, unique

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from histrs._sparse import sound
 from histrs._validation import canonical
 from histrs.streaming._dask import computed_partitions, is_dask
 from histrs.streaming._parquet import is_parquet, parquet_chunks
@@ -42,7 +43,7 @@ def checked(rows: Any, name: str = "Z") -> Any:
 
 def matrix(rows: Any, name: str = "Z") -> Any:
     """Return rows, finite or not; a memmap is not read."""
-    Z: Any = canonical(rows.tocsr()) if is_sparse(rows) else np.asarray(rows)
+    Z: Any = canonical(sound(rows, name).tocsr()) if is_sparse(rows) else np.asarray(rows)
     n_columns(Z, name)
     if Z.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {Z.dtype}: expected real numbers.")
@@ -77,7 +78,16 @@ def _first_not_finite(Z: Any) -> tuple[int, int]:
 
 
 def chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
-    """Yield chunks of rows and targets."""
+    """Yield chunks of rows and targets.
+
+    Sparse chunks are sound: feature maps of others see them next.
+    """
+    rows = sound(rows, "rows") if is_sparse(rows) else rows
+    for Z, targets in _chunks(rows, Y, chunk_size):
+        yield (sound(Z, "Z") if is_sparse(Z) else Z), targets
+
+
+def _chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
     if isinstance(rows, str | os.PathLike):
         path = Path(rows)
         if not path.exists():

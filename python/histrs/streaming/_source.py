@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from histrs._progress import RowsProgress
+from histrs._threads import blas_threads_at_most
 from histrs._validation import count_threads
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._dask import is_dask
@@ -101,7 +101,4 @@ class RowSource:
     def _limits(self) -> AbstractContextManager[Any]:
         if self.n_jobs is None:
             return nullcontext()
-        limits: AbstractContextManager[Any] = threadpool_limits(
-            limits=count_threads(self.n_jobs), user_api="blas"
-        )
-        return limits
+        return blas_threads_at_most(count_threads(self.n_jobs))

@@ -17,6 +17,9 @@ BLOCK_ROWS = 4096
 
 OVERFLOW = "sums of rows overflow float64; divide the columns by a scale."
 
+# Multiplications of one call of BLAS, a tenth of a second: a whole block of 700 features.
+_LONGEST_PRODUCT = 1 << 31
+
 
 @dataclass
 class CentredSums:
@@ -95,7 +98,11 @@ class CentredSums:
         weight = np.sqrt(self.n * n_block / (self.n + n_block))
         rows[-1] *= weight
         targets[-1] *= weight
-        self.scatter = blas.dsyrk(1.0, rows.T, beta=1.0, c=self.scatter, overwrite_c=1)
+        # BLAS cannot be interrupted: of wide rows it is given some at a time.
+        some = max(1, int(_LONGEST_PRODUCT / rows.shape[1] ** 2))
+        for start in range(0, len(rows), some):
+            part = rows[start : start + some].T
+            self.scatter = blas.dsyrk(1.0, part, beta=1.0, c=self.scatter, overwrite_c=1)
         if targets.size:
             self.cross = blas.dgemm(
                 1.0, rows.T, targets.T, trans_b=True, beta=1.0, c=self.cross, overwrite_c=1

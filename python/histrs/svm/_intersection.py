@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
 from histrs._labels import best_class, check_labels, classes_of
@@ -22,6 +22,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     unchanged_on_error,
+    validate_data,
     validate_fit,
 )
 from histrs._warnings import warn

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:

@@ -1,7 +1,7 @@
 """The exact earth mover's distance, and cheap bounds below it."""
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._threads import in_threads
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.transport._arguments import check_entries, check_ground_distance, check_pair
 
@@ -84,15 +85,21 @@ def emd_distances(
     other = X if Y is None else Y
     D = np.zeros((X.shape[0], other.shape[0]))
 
+    left = threading.Event()
+
     def fill(i: int) -> None:
         source = _bins_with_mass(X, i)
         for j in range(i if once else 0, other.shape[0]):
+            if left.is_set():
+                return
             D[i, j] = _cost(solve, source, _bins_with_mass(other, j), M)
             if once:
                 D[j, i] = D[i, j]
 
-    with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
-        list(pool.map(fill, range(X.shape[0])))
+    try:
+        in_threads(fill, range(X.shape[0]), n_threads=count_threads(n_jobs))
+    finally:
+        left.set()
     return D.astype(X.dtype, copy=False)
 
 
@@ -113,8 +120,7 @@ def emd_of_pairs(
     def cost(i: int, j: int) -> float:
         return _cost(solve, _bins_with_mass(X, i), _bins_with_mass(other, j), M)
 
-    with ThreadPoolExecutor(count_threads(n_jobs)) as pool:
-        costs = list(pool.map(cost, rows, columns))
+    costs = in_threads(cost, rows, columns, n_threads=count_threads(n_jobs))
     return np.array(costs).astype(X.dtype, copy=False)
 
 

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, filled, into_any, with_histograms, with_pair};
-use crate::door::{enter, to_python};
+use crate::door::{call, enter};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -94,17 +94,17 @@ pub(crate) struct AdditiveMap(pub(crate) core::AdditiveMap);
 impl AdditiveMap {
     #[staticmethod]
     fn rational(poles: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
-        core::AdditiveMap::rational(poles.as_array()).map(Self).map_err(to_python)
+        call(|| core::AdditiveMap::rational(poles.as_array())).map(Self)
     }
 
     #[staticmethod]
     fn chebyshev(n_components: usize) -> PyResult<Self> {
-        core::AdditiveMap::chebyshev(n_components).map(Self).map_err(to_python)
+        call(|| core::AdditiveMap::chebyshev(n_components)).map(Self)
     }
 
     #[staticmethod]
     fn periodic(n_components: usize, sample_interval: f64) -> PyResult<Self> {
-        core::AdditiveMap::periodic(n_components, sample_interval).map(Self).map_err(to_python)
+        call(|| core::AdditiveMap::periodic(n_components, sample_interval)).map(Self)
     }
 
     /// The features: an array, or the parts of a CSR matrix.

@@ -1,13 +1,13 @@
 //! NumPy and SciPy arguments as views.
 
 use histrs::chi2::CsrParts;
-use histrs::{CsrView, Element, HistogramMatrix};
+use histrs::{CsrView, Element, Error, HistogramMatrix};
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::door::to_python;
+use crate::door::{call, to_python};
 
 /// `(data, indices, indptr, n_columns)` of a CSR matrix.
 pub(crate) type Csr<'py, T> =
@@ -29,7 +29,7 @@ pub(crate) fn csr<'a, T: Element + numpy::Element>(
     let data = data.as_slice().map_err(not_contiguous)?;
     let indices = indices.as_slice().map_err(not_contiguous)?;
     let indptr = indptr.as_slice().map_err(not_contiguous)?;
-    let view = CsrView::new(data, indices, indptr, *n_columns).map_err(to_python)?;
+    let view = call(|| CsrView::new(data, indices, indptr, *n_columns))?;
     Ok(HistogramMatrix::csr(view))
 }
 
@@ -114,13 +114,28 @@ pub(crate) fn csr_parts<T: numpy::Element>(
     Ok((data, indices, indptr, parts.n_columns).into_pyobject(py)?.into_any())
 }
 
+/// Zeros in NumPy's memory. Its own function panics where there is none.
+fn zeros<T: numpy::Element>(
+    py: Python<'_>,
+    shape: (usize, usize),
+) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let array = py.import("numpy")?.call_method1("zeros", (shape, T::get_dtype(py)));
+    array
+        .map_err(|error| match error.is_instance_of::<PyMemoryError>(py) {
+            true => to_python(Error::out_of_memory::<T>(&[shape.0, shape.1])),
+            false => error,
+        })?
+        .cast_into()
+        .map_err(PyErr::from)
+}
+
 /// A new array whose rows `fill` writes; NumPy's own memory has large pages where it is large.
 pub(crate) fn filled<'py, T: numpy::Element>(
     py: Python<'py>,
     shape: (usize, usize),
     fill: impl FnOnce(&mut [T]) -> PyResult<()>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let array = PyArray2::<T>::zeros(py, shape, false);
+    let array = zeros(py, shape)?;
     fill(array.readwrite().as_slice_mut()?)?;
     Ok(array.into_any())
 }

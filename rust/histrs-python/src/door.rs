@@ -1,14 +1,21 @@
 //! The one way in: it frees the GIL, watches for Ctrl-C and picks the threads.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::{Mutex, PoisonError};
 
 use histrs::{Error, Executor};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::{
+    PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
 
-/// Thread pools by process and size: the threads of a parent do not survive a fork.
-static EXECUTORS: LazyLock<Mutex<HashMap<(u32, usize), Executor>>> = LazyLock::new(Mutex::default);
+/// Sizes of thread pools that are kept; the pool that was used longest ago makes room for another.
+const POOLS: usize = 3;
+
+/// Thread pools by process and number of threads asked for, the last used last.
+static EXECUTORS: Mutex<Vec<((u32, usize), Executor)>> = Mutex::new(Vec::new());
 
 /// Runs `work` on `n_threads` threads without the GIL; Ctrl-C stops it.
 pub(crate) fn enter<R: Send>(
@@ -16,41 +23,74 @@ pub(crate) fn enter<R: Send>(
     n_threads: usize,
     work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
 ) -> PyResult<R> {
-    let exec = executor(n_threads).map_err(to_python)?.fork();
+    let exec = executor(n_threads).map_err(to_python)?;
     let mut signal = None;
     let result = py.detach(|| {
         let interrupted = || {
             signal = Python::attach(|py| py.check_signals().err()).or(signal.take());
             signal.is_some()
         };
-        exec.watch(|| work(&exec), interrupted)
+        catch_unwind(AssertUnwindSafe(|| exec.watch(|| work(&exec), interrupted)))
     });
-    match signal {
-        Some(error) => Err(error),
-        None => result.map_err(to_python),
+    match (signal, result) {
+        (Some(error), _) => Err(error),
+        (None, Ok(result)) => result.map_err(to_python),
+        (None, Err(panic)) => Err(internal_error(panic.as_ref())),
     }
+}
+
+/// Runs `work` at once, for what is too short to be watched.
+pub(crate) fn call<R>(work: impl FnOnce() -> Result<R, Error>) -> PyResult<R> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(to_python),
+        Err(panic) => Err(internal_error(panic.as_ref())),
+    }
+}
+
+/// A `RuntimeError`, which `except Exception` catches.
+fn internal_error(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    PyRuntimeError::new_err(format!(
+        "internal error of histrs: {}; if no other thread changed the arguments during the call, \
+         please report it",
+        text.unwrap_or("no message")
+    ))
 }
 
 fn executor(n_threads: usize) -> Result<Executor, Error> {
     let mut executors = EXECUTORS.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (std::process::id(), n_threads);
-    if let Some(executor) = executors.get(&key) {
-        return Ok(executor.clone());
+    let own = process::id();
+    // The threads of a parent do not survive a fork, and nobody can wait for their end.
+    while let Some(place) = executors.iter().position(|((owner, _), _)| *owner != own) {
+        std::mem::forget(executors.remove(place));
     }
-    let executor = Executor::new(n_threads)?;
-    executors.insert(key, executor.clone());
+    let key = (own, n_threads);
+    let executor = match executors.iter().position(|(k, _)| *k == key) {
+        Some(place) => executors.remove(place).1,
+        None => Executor::new(n_threads)?,
+    };
+    if executors.len() >= POOLS {
+        // Its threads end when the last call on them has.
+        executors.remove(0);
+    }
+    executors.push((key, executor.clone()));
     Ok(executor)
 }
 
 pub(crate) fn to_python(error: Error) -> PyErr {
+    let message = error.to_string();
     match error {
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
-        Error::Threads { .. } => PyOSError::new_err(error.to_string()),
-        _ => PyValueError::new_err(error.to_string()),
+        Error::Threads { .. } => PyOSError::new_err(message),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(message),
+        Error::NoSuchColumn { .. } => PyIndexError::new_err(message),
+        Error::Internal(_) => PyRuntimeError::new_err(message),
+        _ => PyValueError::new_err(message),
     }
 }
 
-/// Starts the threads ahead of use; says whether the environment is usable.
+/// Starts the threads ahead of use and returns their number; says whether the environment is usable.
 #[pyfunction]
 pub(crate) fn start_threads(n_threads: usize) -> PyResult<usize> {
     executor(n_threads).map(|e| e.n_threads()).map_err(to_python)
@@ -60,4 +100,16 @@ pub(crate) fn start_threads(n_threads: usize) -> PyResult<usize> {
 #[pyfunction]
 pub(crate) fn instruction_set() -> &'static str {
     histrs::instruction_set()
+}
+
+/// The instruction sets that `HISTRS_SIMD` can name on this machine, the best first.
+#[pyfunction]
+pub(crate) fn instruction_sets() -> Vec<&'static str> {
+    histrs::instruction_sets()
+}
+
+/// The most threads that are started for a call.
+#[pyfunction]
+pub(crate) fn most_threads() -> usize {
+    histrs::most_threads()
 }

@@ -3,11 +3,11 @@
 use histrs::intersection as core;
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, into_any, with_histograms, with_pair};
-use crate::door::enter;
+use crate::door::{call, enter};
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
@@ -147,8 +147,8 @@ impl SortedColumns {
     }
 
     #[getter]
-    fn n_knots(&self) -> usize {
-        self.0.n_knots()
+    fn n_knots(&self) -> PyResult<usize> {
+        call(|| self.0.n_knots())
     }
 
     #[getter]
@@ -186,8 +186,7 @@ impl ShapeFunctions {
     }
 
     fn column<'py>(&self, py: Python<'py>, d: usize) -> PyResult<(Vector<'py>, Matrix<'py>)> {
-        self.check_column(d)?;
-        let (knots, values) = self.0.column(d);
+        let (knots, values) = call(|| self.0.column(d))?;
         Ok((knots.to_vec().into_pyarray(py), values.to_owned().into_pyarray(py)))
     }
 
@@ -196,18 +195,8 @@ impl ShapeFunctions {
         py: Python<'py>,
         d: usize,
     ) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
-        self.check_column(d)?;
-        let (intercepts, slopes) = self.0.intercepts_and_slopes(d);
+        let (intercepts, slopes) = call(|| self.0.intercepts_and_slopes(d))?;
         Ok((intercepts.into_pyarray(py), slopes.into_pyarray(py)))
-    }
-}
-
-impl ShapeFunctions {
-    fn check_column(&self, d: usize) -> PyResult<()> {
-        if d < self.0.n_columns() {
-            return Ok(());
-        }
-        Err(PyIndexError::new_err(format!("column {d} of {}", self.0.n_columns())))
     }
 }
 
@@ -293,9 +282,9 @@ impl KnotProjection {
         self.0.n_features()
     }
 
-    fn inverse_kernel<'py>(&self, py: Python<'py>) -> (Vector<'py>, Vector<'py>) {
-        let (diagonal, upper) = self.0.inverse_kernel();
-        (diagonal.into_pyarray(py), upper.into_pyarray(py))
+    fn inverse_kernel<'py>(&self, py: Python<'py>) -> PyResult<(Vector<'py>, Vector<'py>)> {
+        let (diagonal, upper) = call(|| self.0.inverse_kernel())?;
+        Ok((diagonal.into_pyarray(py), upper.into_pyarray(py)))
     }
 
     fn gram<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Matrix<'py>> {
@@ -373,7 +362,10 @@ impl LowRankInverse {
     }
 
     fn e_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        in_either_precision!(Precision, &self.0, |inverse| into_any(py, inverse.e_transposed()))
+        in_either_precision!(Precision, &self.0, |inverse| into_any(
+            py,
+            call(|| inverse.e_transposed())?
+        ))
     }
 
     fn apply<'py>(

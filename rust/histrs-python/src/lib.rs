@@ -23,7 +23,7 @@ mod _histrs {
         hellinger_gram, jensen_shannon_gram,
     };
     #[pymodule_export]
-    use crate::door::{instruction_set, start_threads};
+    use crate::door::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]
     use crate::intersection::{
         CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,

@@ -4,7 +4,7 @@ use histrs::moments as core;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::door::{enter, to_python};
+use crate::door::{call, enter};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Path<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
@@ -26,8 +26,7 @@ pub(crate) fn group_lasso_path<'py>(
     let (gram, cross, y_squares) = &moments;
     let (gram, cross, y_squares) = (gram.as_array(), cross.as_array(), y_squares.as_array());
     let (ends, weights) = (groups.0.as_slice()?, groups.1.as_slice()?);
-    let problem =
-        core::LassoProblem::new(gram, cross, y_squares, ends, weights).map_err(to_python)?;
+    let problem = call(|| core::LassoProblem::new(gram, cross, y_squares, ends, weights))?;
     let penalties: Vec<_> =
         penalties.into_iter().map(|(l1, l2)| core::Penalty { l1, l2 }).collect();
     let (start, stop) = (start.as_array(), core::Stop { tol, max_iter });

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, double, filled, single, with_histograms};
-use crate::door::{enter, to_python};
+use crate::door::{call, enter, to_python};
 
 /// Codebooks, a block, a codeword and a column an axis.
 #[derive(FromPyObject)]
@@ -58,7 +58,7 @@ fn encode<'py, T: histrs::Element>(
     wide: bool,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let codebooks = core::Codebooks::new(metric, codebooks, offsets).map_err(to_python)?;
+    let codebooks = call(|| core::Codebooks::new(metric, codebooks, offsets))?;
     let shape = (x.n_rows(), codebooks.n_blocks());
     if wide {
         filled::<u16>(py, shape, |out| {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::chi2::AdditiveMap;
 use crate::convert::{Histograms, filled, with_histograms};
-use crate::door::{enter, to_python};
+use crate::door::{call, enter};
 
 /// Random features of the exponential chi-square kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -23,9 +23,8 @@ impl ExpChi2Features {
         gamma: f64,
     ) -> PyResult<Self> {
         let (map, signs) = (map.0.clone(), signs.as_array());
-        core::ExpChi2Features::structured(map, n_columns, signs, n_projections, gamma)
+        call(|| core::ExpChi2Features::structured(map, n_columns, signs, n_projections, gamma))
             .map(Self)
-            .map_err(to_python)
     }
 
     #[staticmethod]
@@ -35,9 +34,8 @@ impl ExpChi2Features {
         matrix: PyReadonlyArray2<'_, f64>,
         gamma: f64,
     ) -> PyResult<Self> {
-        core::ExpChi2Features::dense(map.0.clone(), n_columns, matrix.as_array(), gamma)
+        call(|| core::ExpChi2Features::dense(map.0.clone(), n_columns, matrix.as_array(), gamma))
             .map(Self)
-            .map_err(to_python)
     }
 
     #[staticmethod]

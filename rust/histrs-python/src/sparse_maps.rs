@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, with_histograms};
-use crate::door::{enter, to_python};
+use crate::door::{call, enter};
 
 /// The map of an additive kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -27,9 +27,8 @@ impl SparseAdditiveMap {
             "jensen-shannon" => AdditiveKernel::JensenShannon,
             _ => return Err(PyValueError::new_err(format!("unknown kernel {kernel:?}"))),
         };
-        core::SparseAdditiveMap::new(kernel, knots.as_slice()?, offsets.as_slice()?)
-            .map(Self)
-            .map_err(to_python)
+        let (knots, offsets) = (knots.as_slice()?, offsets.as_slice()?);
+        call(|| core::SparseAdditiveMap::new(kernel, knots, offsets)).map(Self)
     }
 
     /// The parts of a CSR matrix.

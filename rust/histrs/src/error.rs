@@ -175,6 +175,24 @@ pub enum Error {
         /// The range it must lie in.
         expected: &'static str,
     },
+    /// A whole number is not what it must be.
+    #[error("{name} = {value} is out of range: {expected}")]
+    Number {
+        /// Name of the argument.
+        name: &'static str,
+        /// The value given.
+        value: i128,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A matrix is not laid out row after row.
+    #[error(
+        "{name} is not laid out row after row: pass a copy in C order, numpy.ascontiguousarray({name})"
+    )]
+    NotInRows {
+        /// Name of the argument.
+        name: &'static str,
+    },
     /// An entry of a ground distance is negative, NaN or infinite.
     #[error(
         "M[{row}, {column}] = {value}: a ground distance is finite and non-negative; replace the \
@@ -204,8 +222,31 @@ pub enum Error {
         expected: f64,
     },
     /// `HISTRS_SIMD` has a value that is not known.
-    #[error("HISTRS_SIMD = {0:?} is not known: use \"auto\" or \"scalar\", or unset it")]
+    #[error(
+        "HISTRS_SIMD = {0:?} is not known: use \"auto\", \"avx512\", \"avx2\" or \"scalar\", or \
+         unset it"
+    )]
     SimdSetting(String),
+    /// `HISTRS_SIMD` names an instruction set that this machine does not have.
+    #[error("HISTRS_SIMD = {name:?} is not available: this machine has {available}; or unset it")]
+    SimdUnavailable {
+        /// The instruction set asked for.
+        name: String,
+        /// Those that the machine has.
+        available: String,
+    },
+    /// There is not enough memory.
+    #[error(
+        "not enough memory for an array of shape {}: it needs {bytes} bytes; work on fewer rows at \
+         a time",
+        display_shape(shape)
+    )]
+    OutOfMemory {
+        /// Shape of the array that could not be made.
+        shape: Vec<usize>,
+        /// Its size.
+        bytes: u128,
+    },
     /// The thread pool could not be made.
     #[error("could not start {n_threads} threads: {reason}")]
     Threads {
@@ -214,9 +255,32 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// There is no such column.
+    #[error("column {column} of {n_columns}: columns are numbered from 0")]
+    NoSuchColumn {
+        /// Its number.
+        column: usize,
+        /// Number of columns.
+        n_columns: usize,
+    },
+    /// The crate contradicts itself: a defect of it, or of memory that changed during a call.
+    #[error(
+        "internal error of histrs: {0}; if no other thread changed the arguments during the call, \
+         please report it"
+    )]
+    Internal(&'static str),
     /// The caller asked the work to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl Error {
+    /// The error of an array of `T` that memory was refused for.
+    #[must_use]
+    pub fn out_of_memory<T>(shape: &[usize]) -> Self {
+        let bytes = shape.iter().fold(size_of::<T>() as u128, |n, &k| n.saturating_mul(k as u128));
+        Self::OutOfMemory { shape: shape.to_vec(), bytes }
+    }
 }
 
 /// What [`check_length`] complains about where results do not fit, and the cure.
@@ -231,6 +295,14 @@ pub(crate) fn check_length(
     cure: &'static str,
 ) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
+}
+
+/// A shape as Python writes it.
+fn display_shape(shape: &[usize]) -> String {
+    match shape {
+        [n] => format!("({n},)"),
+        _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn display_non_finite(value: f64) -> &'static str {

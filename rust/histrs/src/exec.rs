@@ -13,11 +13,23 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// How often a watched computation lets its caller look for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Threads that a pool has at most for each core: more make nothing faster, and each takes memory.
+const MOST_PER_CORE: usize = 4;
+
+/// The number of threads that an [`Executor`] has at most.
+#[must_use]
+pub fn most_threads() -> usize {
+    MOST_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// A pool of threads and the flag that stops the work on it.
+///
+/// A clone has the same threads and a flag of its own: what interrupts one leaves the others alone.
 ///
 /// # Examples
 ///
@@ -26,33 +38,36 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// assert_eq!(exec.n_threads(), 2);
 /// # Ok::<(), histrs::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Executor {
     pool: Arc<rayon::ThreadPool>,
-    stop: Arc<AtomicBool>,
+    stop: AtomicBool,
+}
+
+impl Clone for Executor {
+    fn clone(&self) -> Self {
+        Self { pool: Arc::clone(&self.pool), stop: AtomicBool::new(false) }
+    }
 }
 
 impl Executor {
-    /// Starts `n_threads` threads, or one per available core when it is 0.
+    /// Starts `n_threads` threads, or one per available core when it is 0; never more than
+    /// [`most_threads`].
     ///
     /// # Errors
     ///
-    /// [`Error::Threads`] when the system refuses them, [`Error::SimdSetting`] when the
-    /// environment variable `HISTRS_SIMD` has an unknown value.
+    /// [`Error::Threads`] when the system refuses them, [`Error::SimdSetting`] or
+    /// [`Error::SimdUnavailable`] when the environment variable `HISTRS_SIMD` has a value that is
+    /// not known or not available.
     pub fn new(n_threads: usize) -> Result<Self> {
         crate::simd::check_setting()?;
+        let n_threads = n_threads.min(most_threads());
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(n_threads)
             .thread_name(|i| format!("histrs-{i}"))
             .build()
             .map_err(|e| Error::Threads { n_threads, reason: e.to_string() })?;
-        Ok(Self { pool: Arc::new(pool), stop: Arc::new(AtomicBool::new(false)) })
-    }
-
-    /// The same threads with a stop flag of its own, for one interruptible computation.
-    #[must_use]
-    pub fn fork(&self) -> Self {
-        Self { pool: Arc::clone(&self.pool), stop: Arc::new(AtomicBool::new(false)) }
+        Ok(Self { pool: Arc::new(pool), stop: AtomicBool::new(false) })
     }
 
     /// Number of threads.
@@ -64,7 +79,8 @@ impl Executor {
     /// Runs `work` on the pool while the calling thread asks `interrupted` every 50 ms.
     ///
     /// When it answers `true` the work stops at its next block and [`Error::Interrupted`] is
-    /// returned.
+    /// returned. Work that is on these threads already runs at once: it asks `interrupted` before it
+    /// begins, and whoever watches the outer work looks for interrupts from then on.
     ///
     /// # Errors
     ///
@@ -74,6 +90,14 @@ impl Executor {
         work: impl FnOnce() -> Result<R> + Send,
         mut interrupted: impl FnMut() -> bool,
     ) -> Result<R> {
+        if self.pool.current_thread_index().is_some() {
+            // A thread that waits for its own pool may wait for itself.
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
+            self.check()?;
+            return work();
+        }
         let (sender, receiver) = channel();
         let result = self.pool.in_place_scope(|scope| {
             scope.spawn(move |_| {
@@ -103,7 +127,8 @@ impl Executor {
         n_blocks: usize,
         f: impl Fn(usize) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let results: Vec<Result<R>> = self.pool.install(|| {
+        let mut results: Vec<Result<R>> = memory::with_capacity(n_blocks)?;
+        self.pool.install(|| {
             (0..n_blocks)
                 .into_par_iter()
                 .with_max_len(1)
@@ -111,7 +136,7 @@ impl Executor {
                     self.check()?;
                     f(block)
                 })
-                .collect()
+                .collect_into_vec(&mut results);
         });
         results.into_iter().collect()
     }
@@ -184,6 +209,39 @@ mod tests {
             let covered: Vec<usize> = blocks.into_iter().flatten().collect();
             assert_eq!(covered, (0..n).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_watch_within_a_watch_returns() {
+        for n_threads in [1, 2] {
+            let exec = Executor::new(n_threads).unwrap();
+            let inner = || exec.watch(|| exec.map_blocks(3, Ok), || false);
+            assert_eq!(exec.watch(inner, || false), Ok(vec![0, 1, 2]));
+            let inner = || exec.watch(|| exec.map_blocks(3, Ok), || true);
+            assert_eq!(exec.watch(inner, || false), Err(Error::Interrupted));
+        }
+    }
+
+    #[test]
+    fn interrupting_one_clone_leaves_the_others_alone() {
+        let exec = Executor::new(2).unwrap();
+        let sibling = exec.clone();
+        let slow = |i| {
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(i)
+        };
+        std::thread::scope(|scope| {
+            let stopped = scope.spawn(|| exec.watch(|| exec.map_blocks(100, slow), || true));
+            let result = sibling.watch(|| sibling.map_blocks(2, slow), || false);
+            assert_eq!(result, Ok(vec![0, 1]));
+            assert_eq!(stopped.join().unwrap(), Err(Error::Interrupted));
+        });
+    }
+
+    #[test]
+    fn more_threads_than_help_are_not_started() {
+        let exec = Executor::new(100_000).unwrap();
+        assert_eq!(exec.n_threads(), most_threads());
     }
 
     #[test]

@@ -33,16 +33,20 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 
+#![deny(unsafe_code)]
+
 pub mod chi2;
 mod error;
 mod exec;
 pub mod intersection;
 mod matrix;
+mod memory;
 pub mod moments;
 mod neighborhood;
 mod pairwise;
 pub mod quantization;
 pub mod random_features;
+#[allow(unsafe_code)]
 mod simd;
 pub mod sparse_maps;
 pub mod spd;
@@ -50,9 +54,9 @@ pub mod svm;
 pub mod transport;
 
 pub use error::{Error, Result};
-pub use exec::Executor;
+pub use exec::{Executor, most_threads};
 pub use matrix::{CsrView, HistogramMatrix};
-pub use simd::{Element, Real, instruction_set};
+pub use simd::{Element, Real, instruction_set, instruction_sets};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

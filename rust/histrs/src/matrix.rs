@@ -7,6 +7,7 @@ use ndarray::{ArrayView2, s};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::Element;
 
 /// The parts of a compressed sparse row matrix, as SciPy stores them.
@@ -250,7 +251,7 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         exec.check()?;
         Ok(match self {
             Self::Dense(x) => ColumnReader::Dense(*x),
-            Self::Csr(x) => ColumnReader::Sparse(Transposed::new(x)),
+            Self::Csr(x) => ColumnReader::Sparse(Transposed::new(x)?),
         })
     }
 
@@ -261,7 +262,7 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
     /// [`Error::Interrupted`].
     pub fn row_sums(&self, exec: &Executor) -> Result<Vec<f64>> {
         const ROWS: usize = 256;
-        let mut sums = vec![0.0; self.n_rows()];
+        let mut sums = memory::filled(0.0, self.n_rows())?;
         exec.for_chunks(&mut sums, ROWS, |block, sums| {
             for (row, sum) in (block * ROWS..).zip(sums) {
                 // Not `sum`, which makes -0 of nothing.
@@ -338,9 +339,9 @@ pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Re
     let index = |row: i64| usize::try_from(row).ok().filter(|&r| r < n_rows);
     rows.iter()
         .map(|&row| {
-            index(row).ok_or(Error::Parameter {
+            index(row).ok_or(Error::Number {
                 name,
-                value: row as f64,
+                value: row as i128,
                 expected: "a row number of X",
             })
         })
@@ -412,9 +413,9 @@ pub(crate) struct Transposed<T> {
 
 impl<T: Element> Transposed<T> {
     #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
-    fn new(x: &CsrView<'_, T>) -> Self {
+    fn new(x: &CsrView<'_, T>) -> Result<Self> {
         let column = |i: i32| i.unsigned_abs() as usize;
-        let mut offsets = vec![0; x.n_columns + 1];
+        let mut offsets = memory::filled(0, x.n_columns + 1)?;
         for &i in x.indices {
             offsets[column(i) + 1] += 1;
         }
@@ -422,8 +423,8 @@ impl<T: Element> Transposed<T> {
             offsets[d + 1] += offsets[d];
         }
         let mut next = offsets.clone();
-        let mut rows = vec![0; x.data.len()];
-        let mut values = vec![T::default(); x.data.len()];
+        let mut rows = memory::filled(0, x.data.len())?;
+        let mut values = memory::filled(T::default(), x.data.len())?;
         for row in 0..x.n_rows() {
             let (indices, data) = x.row(row);
             for (&i, &value) in indices.iter().zip(data) {
@@ -433,7 +434,7 @@ impl<T: Element> Transposed<T> {
                 *slot += 1;
             }
         }
-        Self { offsets, rows, values }
+        Ok(Self { offsets, rows, values })
     }
 
     fn read(&self, column: usize, entries: &mut ColumnEntries) {

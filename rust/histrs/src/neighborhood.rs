@@ -37,7 +37,7 @@ impl<'a> Neighborhood<'a> {
         }
         if let Some(&label) = of_rows.iter().find(|label| !of_prototypes.contains(label)) {
             let expected = "every class of X needs a prototype";
-            return Err(Error::Parameter { name: "label", value: label as f64, expected });
+            return Err(Error::Number { name: "label", value: label as i128, expected });
         }
         Ok(Self { labels, sharpness: gamma * gamma })
     }

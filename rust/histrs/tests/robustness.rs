@@ -10,8 +10,12 @@ use common::*;
 use histrs::intersection::{
     Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, gram,
 };
+use histrs::moments::LassoProblem;
+use histrs::quantization::{Codebooks, Metric};
+use histrs::spd::compression_loss;
+use histrs::svm::{Steps, epoch};
 use histrs::{CsrView, Element, Error, Executor, HistogramMatrix};
-use ndarray::{Array2, array};
+use ndarray::{Array2, Array3, ArrayView2, array, s};
 use proptest::prelude::*;
 
 /// Everything that the crate computes from these, one after the other.
@@ -30,10 +34,10 @@ fn everything<'a, T: Element>(
     all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));
     let functions = ShapeFunctions::new(exec, &columns, v.view())?;
     for d in 0..functions.n_columns() {
-        let (knots, values) = functions.column(d);
+        let (knots, values) = functions.column(d).unwrap();
         all.extend(knots);
         all.extend(values);
-        let (intercepts, slopes) = functions.intercepts_and_slopes(d);
+        let (intercepts, slopes) = functions.intercepts_and_slopes(d).unwrap();
         all.extend(intercepts);
         all.extend(slopes);
     }
@@ -47,7 +51,7 @@ fn everything<'a, T: Element>(
     all.extend(gram(exec, x, None)?.mapv(T::to_f64));
     all.extend(gram(exec, x, Some(new))?.mapv(T::to_f64));
     let projection = KnotProjection::new(exec, &columns, n_bins.min(255))?;
-    let (diagonal, upper) = projection.inverse_kernel();
+    let (diagonal, upper) = projection.inverse_kernel().unwrap();
     all.extend(diagonal);
     all.extend(upper);
     all.extend(projection.gram(exec)?);
@@ -346,7 +350,7 @@ fn parameters_out_of_range_are_refused() {
     let x = Stored::new(&array![[1.0, 2.0]], Layout::Rows, 0);
     let columns = SortedColumns::new(exec, &x.view()).unwrap();
     let alpha = array![[1.0]];
-    let out_of_range = |error: Error| matches!(error, Error::Parameter { .. });
+    let out_of_range = |error: Error| matches!(error, Error::Number { .. });
     for n in [0, 65_536, usize::MAX] {
         let table =
             LookupTable::new(exec, &columns, alpha.view(), n, Interpolation::Nearest).unwrap_err();
@@ -368,7 +372,7 @@ fn an_interrupt_ends_a_long_product() {
     };
     let x = Stored::new(&sample.matrix::<f64>(), Layout::Rows, 0);
     let columns = SortedColumns::new(exec(), &x.view()).unwrap();
-    let exec = executors()[0].fork();
+    let exec = executors()[0].clone();
     let v = Array2::from_elem((n, 10_000), 1.0_f32);
     let asked = AtomicBool::new(false);
     let result = exec.watch(
@@ -382,6 +386,88 @@ fn an_interrupt_ends_a_long_product() {
     assert_eq!(result.unwrap_err(), Error::Interrupted);
     // The executor goes on, and another with the same threads never stopped.
     assert!(columns.product(&exec, array![[1.0]].broadcast((n, 1)).unwrap()).is_ok());
+}
+
+#[test]
+fn a_column_that_is_not_there_is_an_error() {
+    let exec = exec();
+    let x = Stored::new(&array![[1.0, 2.0]], Layout::Rows, 0);
+    let columns = SortedColumns::new(exec, &x.view()).unwrap();
+    let functions = ShapeFunctions::new(exec, &columns, array![[1.0]].view()).unwrap();
+    let expected = Error::NoSuchColumn { column: 99, n_columns: 2 };
+    assert_eq!(functions.column(99).unwrap_err(), expected);
+    assert_eq!(functions.intercepts_and_slopes(99).unwrap_err(), expected);
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused() {
+    let exec = exec();
+    for s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = LowRankInverse::new(exec, array![[1.0]].view(), s).unwrap_err();
+        assert!(matches!(error, Error::Parameter { name: "s", .. }), "{error}");
+    }
+
+    let codebooks = array![[[0.5, f64::NAN]]];
+    let error = Codebooks::new(Metric::Euclidean, codebooks.view(), &[0, 2]).unwrap_err();
+    assert!(matches!(error, Error::Parameter { name: "codebooks", .. }), "{error}");
+    let codebooks = array![[[0.5, -1.0]]];
+    let error = Codebooks::new(Metric::Hellinger, codebooks.view(), &[0, 2]).unwrap_err();
+    assert!(matches!(error, Error::Parameter { name: "codebooks", .. }), "{error}");
+
+    let good = array![[2.0, 0.0], [0.0, 1.0]];
+    let problem = |gram: ArrayView2<'_, f64>, cross: ArrayView2<'_, f64>, y: f64| {
+        let y = array![y];
+        LassoProblem::new(gram, cross, y.view(), &[1, 2], &[1.0, 1.0]).map(drop)
+    };
+    let (v, bad) = (array![[1.0, 1.0]], array![[2.0, 0.0], [f64::NAN, 1.0]]);
+    assert_eq!(problem(good.view(), v.view(), 1.0), Ok(()));
+    let error = problem(bad.view(), v.view(), 1.0).unwrap_err().to_string();
+    assert!(error.starts_with("G[1, 0] = NaN"), "{error}");
+    assert!(problem(good.view(), array![[1.0, f64::INFINITY]].view(), 1.0).is_err());
+    assert!(problem(good.view(), v.view(), f64::NAN).is_err());
+    let skewed = array![[2.0, 0.5], [0.5, 1.0], [0.0, 0.0]];
+    let error = problem(skewed.slice(s![..2, ..]).t(), v.view(), 1.0).unwrap_err();
+    assert_eq!(error, Error::NotInRows { name: "G" });
+    assert!(error.to_string().contains("C order"), "{error}");
+}
+
+#[test]
+fn negative_histograms_are_not_learned_from() {
+    let x = array![[1.0, 0.5], [0.25, -0.125]];
+    let (signs, coef) = (array![[1.0, -1.0]], array![[0.0, 0.0]]);
+    let steps = Steps { margin: 1.0, eta: 0.1, alpha: 0.1, smoothing: 0.0 };
+    let error = epoch(
+        exec(),
+        &HistogramMatrix::dense(x.view()),
+        signs.view(),
+        signs.view(),
+        &[0, 1],
+        coef.view(),
+        steps,
+    );
+    let expected = Error::Negative { name: "X", row: 1, column: 1, value: -0.125 };
+    assert_eq!(error.unwrap_err(), expected);
+}
+
+#[test]
+fn weights_in_any_layout_score_alike() {
+    let x = array![[1.0, 0.5, 0.25], [0.0, 2.0, 1.0]];
+    let coef = array![[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]];
+    let mut scores = [vec![0.0; 4], vec![0.0; 4]];
+    let columns_first = coef.t().as_standard_layout().into_owned();
+    for (coef, out) in [coef.view(), columns_first.t()].into_iter().zip(&mut scores) {
+        histrs::svm::scores(exec(), &HistogramMatrix::dense(x.view()), coef, out).unwrap();
+    }
+    assert!(scores[0].iter().any(|score| *score != 0.0));
+    assert_eq!(scores[0], scores[1]);
+}
+
+#[test]
+fn whole_numbers_are_printed_as_they_are() {
+    let x = Array3::from_shape_fn((1, 2, 2), |(_, i, j)| f64::from(u8::from(i == j)));
+    let label = 9_007_199_254_740_993;
+    let error = compression_loss(exec(), x.view(), &[label], x.view(), &[1], 1.0).unwrap_err();
+    assert!(error.to_string().contains("9007199254740993"), "{error}");
 }
 
 /// A setting that is not known is an error of the first executor of a process.

@@ -137,7 +137,7 @@ fn the_loss_of_one_prototype_a_class() {
     assert_eq!(one, two);
     assert_eq!(one, seven);
     let missing = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 0], gamma);
-    assert!(matches!(missing, Err(Error::Parameter { name: "label", .. })));
+    assert!(matches!(missing, Err(Error::Number { name: "label", .. })));
 }
 
 /// Covariances of signals from which the mean of all channels was taken: the last pivot is rounding.

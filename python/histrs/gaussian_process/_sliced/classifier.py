@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.validation import check_consistent_length
-from threadpoolctl import threadpool_limits
 
 from histrs._labels import encode
 from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, copied, distinct_rows, take
 from histrs.gaussian_process._sliced.classes import learn_class_metric
@@ -133,7 +133,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             random = draft._random()
             rows = kept[draft._rows_to_learn_from(len(kept), random)]
             # On matrices of this size, BLAS's threads mostly wait for one another.
-            with threadpool_limits(limits=1, user_api="blas"):
+            with blas_threads_at_most(1):
                 learned = learn_class_metric(
                     A[rows],
                     np.unique(codes[rows], return_inverse=True)[1],

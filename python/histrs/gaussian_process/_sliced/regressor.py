@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_consistent_length
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
+from histrs._validation import check_array
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
     BaseSlicedGP,
@@ -154,7 +155,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             n_sets = draft._n_steps() + 1
             spread = _standardised(Y[rows])
             # On matrices of this size, BLAS's threads mostly wait for one another.
-            with threadpool_limits(limits=1, user_api="blas"):
+            with blas_threads_at_most(1):
                 learned = learn_metric(
                     A[rows],
                     spread,

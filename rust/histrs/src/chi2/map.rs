@@ -81,9 +81,9 @@ impl AdditiveMap {
         check_count(n_components)?;
         if n_components.is_multiple_of(2) {
             let expected = "a periodic map has an odd number of components";
-            return Err(Error::Parameter {
+            return Err(Error::Number {
                 name: "n_components",
-                value: n_components as f64,
+                value: n_components as i128,
                 expected,
             });
         }

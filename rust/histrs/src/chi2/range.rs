@@ -1,6 +1,7 @@
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, visit_rows};
+use crate::memory;
 use crate::simd::Element;
 
 /// The smallest positive and the largest entry of every column, both 0 where there is none.
@@ -18,7 +19,8 @@ pub fn column_ranges<T: Element>(
     let (n_rows, n_columns) = (x.n_rows(), x.n_columns());
     let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
         let start = block * ROWS;
-        let mut range = (vec![f64::INFINITY; n_columns], vec![0.0; n_columns]);
+        let mut range =
+            (memory::filled(f64::INFINITY, n_columns)?, memory::filled(0.0, n_columns)?);
         match x {
             // Row by row, as it lies in memory.
             HistogramMatrix::Dense(x) => {
@@ -41,7 +43,7 @@ pub fn column_ranges<T: Element>(
         }
         Ok(range)
     })?;
-    let mut range = (vec![f64::INFINITY; n_columns], vec![0.0; n_columns]);
+    let mut range = (memory::filled(f64::INFINITY, n_columns)?, memory::filled(0.0, n_columns)?);
     for (low, high) in blocks {
         for d in 0..n_columns {
             range.0[d] = range.0[d].min(low[d]);

@@ -7,7 +7,8 @@ use crate::chi2::map::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{CsrView, HistogramMatrix, check_columns};
-use crate::simd::{Real, dispatch, zero_matrix};
+use crate::memory;
+use crate::simd::{Real, dispatch};
 
 /// Rows in a block.
 const ROWS: usize = 64;
@@ -32,17 +33,19 @@ impl<T> CsrParts<T> {
     }
 
     /// The rows of several parts, each as [`Self::empty`] begins them, in one matrix.
-    pub(crate) fn concatenate(blocks: Vec<Self>, n_columns: usize) -> Self {
+    pub(crate) fn concatenate(blocks: Vec<Self>, n_columns: usize) -> Result<Self> {
         let mut parts = Self { indptr: vec![0], ..Self::empty(n_columns) };
-        parts.data.reserve_exact(blocks.iter().map(|block| block.data.len()).sum());
-        parts.indices.reserve_exact(parts.data.capacity());
+        let n_stored = blocks.iter().map(|block| block.data.len()).sum();
+        memory::reserve(&mut parts.data, n_stored)?;
+        memory::reserve(&mut parts.indices, n_stored)?;
+        memory::reserve(&mut parts.indptr, blocks.iter().map(|block| block.indptr.len()).sum())?;
         for block in blocks {
             let before = parts.data.len() as i64;
             parts.indptr.extend(block.indptr.iter().map(|end| before + end));
             parts.data.extend(block.data);
             parts.indices.extend(block.indices);
         }
-        parts
+        Ok(parts)
     }
 }
 
@@ -69,8 +72,8 @@ impl AdditiveMap {
         x: ArrayView2<'_, T>,
     ) -> Result<Array2<T>> {
         let shape = (x.nrows(), x.ncols() * self.n_components());
-        let mut out = zero_matrix(shape);
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let mut out = memory::zero_matrix(shape)?;
+        let flat = memory::flat_mut(&mut out)?;
         self.transform_dense_into(exec, x, flat)?;
         Ok(out)
     }
@@ -112,9 +115,9 @@ impl AdditiveMap {
         check_width(n_columns)?;
         let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
             let end = x.n_rows().min((block + 1) * ROWS);
-            Ok(dispatch(SparseRows { map: self, x, start: block * ROWS, end }))
+            dispatch(SparseRows { map: self, x, start: block * ROWS, end })
         })?;
-        Ok(CsrParts::concatenate(blocks, n_columns))
+        CsrParts::concatenate(blocks, n_columns)
     }
 
     pub(crate) fn check<T: Real>(&self, exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<()> {
@@ -157,18 +160,20 @@ struct SparseRows<'a, 'm, T> {
 }
 
 impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
-    type Output = CsrParts<T>;
+    type Output = Result<CsrParts<T>>;
 
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
-    fn with_simd<S: Simd>(self, _: S) -> CsrParts<T> {
+    fn with_simd<S: Simd>(self, _: S) -> Result<CsrParts<T>> {
         let Self { map, x, start, end } = self;
         let n_columns = HistogramMatrix::csr(*x).n_columns();
         let mut parts = CsrParts::empty(n_columns);
         for row in start..end {
             let (columns, values) = x.row_sums_of_duplicates(row);
             let first = parts.data.len();
-            parts.data.resize(first + values.len() * map.n_components(), T::default());
+            let after = first + values.len() * map.n_components();
+            memory::resize(&mut parts.data, after, T::default())?;
+            memory::reserve(&mut parts.indices, after - first)?;
             let column = |i: usize| columns[i].unsigned_abs() as usize;
             map.map_values(&values, column, &mut parts.data[first..], values.len());
             for k in 0..map.n_components() {
@@ -177,6 +182,6 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
             }
             parts.indptr.push(parts.data.len() as i64);
         }
-        parts
+        Ok(parts)
     }
 }

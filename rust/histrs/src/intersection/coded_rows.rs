@@ -12,6 +12,7 @@ use crate::exec::Executor;
 use crate::intersection::columns::Column;
 use crate::intersection::panel::{Panel, PanelKernel, ROW_BLOCK, run_kernel};
 use crate::intersection::scan::{add_to, integrate, load, store};
+use crate::memory;
 use crate::simd::{AlignedVec, Element};
 
 /// Levels of a group of columns: with sixteen right-hand sides of eight bytes, half of the
@@ -82,7 +83,7 @@ impl CodedRows {
         let width = panel.width;
         let tables = exec.map_blocks(self.groups.len(), |g| {
             let group = &self.groups[g];
-            let mut table = AlignedVec::zeros(group.values.len() * width);
+            let mut table = AlignedVec::zeros(group.values.len() * width)?;
             for block in 0..group.starts.len() {
                 exec.check()?;
                 let kernel = SumLevels { group, block, panel, table: &mut table };
@@ -91,7 +92,7 @@ impl CodedRows {
             run_kernel::<E, _>(width, Integrate { group, table: &mut table });
             Ok(table)
         })?;
-        let mut out = AlignedVec::zeros(self.n_rows * width);
+        let mut out = AlignedVec::zeros(self.n_rows * width)?;
         exec.for_chunks(&mut out, ROW_BLOCK * width, |block, out| {
             for (group, table) in self.groups.iter().zip(&tables) {
                 run_kernel::<E, _>(width, AddLevels { group, block, table, out: &mut *out });
@@ -126,7 +127,7 @@ impl Group {
     #[allow(clippy::cast_possible_truncation)] // levels, and so columns, are at most MAX_LEVELS
     fn new(exec: &Executor, n_rows: usize, columns: &[&Column]) -> Result<Self> {
         let (mut values, mut ends) = (Vec::new(), Vec::new());
-        let mut counts = vec![0_u16; n_rows];
+        let mut counts = memory::filled(0_u16, n_rows)?;
         for column in columns {
             exec.check()?;
             let Column::Runs { values: levels, rows, .. } = column else { continue };
@@ -136,14 +137,14 @@ impl Group {
                 counts[row as usize] += 1;
             }
         }
-        let mut next = Vec::with_capacity(n_rows);
+        let mut next = memory::with_capacity(n_rows)?;
         let mut n_codes = 0;
         for &count in &counts {
             next.push(n_codes);
             n_codes += usize::from(count);
         }
         let starts = next.iter().copied().step_by(ROW_BLOCK).collect();
-        let mut codes = vec![0; n_codes];
+        let mut codes = memory::filled(0, n_codes)?;
         let mut first = 0;
         for column in columns {
             exec.check()?;

@@ -8,6 +8,7 @@ use crate::exec::{Executor, balanced_blocks};
 use crate::intersection::coded_rows::CodedRows;
 use crate::intersection::sort::Sorter;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
+use crate::memory;
 use crate::simd::Element;
 
 /// Distinct values, zero among them, that a one-byte code can name.
@@ -28,12 +29,12 @@ pub(crate) enum Column {
 
 impl Column {
     #[allow(clippy::cast_possible_truncation)] // codes are below 256, rows fit the row index
-    pub(crate) fn encode(pairs: &[(u64, u32)], n_rows: usize) -> Self {
+    pub(crate) fn encode(pairs: &[(u64, u32)], n_rows: usize) -> Result<Self> {
         let n_distinct = pairs.chunk_by(|a, b| a.0 == b.0).count();
-        if n_distinct < MAX_CODES && pairs.len() >= n_rows.div_ceil(4) {
-            let mut values = Vec::with_capacity(n_distinct + 1);
+        Ok(if n_distinct < MAX_CODES && pairs.len() >= n_rows.div_ceil(4) {
+            let mut values = memory::with_capacity(n_distinct + 1)?;
             values.push(0.0);
-            let mut codes = vec![0; n_rows];
+            let mut codes = memory::filled(0, n_rows)?;
             for run in pairs.chunk_by(|a, b| a.0 == b.0) {
                 let code = values.len() as u8;
                 values.push(f64::from_bits(run[0].0));
@@ -43,7 +44,7 @@ impl Column {
             }
             Self::Coded { values, codes }
         } else if 2 * n_distinct <= pairs.len() {
-            let (mut values, mut starts) = (Vec::with_capacity(n_distinct), vec![0]);
+            let (mut values, mut starts) = (memory::with_capacity(n_distinct)?, vec![0]);
             for run in pairs.chunk_by(|a, b| a.0 == b.0) {
                 values.push(f64::from_bits(run[0].0));
                 starts.push(starts[starts.len() - 1] + run.len() as u32);
@@ -54,7 +55,7 @@ impl Column {
                 values: pairs.iter().map(|p| f64::from_bits(p.0)).collect(),
                 rows: pairs.iter().map(|p| p.1).collect(),
             }
-        }
+        })
     }
 
     /// Calls `visit(row, value)` for every non-zero entry, by value or by row.
@@ -83,10 +84,10 @@ impl Column {
     }
 
     /// The distinct non-zero values in ascending order, with how many rows hold each.
-    pub(crate) fn distinct(&self) -> (Vec<f64>, Vec<usize>) {
-        match self {
+    pub(crate) fn distinct(&self) -> Result<(Vec<f64>, Vec<usize>)> {
+        Ok(match self {
             Self::Coded { values, codes } => {
-                let mut counts = vec![0; values.len()];
+                let mut counts = memory::filled(0, values.len())?;
                 for &code in codes {
                     counts[usize::from(code)] += 1;
                 }
@@ -96,8 +97,8 @@ impl Column {
                 (values.clone(), starts.windows(2).map(|w| (w[1] - w[0]) as usize).collect())
             }
             Self::Sorted { values, .. } => {
-                let mut distinct: Vec<f64> = Vec::with_capacity(values.len());
-                let mut counts: Vec<usize> = Vec::with_capacity(values.len());
+                let mut distinct: Vec<f64> = memory::with_capacity(values.len())?;
+                let mut counts: Vec<usize> = memory::with_capacity(values.len())?;
                 for &value in values {
                     match (distinct.last(), counts.last_mut()) {
                         (Some(&last), Some(count)) if last.to_bits() == value.to_bits() => {
@@ -111,7 +112,7 @@ impl Column {
                 }
                 (distinct, counts)
             }
-        }
+        })
     }
 
     /// Number of stored entries: what a pass over the column costs.
@@ -185,7 +186,7 @@ impl SortedColumns {
                 .map(|d| {
                     exec.check()?;
                     reader.read(d, &mut entries);
-                    Ok(Column::encode(sorter.sort(&entries), n_rows))
+                    Column::encode(sorter.sort(&entries), n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
@@ -288,7 +289,7 @@ mod tests {
         for (d, column) in columns.columns.iter().enumerate() {
             let expected: Vec<_> = (0..).zip(x.column(d).to_vec()).filter(|e| e.1 > 0.0).collect();
             assert_eq!(entries(column), expected, "column {d}");
-            let (values, counts) = column.distinct();
+            let (values, counts) = column.distinct().unwrap();
             assert!(values.windows(2).all(|w| w[0] < w[1]));
             assert_eq!(counts.iter().sum::<usize>(), expected.len());
         }

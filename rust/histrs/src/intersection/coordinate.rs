@@ -13,6 +13,7 @@ use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
 use crate::matrix::row_numbers;
+use crate::memory;
 
 /// Steps between two looks at the stop flag.
 const CHECK_EVERY: usize = 64;
@@ -48,16 +49,16 @@ impl CoordinateDescent {
     /// [`Error::Interrupted`].
     #[allow(clippy::cast_possible_truncation)] // numbers of columns and ranks fit the row index
     pub fn new(exec: &Executor, sorted: &SortedColumns) -> Result<Self> {
-        let distinct =
-            exec.map_blocks(sorted.n_columns(), |d| Ok(sorted.columns()[d].distinct()))?;
-        let mut lengths = vec![0; sorted.n_rows()];
+        let distinct = exec.map_blocks(sorted.n_columns(), |d| sorted.columns()[d].distinct())?;
+        let mut lengths = memory::filled(0, sorted.n_rows())?;
         for column in sorted.columns() {
             exec.check()?;
             column.for_each(|row, _| lengths[row as usize] += 1);
         }
         let rows = consecutive(&lengths);
         let mut next: Vec<usize> = rows.iter().map(|range| range.start).collect();
-        let mut entries = vec![Entry::default(); rows.last().map_or(0, |range| range.end)];
+        let mut entries =
+            memory::filled(Entry::default(), rows.last().map_or(0, |range| range.end))?;
         for (d, column) in sorted.columns().iter().enumerate() {
             exec.check()?;
             column.for_each(|row, value| {
@@ -104,7 +105,7 @@ impl CoordinateDescent {
     /// let x = array![[1.0], [2.0]];
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
     /// let descent = CoordinateDescent::new(&exec, &columns)?;
-    /// let (start, y) = (Array2::zeros((2, 1)), array![[1.0], [0.0]]);
+    /// let (start, y) = (ndarray::Array2::zeros((2, 1)), array![[1.0], [0.0]]);
     /// let alpha = descent.descend(&exec, start.view(), y.view(), 1.0, &[0, 1].repeat(50))?;
     /// // The inverse of [[2, 1], [1, 3]] is [[3, -1], [-1, 2]] / 5.
     /// assert!((alpha[[0, 0]] - 0.6).abs() < 1e-12 && (alpha[[1, 0]] + 0.2).abs() < 1e-12);
@@ -152,7 +153,7 @@ impl CoordinateDescent {
                 };
                 part.rows().into_iter().map(row).collect::<Vec<[f64; K]>>()
             };
-            let mut table = Table::new(self, pack(alpha));
+            let mut table = Table::new(self, pack(alpha))?;
             let y = pack(y);
             for (step, &row) in order.iter().enumerate() {
                 if step % CHECK_EVERY == 0 {
@@ -162,7 +163,11 @@ impl CoordinateDescent {
             }
             Ok(table.alpha)
         })?;
-        Ok(Array2::from_shape_fn(y.dim(), |(row, k)| blocks[k / K][row][k % K]))
+        let mut out = memory::zero_matrix(y.dim())?;
+        for ((row, k), out) in out.indexed_iter_mut() {
+            *out = blocks[k / K][row][k % K];
+        }
+        Ok(out)
     }
 }
 
@@ -187,9 +192,9 @@ struct Table<'a, const K: usize> {
 }
 
 impl<'a, const K: usize> Table<'a, K> {
-    fn new(rows: &'a CoordinateDescent, alpha: Vec<[f64; K]>) -> Self {
-        let mut trees = vec![[[0.0; K]; 2]; rows.values.len()];
-        let mut totals = vec![[0.0; K]; rows.columns.len()];
+    fn new(rows: &'a CoordinateDescent, alpha: Vec<[f64; K]>) -> Result<Self> {
+        let mut trees = memory::filled([[0.0; K]; 2], rows.values.len())?;
+        let mut totals = memory::filled([0.0; K], rows.columns.len())?;
         for (range, alpha) in rows.rows.iter().zip(&alpha) {
             for entry in &rows.entries[range.clone()] {
                 let slot = rows.slot(*entry);
@@ -208,7 +213,7 @@ impl<'a, const K: usize> Table<'a, K> {
                 }
             }
         }
-        Self { rows, alpha, trees, totals }
+        Ok(Self { rows, alpha, trees, totals })
     }
 
     fn step(&mut self, row: usize, y: &[f64; K], s: f64) {

@@ -8,6 +8,7 @@ use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{add_to, load, run_sums};
+use crate::memory;
 use crate::simd::Element;
 
 impl SortedColumns {
@@ -43,13 +44,13 @@ impl SortedColumns {
     /// ```
     pub fn quadratic_forms(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         self.check_rows(v.nrows())?;
-        let mut out = Array2::zeros((self.n_columns(), v.ncols()));
+        let mut out = memory::zeros((self.n_columns(), v.ncols()))?;
         let mut start = 0;
         for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);
             let panel = Panel::<f64>::pack(exec, v.slice(s![.., start..end]), width)?;
             let forms = exec.map_blocks(self.n_columns(), |d| {
-                Ok(run_kernel(width, ColumnForm { column: &self.columns()[d], panel: &panel }))
+                run_kernel(width, ColumnForm { column: &self.columns()[d], panel: &panel })
             })?;
             for (d, forms) in forms.iter().enumerate() {
                 for (k, form) in forms[..end - start].iter().enumerate() {
@@ -68,15 +69,15 @@ struct ColumnForm<'a> {
 }
 
 impl PanelKernel<f64> for ColumnForm<'_> {
-    type Output = Vec<f64>;
+    type Output = Result<Vec<f64>>;
 
     #[inline(always)]
-    fn run<S: Simd, const NV: usize>(self, simd: S) -> Vec<f64> {
+    fn run<S: Simd, const NV: usize>(self, simd: S) -> Result<Vec<f64>> {
         let v = f64::vectors::<S>(&self.panel.data).0;
         let zero = simd.splat_f64s(0.0);
         let form = match self.column {
             Column::Coded { values, codes } => {
-                let mut sums = vec![zero; values.len() * NV];
+                let mut sums = memory::filled(zero, values.len() * NV)?;
                 for (i, &code) in codes.iter().enumerate() {
                     let x = load(v, i);
                     add_to::<f64, S, NV>(simd, &mut sums, usize::from(code), x);
@@ -84,13 +85,13 @@ impl PanelKernel<f64> for ColumnForm<'_> {
                 form_of_sums::<S, NV>(simd, &values[1..], &sums[NV..])
             }
             Column::Runs { values, starts, rows } => {
-                let mut sums = vec![zero; values.len() * NV];
+                let mut sums = memory::filled(zero, values.len() * NV)?;
                 run_sums::<f64, S, NV>(simd, starts, rows, v, &mut sums);
                 form_of_sums::<S, NV>(simd, values, &sums)
             }
             Column::Sorted { values, rows } => form_of_rows::<S, NV>(simd, values, rows, v),
         };
-        pulp::bytemuck::cast_slice(&form).to_vec()
+        memory::copied(pulp::bytemuck::cast_slice(&form))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::intersection::panel::{
 };
 use crate::intersection::scan::{add_to, load};
 use crate::matrix::row_numbers;
+use crate::memory;
 use crate::simd::{AlignedVec, Element};
 
 /// Knots that a one-byte cell number allows.
@@ -61,15 +62,15 @@ impl KnotProjection {
     /// [`Error::Parameter`] unless `1 <= n_knots <= 255`.
     pub fn new(exec: &Executor, columns: &SortedColumns, n_knots: usize) -> Result<Self> {
         if !(1..=MAX_KNOTS).contains(&n_knots) {
-            return Err(Error::Parameter {
+            return Err(Error::Number {
                 name: "n_knots",
-                value: n_knots as f64,
+                value: n_knots as i128,
                 expected: "1 to 255 knots a column",
             });
         }
         let n_rows = columns.n_rows();
         let columns = exec.map_blocks(columns.n_columns(), |d| {
-            Ok(KnotColumn::new(&columns.columns()[d], n_rows, n_knots))
+            KnotColumn::new(&columns.columns()[d], n_rows, n_knots)
         })?;
         let mut offsets = vec![0];
         for column in &columns {
@@ -87,7 +88,7 @@ impl KnotProjection {
         check_columns_of(self, columns.n_columns())?;
         let columns_of_rows = exec.map_blocks(columns.n_columns(), |d| {
             let knots = self.columns[d].knots.clone();
-            Ok(KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots))
+            KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots)
         })?;
         Ok(self.with_columns(columns.n_rows(), columns_of_rows))
     }
@@ -102,7 +103,7 @@ impl KnotProjection {
         let n_rows = self.n_rows + other.n_rows;
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let entries = self.columns[d].entries(0).chain(other.columns[d].entries(self.n_rows));
-            Ok(KnotColumn::collect(self.columns[d].knots.clone(), n_rows, entries))
+            KnotColumn::collect(self.columns[d].knots.clone(), n_rows, entries)
         })?;
         Ok(self.with_columns(n_rows, columns))
     }
@@ -113,7 +114,7 @@ impl KnotProjection {
     ///
     /// [`Error::Parameter`] for a row number that is not there.
     pub fn select(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
-        let mut number = vec![None; self.n_rows];
+        let mut number = memory::filled(None, self.n_rows)?;
         for row in row_numbers("rows", rows, self.n_rows)? {
             number[row] = Some(0);
         }
@@ -125,7 +126,7 @@ impl KnotProjection {
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let column = &self.columns[d];
             let entries = column.entries(0).filter_map(|(row, cell)| Some((number[row]?, cell)));
-            Ok(KnotColumn::collect(column.knots.clone(), n_rows, entries))
+            KnotColumn::collect(column.knots.clone(), n_rows, entries)
         })?;
         Ok(self.with_columns(n_rows, columns))
     }
@@ -148,10 +149,13 @@ impl KnotProjection {
 
     /// Diagonal and superdiagonal of `K_ZZ^-1`, which is block diagonal by columns and
     /// tridiagonal in each; the superdiagonal is 0 between columns and at the end.
-    #[must_use]
-    pub fn inverse_kernel(&self) -> (Vec<f64>, Vec<f64>) {
-        let mut diagonal = vec![0.0; self.n_features()];
-        let mut upper = vec![0.0; self.n_features()];
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub fn inverse_kernel(&self) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut diagonal = memory::filled(0.0, self.n_features())?;
+        let mut upper = memory::filled(0.0, self.n_features())?;
         for (column, &start) in self.columns.iter().zip(&self.offsets) {
             let mut previous = 0.0;
             for (k, &knot) in column.knots.iter().enumerate() {
@@ -164,7 +168,7 @@ impl KnotProjection {
                 }
             }
         }
-        (diagonal, upper)
+        Ok((diagonal, upper))
     }
 
     /// `Phi^T Phi`.
@@ -175,15 +179,15 @@ impl KnotProjection {
     pub fn gram(&self, exec: &Executor) -> Result<Array2<f64>> {
         let n_columns = self.columns.len();
         let strips = exec.map_blocks(n_columns, |d| {
-            let spread = self.columns[d].spread(self.n_rows);
+            let spread = self.columns[d].spread(self.n_rows)?;
             (d..n_columns)
                 .map(|e| {
                     exec.check()?;
-                    Ok(pair_gram(&self.columns[d], &spread, &self.columns[e]))
+                    pair_gram(&self.columns[d], &spread, &self.columns[e])
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
-        let mut gram = Array2::zeros((self.n_features(), self.n_features()));
+        let mut gram = memory::zeros((self.n_features(), self.n_features()))?;
         for (d, strip) in strips.iter().enumerate() {
             let rows = self.offsets[d]..self.offsets[d + 1];
             for (e, tile) in (d..n_columns).zip(strip) {
@@ -202,13 +206,13 @@ impl KnotProjection {
     /// [`Error::Shape`] when `v` has not one row for every stored row.
     pub fn project(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         check_rows("the number of rows of V", v.nrows(), self.n_rows)?;
-        let mut out = Array2::zeros((self.n_features(), v.ncols()));
+        let mut out = memory::zeros((self.n_features(), v.ncols()))?;
         let mut start = 0;
         for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);
             let panel = Panel::<f64>::pack(exec, v.slice(s![.., start..end]), width)?;
             let tables = exec.map_blocks(self.columns.len(), |d| {
-                let mut table = AlignedVec::zeros((self.columns[d].knots.len() + 1) * width);
+                let mut table = AlignedVec::zeros((self.columns[d].knots.len() + 1) * width)?;
                 let column = &self.columns[d];
                 run_kernel(width, Project { column, panel: &panel, table: &mut table });
                 Ok(table)
@@ -235,7 +239,7 @@ impl KnotProjection {
         check_rows("the number of rows of W", w.nrows(), self.n_features())?;
         by_panels::<f64, f64>(exec, w, self.n_rows, |panel| {
             let width = panel.width;
-            let mut out = AlignedVec::zeros(self.n_rows * width);
+            let mut out = AlignedVec::zeros(self.n_rows * width)?;
             exec.for_chunks(&mut out, ROW_BLOCK * width, |block, out| {
                 let start = block * ROW_BLOCK;
                 run_kernel(width, Expand { projection: self, panel, start, out });
@@ -268,21 +272,21 @@ fn check_columns_of(projection: &KnotProjection, found: usize) -> Result<()> {
 }
 
 impl KnotColumn {
-    fn new(column: &Column, n_rows: usize, n_knots: usize) -> Self {
-        let (values, counts) = column.distinct();
+    fn new(column: &Column, n_rows: usize, n_knots: usize) -> Result<Self> {
+        let (values, counts) = column.distinct()?;
         let ends = level_ends(&values, &counts, n_knots);
         Self::place(column, n_rows, ends.iter().map(|&end| values[end - 1]).collect())
     }
 
     /// The entries of a column between given knots.
     #[allow(clippy::cast_possible_truncation)] // cells fit a byte; weights are what they round to
-    fn place(column: &Column, n_rows: usize, knots: Vec<f64>) -> Self {
+    fn place(column: &Column, n_rows: usize, knots: Vec<f64>) -> Result<Self> {
         let mut placed =
             Self { knots: Vec::new(), rows: None, cells: Vec::new(), weights: Vec::new() };
         if knots.is_empty() {
             // Nothing to hold on to: the rows lie at zero.
             placed.rows = Some(Vec::new());
-            return placed;
+            return Ok(placed);
         }
         let place = |x: f64| {
             let cell = knots.partition_point(|&z| z < x).min(knots.len() - 1);
@@ -292,15 +296,15 @@ impl KnotColumn {
         let mut n_stored = 0;
         column.for_each(|_, _| n_stored += 1);
         if 2 * n_stored >= n_rows {
-            placed.cells = vec![0; n_rows];
-            placed.weights = vec![0.0; n_rows];
+            placed.cells = memory::filled(0, n_rows)?;
+            placed.weights = memory::filled(0.0, n_rows)?;
             column.for_each(|row, x| {
                 let (cell, weight) = place(x);
                 placed.cells[row as usize] = cell;
                 placed.weights[row as usize] = weight;
             });
         } else {
-            let mut entries = Vec::with_capacity(n_stored);
+            let mut entries = memory::with_capacity(n_stored)?;
             column.for_each(|row, x| entries.push((row, place(x))));
             entries.sort_unstable_by_key(|e| e.0);
             placed.rows = Some(entries.iter().map(|e| e.0).collect());
@@ -308,7 +312,7 @@ impl KnotColumn {
             placed.weights = entries.iter().map(|e| e.1.1).collect();
         }
         placed.knots = knots;
-        placed
+        Ok(placed)
     }
 
     /// Row, cell and weight of the stored entries by ascending row, rows counted from `first`.
@@ -325,46 +329,46 @@ impl KnotColumn {
         knots: Vec<f64>,
         n_rows: usize,
         entries: impl Iterator<Item = (usize, (u8, f32))>,
-    ) -> Self {
+    ) -> Result<Self> {
         let (rows, mut placed): (Vec<u32>, Vec<(u8, f32)>) =
             entries.map(|(row, placed)| (row as u32, placed)).unzip();
         let dense = 2 * rows.len() >= n_rows && !knots.is_empty();
         if dense {
-            let mut all = vec![(0, 0.0); n_rows];
+            let mut all = memory::filled((0, 0.0), n_rows)?;
             for (&row, &placed) in rows.iter().zip(&placed) {
                 all[row as usize] = placed;
             }
             placed = all;
         }
         let (cells, weights) = placed.into_iter().unzip();
-        Self { knots, rows: (!dense).then_some(rows), cells, weights }
+        Ok(Self { knots, rows: (!dense).then_some(rows), cells, weights })
     }
 
     /// Cell and weight of every row; a row that is not stored lies at zero.
-    fn spread(&self, n_rows: usize) -> (Vec<u8>, Vec<f32>) {
-        match &self.rows {
+    fn spread(&self, n_rows: usize) -> Result<(Vec<u8>, Vec<f32>)> {
+        Ok(match &self.rows {
             None => (self.cells.clone(), self.weights.clone()),
             Some(rows) => {
-                let mut cells = vec![0; n_rows];
-                let mut weights = vec![0.0; n_rows];
+                let mut cells = memory::filled(0, n_rows)?;
+                let mut weights = memory::filled(0.0, n_rows)?;
                 for ((&row, &cell), &weight) in rows.iter().zip(&self.cells).zip(&self.weights) {
                     cells[row as usize] = cell;
                     weights[row as usize] = weight;
                 }
                 (cells, weights)
             }
-        }
+        })
     }
 }
 
 /// The block of `Phi^T Phi` for two columns, the first spread over all rows.
-fn pair_gram(a: &KnotColumn, spread: &(Vec<u8>, Vec<f32>), b: &KnotColumn) -> Array2<f64> {
+fn pair_gram(a: &KnotColumn, spread: &(Vec<u8>, Vec<f32>), b: &KnotColumn) -> Result<Array2<f64>> {
     let (n_a, n_b) = (a.knots.len(), b.knots.len());
     if n_a == 0 || n_b == 0 {
-        return Array2::zeros((n_a, n_b));
+        return memory::zeros((n_a, n_b));
     }
     // Moments 1, s, t and s t of the rows in each pair of cells give all four hat products.
-    let mut moments = vec![[0.0_f64; 4]; n_a * n_b];
+    let mut moments = memory::filled([0.0_f64; 4], n_a * n_b)?;
     let mut add = |cell: u8, weight: f32, other: u8, other_weight: f32| {
         let (s, t) = (f64::from(weight), f64::from(other_weight));
         let m = &mut moments[usize::from(cell) * n_b + usize::from(other)];
@@ -387,7 +391,7 @@ fn pair_gram(a: &KnotColumn, spread: &(Vec<u8>, Vec<f32>), b: &KnotColumn) -> Ar
             }
         }
     }
-    let mut gram = Array2::zeros((n_a, n_b));
+    let mut gram = memory::zeros((n_a, n_b))?;
     for i in 0..n_a {
         for j in 0..n_b {
             let [n, s, t, st] = moments[i * n_b + j];
@@ -403,7 +407,7 @@ fn pair_gram(a: &KnotColumn, spread: &(Vec<u8>, Vec<f32>), b: &KnotColumn) -> Ar
             }
         }
     }
-    gram
+    Ok(gram)
 }
 
 struct Project<'a> {

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{load, store};
-use crate::simd::{AlignedVec, Element, zero_matrix};
+use crate::memory;
+use crate::simd::{AlignedVec, Element};
 
 /// Columns of `E` stored side by side: as many sums as hide the latency of an addition.
 const GROUP: usize = 4;
@@ -36,10 +37,14 @@ impl<T: Element> LowRankInverse<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`] alone.
+    /// [`Error::Parameter`] unless `s` is positive and finite.
     pub fn new(exec: &Executor, e_transposed: ArrayView2<'_, T>, s: f64) -> Result<Self> {
+        if !(s > 0.0 && s.is_finite()) {
+            let expected = "it is divided by: positive and finite";
+            return Err(Error::Parameter { name: "s", value: s, expected });
+        }
         let (rank, n_rows) = e_transposed.dim();
-        let mut groups = AlignedVec::zeros(n_rows * rank.next_multiple_of(GROUP));
+        let mut groups = AlignedVec::zeros(n_rows * rank.next_multiple_of(GROUP))?;
         exec.for_chunks(&mut groups, n_rows * GROUP, |group, out| {
             let first = group * GROUP;
             let rows = e_transposed.slice(s![first..rank.min(first + GROUP), ..]);
@@ -60,11 +65,16 @@ impl<T: Element> LowRankInverse<T> {
     }
 
     /// The transpose of `E`, as [`new`](Self::new) takes it.
-    #[must_use]
-    pub fn e_transposed(&self) -> Array2<T> {
-        Array2::from_shape_fn((self.rank, self.n_rows), |(k, row)| {
-            self.groups[((k / GROUP) * self.n_rows + row) * GROUP + k % GROUP]
-        })
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub fn e_transposed(&self) -> Result<Array2<T>> {
+        let mut out = memory::zero_matrix((self.rank, self.n_rows))?;
+        for ((k, row), out) in out.indexed_iter_mut() {
+            *out = self.groups[((k / GROUP) * self.n_rows + row) * GROUP + k % GROUP];
+        }
+        Ok(out)
     }
 
     /// `(V - E E^T V) / s`, sums in double precision.
@@ -95,7 +105,7 @@ impl<T: Element> LowRankInverse<T> {
                 cure: "give one row for every row of E",
             });
         }
-        let mut out = zero_matrix(v.dim());
+        let mut out = memory::zero_matrix(v.dim())?;
         let mut start = 0;
         for width in panel_widths::<E>(v.ncols(), usize::MAX) {
             let columns = start..v.ncols().min(start + width);
@@ -114,7 +124,7 @@ impl<T: Element> LowRankInverse<T> {
         let n_rows = self.n_rows.div_ceil(ROW_BLOCKS).max(cached);
         let parts = exec.map_blocks(self.n_rows.div_ceil(n_rows), |block| {
             let rows = block * n_rows..self.n_rows.min((block + 1) * n_rows);
-            let mut sums = AlignedVec::zeros(self.rank.next_multiple_of(GROUP) * width);
+            let mut sums = AlignedVec::zeros(self.rank.next_multiple_of(GROUP) * width)?;
             for start in rows.clone().step_by(cached) {
                 exec.check()?;
                 let rows = start..rows.end.min(start + cached);
@@ -123,7 +133,7 @@ impl<T: Element> LowRankInverse<T> {
             Ok(sums)
         })?;
         let mut parts = parts.into_iter();
-        let Some(mut weights) = parts.next() else { return Ok(AlignedVec::zeros(0)) };
+        let Some(mut weights) = parts.next() else { return AlignedVec::zeros(0) };
         for part in parts {
             for (sum, x) in weights.iter_mut().zip(part.iter()) {
                 *sum = E::from_f64(sum.to_f64() + x.to_f64());
@@ -143,12 +153,12 @@ impl<T: Element> LowRankInverse<T> {
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_columns = out.ncols();
-        let Some(out) = out.as_slice_mut() else { return Ok(()) };
+        let out = memory::flat_mut(out)?;
         let cached = cached_rows::<E>(width);
         exec.for_chunks(out, cached * n_columns, |block, out| {
             let start = block * cached;
             let rows = start..self.n_rows.min(start + cached);
-            let mut sums = AlignedVec::zeros(rows.len() * width);
+            let mut sums = AlignedVec::zeros(rows.len() * width)?;
             let expand = Expand { inverse: self, rows: rows.clone(), weights, sums: &mut sums };
             run_kernel::<E, _>(width, expand);
             let sums = sums.chunks_exact(width);
@@ -262,7 +272,7 @@ mod tests {
             let expected = (&v - &e.t().dot(&e.dot(&v))) / 0.25;
             let size = 1.0 + n_rows as f64 * rank as f64;
             let found = LowRankInverse::new(&exec, e.view(), 0.25).unwrap();
-            prop_assert_eq!(found.e_transposed(), e.view());
+            prop_assert_eq!(found.e_transposed().unwrap(), e.view());
             let found = found.apply(&exec, v.view()).unwrap();
             prop_assert!((&found - &expected).iter().all(|d| d.abs() <= 1e-13 * size));
             let single = LowRankInverse::new(&exec, e.mapv(|x| x as f32).view(), 0.25).unwrap();

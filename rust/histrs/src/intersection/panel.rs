@@ -8,7 +8,8 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::simd::{AlignedVec, Element, lanes, zero_matrix};
+use crate::memory;
+use crate::simd::{AlignedVec, Element, lanes};
 
 /// Rows in a block of row-parallel work.
 pub(crate) const ROW_BLOCK: usize = 4096;
@@ -29,7 +30,7 @@ impl<E: Element> Panel<E> {
         v: ArrayView2<'_, T>,
         width: usize,
     ) -> Result<Self> {
-        let mut data = AlignedVec::zeros(v.nrows() * width);
+        let mut data = AlignedVec::zeros(v.nrows() * width)?;
         exec.for_chunks(&mut data, ROW_BLOCK * width, |block, chunk| {
             for (row, out) in (block * ROW_BLOCK..).zip(chunk.chunks_exact_mut(width)) {
                 let values = v.row(row);
@@ -49,7 +50,7 @@ impl<E: Element> Panel<E> {
         let n_blocks = self.data.len().div_ceil(chunk_len);
         let partial = exec.map_blocks(n_blocks, |block| {
             let chunk = &self.data[block * chunk_len..self.data.len().min((block + 1) * chunk_len)];
-            let mut sums = vec![0.0; self.width];
+            let mut sums = memory::filled(0.0, self.width)?;
             for row in chunk.chunks_exact(self.width) {
                 for (sum, x) in sums.iter_mut().zip(row) {
                     *sum += x.to_f64();
@@ -57,7 +58,7 @@ impl<E: Element> Panel<E> {
             }
             Ok(sums)
         })?;
-        let mut sums = AlignedVec::zeros(self.width);
+        let mut sums = AlignedVec::zeros(self.width)?;
         for (k, sum) in sums.iter_mut().enumerate() {
             *sum = E::from_f64(partial.iter().map(|p| p[k]).sum());
         }
@@ -92,7 +93,7 @@ pub(crate) fn by_panels<E: Element, T: Element>(
     n_rows_out: usize,
     mut apply: impl FnMut(&Panel<E>) -> Result<Vec<AlignedVec<E>>>,
 ) -> Result<Array2<T>> {
-    let mut out = zero_matrix((n_rows_out, v.ncols()));
+    let mut out = memory::zero_matrix((n_rows_out, v.ncols()))?;
     let mut start = 0;
     for width in panel_widths::<E>(v.ncols(), MAX_WIDTH) {
         let end = v.ncols().min(start + width);
@@ -113,7 +114,7 @@ fn unpack_sum<E: Element, T: Element>(
     columns: std::ops::Range<usize>,
 ) -> Result<()> {
     let n_columns = out.ncols();
-    let Some(out) = out.as_slice_mut() else { return Ok(()) };
+    let out = memory::flat_mut(out)?;
     exec.for_chunks(out, ROW_BLOCK * n_columns, |block, chunk| {
         for (row, out) in (block * ROW_BLOCK..).zip(chunk.chunks_exact_mut(n_columns)) {
             let out = &mut out[columns.clone()];

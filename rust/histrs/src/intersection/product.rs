@@ -57,7 +57,7 @@ impl SortedColumns {
         by_panels::<E, T>(exec, v, self.n_rows(), |panel| {
             let total = panel.column_sums(exec)?;
             let mut parts = exec.map_blocks(blocks.len(), |block| {
-                let mut out = AlignedVec::zeros(panel.data.len());
+                let mut out = AlignedVec::zeros(panel.data.len())?;
                 let columns = &others[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
                 for columns in columns.chunks(columns_per_check(panel.data.len())) {

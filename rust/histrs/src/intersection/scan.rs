@@ -8,9 +8,11 @@
 //!
 //! which is eq. 9 with both of its sums carried along.
 
+use crate::error::Result;
 use pulp::Simd;
 
 use crate::intersection::columns::{Column, MAX_CODES};
+use crate::memory;
 use crate::simd::{Element, prefetch};
 
 /// Rows are asked for this many entries ahead when the panel outgrows the second-level cache.
@@ -247,7 +249,7 @@ pub(crate) fn column_table<E: Element, S: Simd, const NV: usize>(
     column: &Column,
     v: &[E::Vector<S>],
     table: &mut Vec<E::Vector<S>>,
-) {
+) -> Result<()> {
     let zero = E::splat(simd, E::default());
     table.clear();
     match column {
@@ -262,7 +264,7 @@ pub(crate) fn column_table<E: Element, S: Simd, const NV: usize>(
             integrate::<E, S, NV>(simd, values, table);
         }
         Column::Sorted { values, rows } => {
-            let mut distinct: Vec<f64> = Vec::with_capacity(values.len());
+            let mut distinct: Vec<f64> = memory::with_capacity(values.len())?;
             for (&value, &row) in values.iter().zip(rows) {
                 if distinct.last().is_none_or(|last| last.to_bits() != value.to_bits()) {
                     distinct.push(value);
@@ -274,4 +276,5 @@ pub(crate) fn column_table<E: Element, S: Simd, const NV: usize>(
             integrate::<E, S, NV>(simd, &distinct, table);
         }
     }
+    Ok(())
 }

@@ -5,13 +5,14 @@ use std::ops::{Range, RangeInclusive};
 use ndarray::{Array2, ArrayView2, s};
 use pulp::Simd;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
-use crate::simd::{Element, zero_matrix};
+use crate::memory;
+use crate::simd::Element;
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
 /// fewer when there are few, so that all threads have some.
@@ -65,7 +66,7 @@ impl ShapeFunctions {
         let columns = &columns.columns()[range];
         let knots = exec.map_blocks(columns.len(), |d| {
             let mut knots = vec![0.0];
-            knots.extend(columns[d].distinct().0);
+            knots.extend(columns[d].distinct()?.0);
             Ok(knots)
         })?;
         let mut offsets = vec![0];
@@ -74,13 +75,13 @@ impl ShapeFunctions {
         }
         let knots = knots.concat();
         let n_outputs = alpha.ncols();
-        let mut values = Array2::zeros((knots.len(), n_outputs));
+        let mut values = memory::zeros((knots.len(), n_outputs))?;
         let mut start = 0;
         for width in panel_widths::<f64>(n_outputs, MAX_WIDTH) {
             let end = n_outputs.min(start + width);
             let panel = Panel::<f64>::pack(exec, alpha.slice(s![.., start..end]), width)?;
             let tables = exec.map_blocks(columns.len(), |d| {
-                Ok(run_kernel::<f64, _>(width, ColumnTable { column: &columns[d], panel: &panel }))
+                run_kernel::<f64, _>(width, ColumnTable { column: &columns[d], panel: &panel })
             })?;
             for (d, table) in tables.iter().enumerate() {
                 // The row of the knot at zero stays zero.
@@ -109,18 +110,29 @@ impl ShapeFunctions {
     }
 
     /// The knots of one column in ascending order, beginning with 0, and `f_d` at each.
-    #[must_use]
-    pub fn column(&self, d: usize) -> (&[f64], ArrayView2<'_, f64>) {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`](crate::Error::NoSuchColumn).
+    pub fn column(&self, d: usize) -> Result<(&[f64], ArrayView2<'_, f64>)> {
+        let n_columns = self.n_columns();
+        if d >= n_columns {
+            return Err(Error::NoSuchColumn { column: d, n_columns });
+        }
         let range = self.offsets[d]..self.offsets[d + 1];
-        (&self.knots[range.clone()], self.values.slice(s![range, ..]))
+        Ok((&self.knots[range.clone()], self.values.slice(s![range, ..])))
     }
 
     /// The paper's tables for one column: between knot `k` and the next, `f_d(x) = A_k + x B_k`.
-    #[must_use]
-    pub fn intercepts_and_slopes(&self, d: usize) -> (Array2<f64>, Array2<f64>) {
-        let (knots, values) = self.column(d);
-        let mut intercepts = values.to_owned();
-        let mut slopes = Array2::zeros(values.raw_dim());
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`](crate::Error::NoSuchColumn).
+    pub fn intercepts_and_slopes(&self, d: usize) -> Result<(Array2<f64>, Array2<f64>)> {
+        let (knots, values) = self.column(d)?;
+        let mut intercepts = memory::zero_matrix(values.dim())?;
+        intercepts.assign(&values);
+        let mut slopes = memory::zero_matrix(values.dim())?;
         for k in 0..knots.len().saturating_sub(1) {
             for output in 0..values.ncols() {
                 let rise = values[[k + 1, output]] - values[[k, output]];
@@ -129,7 +141,7 @@ impl ShapeFunctions {
                 intercepts[[k, output]] = values[[k, output]] - knots[k] * slope;
             }
         }
-        (intercepts, slopes)
+        Ok((intercepts, slopes))
     }
 
     /// The score of every row of `x`, one column an output (eq. 8).
@@ -145,7 +157,7 @@ impl ShapeFunctions {
     ) -> Result<Array2<f64>> {
         check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         x.check(exec, "X")?;
-        let mut out = zero_matrix((x.n_rows(), self.n_outputs()));
+        let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs()))?;
         self.add_to(exec, x, 0, &mut out)?;
         Ok(out)
     }
@@ -159,7 +171,7 @@ impl ShapeFunctions {
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_outputs = self.n_outputs();
-        let Some(out) = out.as_slice_mut() else { return Ok(()) };
+        let (values, out) = (memory::flat(&self.values)?, memory::flat_mut(out)?);
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(out, block_rows * n_outputs, |block, out| {
             let start = block * block_rows;
@@ -171,7 +183,7 @@ impl ShapeFunctions {
                 self.n_columns(),
                 |row, d, value| {
                     let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
-                    self.add_column(d, value, out);
+                    self.add_column(values, d, value, out);
                 },
             );
             Ok(())
@@ -179,12 +191,11 @@ impl ShapeFunctions {
     }
 
     #[inline]
-    fn add_column(&self, d: usize, x: f64, out: &mut [f64]) {
+    fn add_column(&self, values: &[f64], d: usize, x: f64, out: &mut [f64]) {
         let range = self.offsets[d]..self.offsets[d + 1];
         let knots = &self.knots[range.clone()];
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
-        let Some(values) = self.values.as_slice() else { return };
         let values = &values[range.start * out.len()..range.end * out.len()];
         let at = &values[k * out.len()..(k + 1) * out.len()];
         if let Some(&next) = knots.get(k + 1) {
@@ -207,16 +218,16 @@ struct ColumnTable<'a> {
 }
 
 impl PanelKernel<f64> for ColumnTable<'_> {
-    type Output = Vec<f64>;
+    type Output = Result<Vec<f64>>;
 
     #[inline(always)]
-    fn run<S: Simd, const NV: usize>(self, simd: S) -> Vec<f64> {
+    fn run<S: Simd, const NV: usize>(self, simd: S) -> Result<Vec<f64>> {
         let v = f64::vectors::<S>(&self.panel.data).0;
         let mut table = Vec::new();
-        column_table::<f64, S, NV>(simd, self.column, v, &mut table);
-        let mut flat = vec![0.0; table.len() * S::F64_LANES];
+        column_table::<f64, S, NV>(simd, self.column, v, &mut table)?;
+        let mut flat = memory::filled(0.0, table.len() * S::F64_LANES)?;
         f64::vectors_mut::<S>(&mut flat).0.copy_from_slice(&table);
-        flat
+        Ok(flat)
     }
 }
 
@@ -239,7 +250,7 @@ impl SortedColumns {
         check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         self.check_rows(v.nrows())?;
         x.check(exec, "X")?;
-        let mut out = zero_matrix((x.n_rows(), v.ncols()));
+        let mut out = memory::zero_matrix((x.n_rows(), v.ncols()))?;
         for range in self.function_ranges(v.ncols()) {
             let first = range.start;
             let functions = ShapeFunctions::of_range(exec, self, v, range)?;
@@ -267,8 +278,11 @@ impl SortedColumns {
     }
 
     /// Number of knots of the [`ShapeFunctions`] of these columns.
-    #[must_use]
-    pub fn n_knots(&self) -> usize {
-        self.columns().iter().map(|c| c.distinct().0.len() + 1).sum()
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn n_knots(&self) -> Result<usize> {
+        self.columns().iter().map(|c| Ok(c.distinct()?.0.len() + 1)).sum()
     }
 }

@@ -15,14 +15,15 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    /// [`Error::Interrupted`](crate::Error::Interrupted), or
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn spreads(&self, exec: &Executor) -> Result<Vec<f64>> {
-        exec.map_blocks(self.n_columns(), |d| Ok(spread(&self.columns()[d], self.n_rows())))
+        exec.map_blocks(self.n_columns(), |d| spread(&self.columns()[d], self.n_rows()))
     }
 }
 
-fn spread(column: &Column, n_rows: usize) -> f64 {
-    let (mut values, mut counts) = column.distinct();
+fn spread(column: &Column, n_rows: usize) -> Result<f64> {
+    let (mut values, mut counts) = column.distinct()?;
     let n_zeros = n_rows - counts.iter().sum::<usize>();
     if n_zeros > 0 {
         values.insert(0, 0.0);
@@ -33,7 +34,7 @@ fn spread(column: &Column, n_rows: usize) -> f64 {
     let low = value_of_rank(&values, &counts, n_tail);
     let high = value_of_rank(&values, &counts, n_rows.saturating_sub(n_tail + 1));
     let winsorised = deviation(&values, &counts, low, high);
-    if winsorised > 0.0 { winsorised } else { deviation(&values, &counts, 0.0, f64::INFINITY) }
+    Ok(if winsorised > 0.0 { winsorised } else { deviation(&values, &counts, 0.0, f64::INFINITY) })
 }
 
 /// The value with so many entries below it, in ascending order.

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, SortedColumns};
 use crate::matrix::HistogramMatrix;
-use crate::simd::{Element, zero_matrix};
+use crate::memory;
+use crate::simd::Element;
 
 /// Rows of a matrix that are transformed together.
 const ROWS: usize = 256;
@@ -214,14 +215,14 @@ impl SortedColumns {
     pub fn row_sums(&self, exec: &Executor) -> Result<Vec<f64>> {
         let blocks = self.blocks();
         let parts = exec.map_blocks(blocks.len(), |block| {
-            let mut sums = vec![0.0; self.n_rows()];
+            let mut sums = memory::filled(0.0, self.n_rows())?;
             for column in &self.columns()[blocks[block].clone()] {
                 exec.check()?;
                 column.for_each(|row, value| sums[row as usize] += value);
             }
             Ok(sums)
         })?;
-        let mut sums = vec![0.0; self.n_rows()];
+        let mut sums = memory::filled(0.0, self.n_rows())?;
         for part in parts {
             for (sum, x) in sums.iter_mut().zip(part) {
                 *sum += x;
@@ -279,7 +280,7 @@ fn transform_column(
 
 /// Where rounding has merged, swapped or lost values, the column is encoded anew.
 fn reencode(column: &Column, transform: &Transform, weight: f64, n_rows: usize) -> Result<Column> {
-    let mut pairs = Vec::with_capacity(column.n_stored());
+    let mut pairs = memory::with_capacity(column.n_stored())?;
     column.for_each(|row, x| {
         let value = weight * transform.apply(x);
         if value > 0.0 {
@@ -287,7 +288,7 @@ fn reencode(column: &Column, transform: &Transform, weight: f64, n_rows: usize) 
         }
     });
     pairs.sort_unstable();
-    Ok(Column::encode(&pairs, n_rows))
+    Column::encode(&pairs, n_rows)
 }
 
 /// Rows with `w_d g(x(d))` in place of `x(d)`.
@@ -317,9 +318,9 @@ pub fn transform_rows<T: Element>(
     let value = |d: usize, x: f64| transform.weighted(x, weights.map_or(1.0, |w| w[d]));
     match x {
         HistogramMatrix::Dense(x) => {
-            let mut out = zero_matrix(x.dim());
+            let mut out = memory::zero_matrix(x.dim())?;
             let n_columns = x.ncols();
-            let Some(flat) = out.as_slice_mut() else { return Ok(TransformedRows::Dense(out)) };
+            let flat = memory::flat_mut(&mut out)?;
             exec.for_chunks(flat, ROWS * n_columns, |block, chunk| {
                 for (row, out) in (block * ROWS..).zip(chunk.chunks_exact_mut(n_columns)) {
                     for ((d, out), x) in out.iter_mut().enumerate().zip(x.row(row)) {
@@ -394,7 +395,7 @@ mod tests {
         let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
         let levels = |exponent| {
             let power = Transform::Power { exponent };
-            columns.transformed(&exec, &power, None).unwrap().columns()[0].distinct()
+            columns.transformed(&exec, &power, None).unwrap().columns()[0].distinct().unwrap()
         };
         assert_eq!(levels(0.5), (vec![1e-100, 1.0, 2.0], vec![1, 3, 3]));
         assert_eq!(levels(2.0).1, vec![1, 2, 3]);

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::columns::{Column, MAX_CODES, SortedColumns};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, row_numbers};
+use crate::memory;
 use crate::simd::Element;
 
 /// Entries of a column as they sort: the bits of a value, and its row.
@@ -60,7 +61,7 @@ impl SortedColumns {
     ///
     /// [`Error::Parameter`] for a row number that is not there; naming a row twice does no harm.
     pub fn remove(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
-        let mut number = vec![0; self.n_rows()];
+        let mut number = memory::filled(0, self.n_rows())?;
         for row in row_numbers("rows", rows, self.n_rows())? {
             number[row] = REMOVED;
         }
@@ -92,7 +93,7 @@ impl SortedColumns {
                     sorted_pairs(&self.columns()[d], &mut old);
                     pairs.clear();
                     write(d, &old, &mut spare, &mut pairs);
-                    Ok(Column::encode(&pairs, n_rows))
+                    Column::encode(&pairs, n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
         })?;

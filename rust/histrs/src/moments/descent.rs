@@ -5,6 +5,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::dispatch;
 
 use super::block::minimise_block;
@@ -82,16 +83,16 @@ pub fn group_lasso_path(
         }
     }
     let solutions = exec.map_blocks(n_targets, |target| {
-        let mut descent = Descent::new(problem.target(target), start.row(target).to_vec());
+        let mut descent = Descent::new(problem.target(target)?, start.row(target).to_vec());
         penalties
             .iter()
             .map(|&penalty| descent.run(exec, penalty, stop))
             .collect::<Result<Vec<_>>>()
     })?;
     let mut path = LassoPath {
-        coefficients: Array3::zeros((penalties.len(), n_targets, n_features)),
-        gaps: Array2::zeros((penalties.len(), n_targets)),
-        n_iter: Array2::zeros((penalties.len(), n_targets)),
+        coefficients: memory::zeros((penalties.len(), n_targets, n_features))?,
+        gaps: memory::zeros((penalties.len(), n_targets))?,
+        n_iter: memory::zeros((penalties.len(), n_targets))?,
     };
     for (target, solutions) in solutions.into_iter().enumerate() {
         for (k, solution) in solutions.into_iter().enumerate() {

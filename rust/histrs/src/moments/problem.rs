@@ -48,10 +48,17 @@ impl<'a> LassoProblem<'a> {
         check_length("the number of columns of v", cross.ncols(), d, "give one a feature")?;
         check_length("the number of targets", y_squares.len(), cross.nrows(), "give one a target")?;
         check_length("the number of weights", weights.len(), ends.len(), "give one a group")?;
-        let cure = "lay G and v out in rows";
-        for matrix in [gram, cross] {
-            let contiguous = matrix.is_standard_layout();
-            check_length("the stride of a row", usize::from(!contiguous), 0, cure)?;
+        for (name, matrix) in [("G", gram), ("v", cross)] {
+            if !matrix.is_standard_layout() {
+                return Err(Error::NotInRows { name });
+            }
+            if let Some(((row, column), &value)) = matrix.indexed_iter().find(|m| !m.1.is_finite())
+            {
+                return Err(Error::NotFinite { name, row, column, value });
+            }
+        }
+        if let Some((row, &value)) = y_squares.indexed_iter().find(|y| !y.1.is_finite()) {
+            return Err(Error::NotFinite { name: "y_squares", row, column: 0, value });
         }
         check_ends(ends, d)?;
         for &weight in weights {
@@ -76,18 +83,18 @@ impl<'a> LassoProblem<'a> {
     }
 
     /// The problem of one target.
-    pub(super) fn target(&self, target: usize) -> Target<'a> {
-        let row = |matrix: &ArrayView2<'a, f64>, row| {
-            let d = matrix.ncols();
-            matrix.to_slice().map_or(&[] as &[f64], |values| &values[row * d..(row + 1) * d])
+    pub(super) fn target(&self, target: usize) -> Result<Target<'a>> {
+        let flat = |matrix: &ArrayView2<'a, f64>| {
+            matrix.to_slice().ok_or(Error::Internal("moments that were laid out in rows are not"))
         };
-        Target {
-            gram: self.gram.to_slice().unwrap_or_default(),
-            v: row(&self.cross, target),
+        let d = self.n_features();
+        Ok(Target {
+            gram: flat(&self.gram)?,
+            v: &flat(&self.cross)?[target * d..(target + 1) * d],
             y_square: self.y_squares[target],
             ends: self.ends,
             weights: self.weights,
-        }
+        })
     }
 }
 
@@ -97,7 +104,7 @@ fn check_ends(ends: &[i64], n_features: usize) -> Result<()> {
     for &end in ends {
         if end <= last {
             let expected = "ends of groups ascend: no group is empty";
-            return Err(Error::Parameter { name: "groups", value: end as f64, expected });
+            return Err(Error::Number { name: "groups", value: end as i128, expected });
         }
         last = end;
     }

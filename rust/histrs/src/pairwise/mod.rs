@@ -12,7 +12,8 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, check_columns};
-use crate::simd::{Element, dispatch, zero_matrix};
+use crate::memory;
+use crate::simd::{Element, dispatch};
 
 mod dense;
 mod packed;
@@ -76,8 +77,8 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
     }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
-    let mut out = zero_matrix((x.n_rows(), n_columns));
-    let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+    let mut out = memory::zero_matrix((x.n_rows(), n_columns))?;
+    let flat = memory::flat_mut(&mut out)?;
     exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
         let start = block * BLOCK;
         let n_rows = rows.len() / n_columns;
@@ -86,13 +87,13 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
         match other {
             HistogramMatrix::Csr(y) => {
                 exec.check()?;
-                dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows });
+                dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })?;
             }
             HistogramMatrix::Dense(_) => {
-                let left = PackedRows::new::<K>(x, start, n_rows);
+                let left = PackedRows::new::<K>(x, start, n_rows)?;
                 for from in (first..n_columns).step_by(BLOCK) {
                     exec.check()?;
-                    let right = PackedRows::new::<K>(other, from, BLOCK.min(n_columns - from));
+                    let right = PackedRows::new::<K>(other, from, BLOCK.min(n_columns - from))?;
                     let out = &mut rows[from..];
                     let stride = n_columns;
                     dispatch(DenseTile { term, left: &left, right: &right, out, stride });

@@ -1,3 +1,4 @@
+use crate::error::Result;
 use crate::matrix::HistogramMatrix;
 use crate::pairwise::Term;
 use crate::pairwise::dense::TILE;
@@ -13,9 +14,13 @@ pub(super) struct PackedRows<T> {
 }
 
 impl<T: Element> PackedRows<T> {
-    pub(super) fn new<K: Term>(x: &HistogramMatrix<'_, T>, start: usize, n_rows: usize) -> Self {
+    pub(super) fn new<K: Term>(
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        n_rows: usize,
+    ) -> Result<Self> {
         let width = x.n_columns().next_multiple_of(lanes::<T>());
-        let mut values = AlignedVec::zeros(width * n_rows.next_multiple_of(TILE));
+        let mut values = AlignedVec::zeros(width * n_rows.next_multiple_of(TILE))?;
         for row in 0..n_rows {
             let out = &mut values[row * width..row * width + x.n_columns()];
             match x {
@@ -29,11 +34,11 @@ impl<T: Element> PackedRows<T> {
                 }),
             }
         }
-        let mut logs = AlignedVec::zeros(if K::LOGS { values.len() } else { 0 });
+        let mut logs = AlignedVec::zeros(if K::LOGS { values.len() } else { 0 })?;
         for (log, &value) in logs.iter_mut().zip(values.iter()) {
             *log = T::from_f64(log_or_zero(value.to_f64()));
         }
-        Self { values, logs, width, n_rows }
+        Ok(Self { values, logs, width, n_rows })
     }
 
     pub(super) fn values(&self) -> &[T] {

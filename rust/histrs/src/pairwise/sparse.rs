@@ -1,5 +1,6 @@
 use pulp::{Simd, WithSimd};
 
+use crate::error::Result;
 use crate::matrix::{CsrView, HistogramMatrix, visit_rows};
 use crate::pairwise::packed::log_or_zero;
 use crate::pairwise::{Entry, Term};
@@ -18,15 +19,15 @@ pub(super) struct SparseRows<'a, 'm, T, K> {
 }
 
 impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { term, x, start, n_rows, y, first, out } = self;
         let lanes = f64::lanes::<S>();
         let stride = y.n_rows();
-        let mut values = AlignedVec::<f64>::zeros(x.n_columns() * lanes);
-        let mut logs = AlignedVec::<f64>::zeros(if K::LOGS { values.len() } else { 0 });
+        let mut values = AlignedVec::<f64>::zeros(x.n_columns() * lanes)?;
+        let mut logs = AlignedVec::<f64>::zeros(if K::LOGS { values.len() } else { 0 })?;
         for group in (0..n_rows).step_by(lanes) {
             let size = lanes.min(n_rows - group);
             values.fill(0.0);
@@ -66,6 +67,7 @@ impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use ndarray::ArrayView3;
 
 use crate::error::{Error, Result, check_length};
+use crate::memory;
 use crate::quantization::Metric;
 use crate::simd::{AlignedVec, Element};
 
@@ -40,7 +41,7 @@ impl<T: Element> Codebooks<T> {
     /// # Errors
     ///
     /// [`Error::Shape`] when the offsets do not fit, [`Error::Parameter`] when they do not ascend
-    /// or there is no codeword, or more than a code can number.
+    /// or there is no codeword, or more than a code can number, or an entry is not finite.
     pub fn new(metric: Metric, codebooks: ArrayView3<'_, T>, offsets: &[i64]) -> Result<Self> {
         let (n_blocks, n_codes, width) = codebooks.dim();
         let cure = "give the first column of each block, then the number of columns";
@@ -48,14 +49,19 @@ impl<T: Element> Codebooks<T> {
         let offsets = ascending(offsets, width)?;
         if n_codes == 0 || n_codes > usize::from(u16::MAX) + 1 {
             let expected = "a codebook has from 1 to 65,536 codewords";
-            return Err(Error::Parameter { name: "n_codes", value: n_codes as f64, expected });
+            return Err(Error::Number { name: "n_codes", value: n_codes as i128, expected });
+        }
+        let is_bad = |value: &f64| !metric.coordinate(*value).is_finite();
+        if let Some(value) = codebooks.iter().map(|v| v.to_f64()).find(is_bad) {
+            let expected = "codewords are finite, and where roots are taken not negative";
+            return Err(Error::Parameter { name: "codebooks", value, expected });
         }
         let blocks = (0..n_blocks)
             .map(|m| {
                 let columns = offsets[m]..offsets[m + 1];
                 Block::new(metric, columns, n_codes, |code, g| codebooks[[m, code, g]].to_f64())
             })
-            .collect();
+            .collect::<Result<_>>()?;
         Ok(Self { metric, n_codes, offsets, blocks })
     }
 
@@ -74,7 +80,7 @@ impl<T: Element> Codebooks<T> {
 
 /// Offsets from 0 on, no further apart than `width`.
 pub(super) fn ascending(offsets: &[i64], width: usize) -> Result<Vec<usize>> {
-    let mut checked: Vec<usize> = Vec::with_capacity(offsets.len());
+    let mut checked: Vec<usize> = memory::with_capacity(offsets.len())?;
     for &offset in offsets {
         let next = usize::try_from(offset).ok().filter(|&next| match checked.last() {
             Some(&last) => next > last && next - last <= width,
@@ -95,7 +101,7 @@ impl<T: Element> Block<T> {
         columns: Range<usize>,
         n_codes: usize,
         entry: impl Fn(usize, usize) -> f64,
-    ) -> Self {
+    ) -> Result<Self> {
         let entry = |code, g| metric.coordinate(entry(code, g));
         let centre: Vec<f64> = (0..columns.len())
             .map(|g| match metric.is_inner_product() {
@@ -109,8 +115,8 @@ impl<T: Element> Block<T> {
             .fold(0.0_f64, |most, (code, g)| most.max((entry(code, g) - centre[g]).abs()));
         let scale = if largest > 0.0 { largest } else { 1.0 };
         let padded = n_codes.next_multiple_of(GROUP);
-        let mut codewords = AlignedVec::zeros(padded * columns.len());
-        let mut bias = AlignedVec::zeros(padded);
+        let mut codewords = AlignedVec::zeros(padded * columns.len())?;
+        let mut bias = AlignedVec::zeros(padded)?;
         bias[n_codes..].fill(T::from_f64(f64::INFINITY));
         for code in 0..n_codes {
             let mut squares = 0.0;
@@ -124,6 +130,6 @@ impl<T: Element> Block<T> {
                 bias[code] = T::from_f64(squares / 2.0);
             }
         }
-        Self { columns, centre, scale, codewords, bias }
+        Ok(Self { columns, centre, scale, codewords, bias })
     }
 }

@@ -4,6 +4,7 @@ use ndarray::{ArrayView2, ArrayView3, s};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
+use crate::memory;
 use crate::quantization::Code;
 use crate::quantization::codebooks::ascending;
 use crate::quantization::codes::check_codes;
@@ -40,7 +41,7 @@ pub fn decode<T: Element, C: Code>(
     check_length(OUTPUT, out.len(), n_rows * n_columns, GIVE_WHOLE_ROWS)?;
     check_codes(exec, codes, n_codes)?;
     let codebooks = codebooks.as_standard_layout();
-    let Some(codewords) = codebooks.as_slice() else { return Ok(()) };
+    let codewords = memory::flat(&codebooks)?;
     exec.for_chunks(out, ROWS * n_columns, |block, out| {
         let codes = codes.slice(s![block * ROWS.., ..]);
         for (codes, out) in codes.rows().into_iter().zip(out.chunks_exact_mut(n_columns)) {

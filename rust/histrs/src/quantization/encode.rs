@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
+use crate::memory;
 use crate::quantization::codebooks::Block;
 use crate::quantization::metric::{ChiSquare, Difference, InnerProduct, Term};
 use crate::quantization::{Code, Codebooks, Metric};
@@ -56,9 +57,9 @@ pub fn encode<T: Element, C: Code>(
     let n_blocks = codebooks.n_blocks();
     check_length(OUTPUT, out.len(), x.n_rows() * n_blocks, GIVE_WHOLE_ROWS)?;
     if codebooks.n_codes > C::LIMIT {
-        return Err(crate::Error::Parameter {
+        return Err(crate::Error::Number {
             name: "n_codes",
-            value: codebooks.n_codes as f64,
+            value: codebooks.n_codes as i128,
             expected: "codes of this type must number all codewords",
         });
     }
@@ -70,7 +71,6 @@ pub fn encode<T: Element, C: Code>(
             Metric::Chi2 => dispatch(Encode(rows, ChiSquare)),
             Metric::Intersection => dispatch(Encode(rows, Difference)),
         }
-        Ok(())
     })
 }
 
@@ -88,14 +88,14 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
     }
 
     /// The rows of a CSR matrix, dense for as long as they are encoded.
-    fn expand(&self) -> Vec<f64> {
-        let HistogramMatrix::Csr(x) = self.x else { return Vec::new() };
+    fn expand(&self) -> Result<Vec<f64>> {
+        let HistogramMatrix::Csr(x) = self.x else { return Ok(Vec::new()) };
         let width = self.x.n_columns();
-        let mut dense = vec![0.0; self.n_rows() * width];
+        let mut dense = memory::filled(0.0, self.n_rows() * width)?;
         for (row, out) in (self.start..).zip(dense.chunks_exact_mut(width)) {
             x.for_each_sum(row, |column, value| out[column] = value);
         }
-        dense
+        Ok(dense)
     }
 
     /// The columns of a block in its coordinates, one row after the other.
@@ -131,20 +131,20 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
 struct Encode<'a, 'm, T, C, K>(Rows<'a, 'm, T, C>, K);
 
 impl<T: Element, C: Code, K: Term> WithSimd for Encode<'_, '_, T, C, K> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self(rows, _) = self;
         let (n_rows, n_blocks) = (rows.n_rows(), rows.codebooks.n_blocks());
-        let dense = rows.expand();
+        let dense = rows.expand()?;
         let mut tile = Vec::new();
-        let mut distances = AlignedVec::zeros(TILE * padded(rows.codebooks));
+        let mut distances = AlignedVec::zeros(TILE * padded(rows.codebooks))?;
         for (m, block) in rows.codebooks.blocks.iter().enumerate() {
             let width = block.columns.len();
             // Whole tiles: the rows after the last are computed with, and forgotten.
             tile.clear();
-            tile.resize(n_rows.next_multiple_of(TILE) * width, T::default());
+            memory::resize(&mut tile, n_rows.next_multiple_of(TILE) * width, T::default())?;
             rows.fill(&dense, block, &mut tile);
             for (first, x) in (0..).step_by(TILE).zip(tile.chunks_exact(TILE * width)) {
                 fill_distances::<T, K, S>(simd, x, block, &mut distances);
@@ -155,6 +155,7 @@ impl<T: Element, C: Code, K: Term> WithSimd for Encode<'_, '_, T, C, K> {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::{Executor, rows_by_block};
+use crate::memory;
 use crate::quantization::Code;
 use crate::quantization::codes::check_codes;
 use crate::simd::{AlignedVec, Real, dispatch};
@@ -62,7 +63,7 @@ pub fn code_scores<T: Real, C: Code>(
     check_length(OUTPUT, out.len(), n_rows * n_classes, GIVE_WHOLE_ROWS)?;
     check_codes(exec, codes, n_codes)?;
     let codes = codes.as_standard_layout();
-    let Some(codes) = codes.as_slice() else { return Ok(()) };
+    let codes = memory::flat(&codes)?;
     if n_rows * n_blocks == 0 {
         out.fill(0.0);
         return Ok(());
@@ -71,7 +72,7 @@ pub fn code_scores<T: Real, C: Code>(
         let first = panel * PANEL;
         let n_classes = out.len() / n_rows;
         let width = n_classes.next_power_of_two();
-        let mut padded = AlignedVec::zeros(n_tables * n_codes * width);
+        let mut padded = AlignedVec::zeros(n_tables * n_codes * width)?;
         let entries = tables.lanes(Axis(2)).into_iter();
         for (entries, padded) in entries.zip(padded.chunks_exact_mut(width)) {
             let entries = entries.iter().skip(first).take(n_classes);

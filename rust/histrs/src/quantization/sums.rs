@@ -7,6 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Result, check_length};
 use crate::exec::Executor;
+use crate::memory;
 use crate::quantization::Code;
 use crate::quantization::codes::check_codes;
 use crate::quantization::scores::PANEL;
@@ -57,9 +58,9 @@ pub fn code_sums<C: Code>(
     let cure = "give a weight for each row and class";
     check_length("the number of columns of the weights", weights.ncols(), n_rows, cure)?;
     check_codes(exec, codes, n_codes)?;
-    let mut sums = Array3::zeros((n_blocks, n_codes, weights.nrows()));
+    let mut sums = memory::zeros((n_blocks, n_codes, weights.nrows()))?;
     let codes = codes.as_standard_layout();
-    let Some(codes) = codes.as_slice() else { return Ok(sums) };
+    let codes = memory::flat(&codes)?;
     if sums.is_empty() {
         return Ok(sums);
     }
@@ -68,7 +69,7 @@ pub fn code_sums<C: Code>(
     let table = n_codes * width;
     let most = n_blocks.div_ceil(N_PARTS).max(INTERLEAVED);
     let group = (CACHED / (table * size_of::<f64>())).clamp(INTERLEAVED, most);
-    let mut padded = AlignedVec::zeros(n_blocks * table * panels.len());
+    let mut padded = AlignedVec::zeros(n_blocks * table * panels.len())?;
     let n_chunks = n_rows.div_ceil(ROWS);
     let at_a_time = (LAID_OUT / (ROWS * width * size_of::<f64>())).max(1);
     for first in (0..n_chunks).step_by(at_a_time) {
@@ -77,7 +78,7 @@ pub fn code_sums<C: Code>(
             let of = |panel: &Range<usize>| {
                 weighted_rows(weights.slice(s![panel.clone(), ..]), start, width)
             };
-            Ok(panels.iter().map(of).collect::<Vec<_>>())
+            panels.iter().map(of).collect::<Result<Vec<_>>>()
         })?;
         exec.for_chunks(&mut padded, group * table * panels.len(), |part, out| {
             let first = part * group;
@@ -113,7 +114,7 @@ fn panels(exec: &Executor, weights: ArrayView2<'_, f64>) -> Result<Vec<Range<usi
     let (n_classes, n_rows) = weights.dim();
     let counts = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
         let weights = weights.slice(s![.., block * ROWS..n_rows.min((block + 1) * ROWS)]);
-        let mut of_row = vec![0_u32; weights.ncols()];
+        let mut of_row = memory::filled(0_u32, weights.ncols())?;
         for weights in weights.rows() {
             for (count, &weight) in of_row.iter_mut().zip(weights) {
                 *count += u32::from(weight != 0.0);
@@ -136,9 +137,9 @@ struct WeightedRows {
     weights: Vec<f64>,
 }
 
-fn weighted_rows(weights: ArrayView2<'_, f64>, start: usize, width: usize) -> WeightedRows {
+fn weighted_rows(weights: ArrayView2<'_, f64>, start: usize, width: usize) -> Result<WeightedRows> {
     let end = weights.ncols().min(start + ROWS);
-    let mut all = vec![0.0; (end - start) * width];
+    let mut all = memory::filled(0.0, (end - start) * width)?;
     for (class, weights) in weights.slice(s![.., start..end]).rows().into_iter().enumerate() {
         for (row, &weight) in weights.iter().enumerate() {
             all[row * width + class] = weight;
@@ -151,7 +152,7 @@ fn weighted_rows(weights: ArrayView2<'_, f64>, start: usize, width: usize) -> We
             kept.weights.extend_from_slice(weights);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// Adds some rows to the sums of some blocks of columns.

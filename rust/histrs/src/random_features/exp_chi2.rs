@@ -10,10 +10,11 @@ use crate::chi2::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, check_columns};
+use crate::memory;
 use crate::random_features::hadamard::MIN_SIZE;
 use crate::random_features::structured::{Buffers, Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::Waves;
-use crate::simd::{AlignedVec, Real, dispatch, zero_matrix};
+use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rows in a block.
 const ROWS: usize = 128;
@@ -122,8 +123,8 @@ impl ExpChi2Features {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<T>> {
-        let mut out = zero_matrix((x.n_rows(), self.n_features()));
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let mut out = memory::zero_matrix((x.n_rows(), self.n_features()))?;
+        let flat = memory::flat_mut(&mut out)?;
         self.transform_into(exec, x, flat)?;
         Ok(out)
     }
@@ -150,25 +151,24 @@ impl ExpChi2Features {
             Projection::Structured(signs) => {
                 let plan = Plan {
                     map: &self.map,
-                    signs: &signs.rows().into_iter().map(converted).collect::<Vec<_>>(),
+                    signs: &signs.rows().into_iter().map(converted).collect::<Result<Vec<_>>>()?,
                     n_projections: self.n_projections,
                     waves: Waves::new(turns / signs.ncols() as f64, amplitude),
                 };
                 exec.for_chunks(out, ROWS * width, |block, out| {
-                    dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out });
-                    Ok(())
+                    dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
                 })
             }
             Projection::Dense(matrix) => {
                 let matrix = matrix.mapv(|w| T::from_f64(w));
                 let waves = Waves::new(turns, amplitude);
                 exec.for_chunks(out, ROWS * width, |block, out| {
-                    let features = self.map_rows(x, block * ROWS, out.len() / width);
-                    let mut projected = Array2::zeros((features.nrows(), self.n_projections));
+                    let features = self.map_rows(x, block * ROWS, out.len() / width)?;
+                    let mut projected =
+                        memory::zero_matrix((features.nrows(), self.n_projections))?;
                     let one = T::one();
                     general_mat_mul(one, &features, &matrix, T::zero(), &mut projected);
-                    dispatch(DenseRows { projected: &projected, waves, out });
-                    Ok(())
+                    dispatch(DenseRows { projected: &projected, waves, out })
                 })
             }
         }
@@ -186,11 +186,11 @@ impl ExpChi2Features {
         x: &HistogramMatrix<'_, T>,
         start: usize,
         n_rows: usize,
-    ) -> Array2<T> {
+    ) -> Result<Array2<T>> {
         let width = self.n_columns * self.map.n_components();
-        let mut features = Array2::from_elem((n_rows, width), T::default());
-        dispatch(MappedRows { map: &self.map, x, start, features: &mut features });
-        features
+        let mut features = memory::zero_matrix((n_rows, width))?;
+        dispatch(MappedRows { map: &self.map, x, start, features: &mut features })?;
+        Ok(features)
     }
 }
 
@@ -202,15 +202,16 @@ struct StructuredRows<'a, 'm, T> {
 }
 
 impl<T: Real> WithSimd for StructuredRows<'_, '_, T> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { plan, x, start, out } = self;
-        let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len());
+        let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len())?;
         for (row, out) in (start..).zip(out.chunks_exact_mut(2 * plan.n_projections)) {
             plan.transform_row(simd, x, row, &mut buffers, out);
         }
+        Ok(())
     }
 }
 
@@ -222,18 +223,18 @@ struct MappedRows<'a, 'm, T> {
 }
 
 impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
         let Self { map, x, start, features } = self;
-        let mut values = vec![T::default(); x.n_columns()];
-        for (row, mut out) in (start..).zip(features.rows_mut()) {
+        let mut values = memory::filled(T::default(), x.n_columns())?;
+        let width = features.ncols().max(1);
+        for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
             x.copy_row(row, &mut values);
-            if let Some(out) = out.as_slice_mut() {
-                map.map_values(&values, |i| i, out, values.len());
-            }
+            map.map_values(&values, |i| i, out, values.len());
         }
+        Ok(())
     }
 }
 
@@ -244,13 +245,13 @@ struct DenseRows<'a, T> {
 }
 
 impl<T: Real> WithSimd for DenseRows<'_, T> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { projected, waves, out } = self;
         let count = projected.ncols();
-        let mut padded = AlignedVec::zeros(count.next_multiple_of(T::lanes::<S>()));
+        let mut padded = AlignedVec::zeros(count.next_multiple_of(T::lanes::<S>()))?;
         for (row, out) in projected.rows().into_iter().zip(out.chunks_exact_mut(2 * count)) {
             for (padded, &value) in padded.iter_mut().zip(row) {
                 *padded = value;
@@ -258,14 +259,15 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
             let (cosines, sines) = out.split_at_mut(count);
             waves.write(simd, &padded, cosines, sines);
         }
+        Ok(())
     }
 }
 
 /// Signs as numbers.
-fn converted<T: Real>(signs: ArrayView1<'_, i8>) -> AlignedVec<T> {
-    let mut out = AlignedVec::zeros(signs.len());
+fn converted<T: Real>(signs: ArrayView1<'_, i8>) -> Result<AlignedVec<T>> {
+    let mut out = AlignedVec::zeros(signs.len())?;
     for (out, &sign) in out.iter_mut().zip(signs) {
         *out = T::from_f64(f64::from(sign));
     }
-    out
+    Ok(out)
 }

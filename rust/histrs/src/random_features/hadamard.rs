@@ -189,7 +189,7 @@ mod tests {
             let sign = |i: usize| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
             // Small integers, so that sums are exact.
             let value = |i: usize| (i * 31 % 17) as f64;
-            let [mut signs, mut x, mut out] = [(); 3].map(|()| AlignedVec::<T>::zeros(n));
+            let [mut signs, mut x, mut out] = [(); 3].map(|()| AlignedVec::<T>::zeros(n).unwrap());
             for i in 0..n {
                 (signs[i], x[i]) = (T::from_f64(sign(i)), T::from_f64(value(i)));
             }

@@ -3,6 +3,7 @@
 use pulp::Simd;
 
 use crate::chi2::AdditiveMap;
+use crate::error::Result;
 use crate::matrix::HistogramMatrix;
 use crate::random_features::hadamard::signed_hadamard;
 use crate::random_features::trigonometry::Waves;
@@ -31,12 +32,12 @@ pub(super) struct Buffers<T> {
 }
 
 impl<T: Real> Buffers<T> {
-    pub(super) fn new(n_columns: usize, size: usize) -> Self {
-        Self {
-            values: AlignedVec::zeros(n_columns),
-            features: AlignedVec::zeros(size),
-            projected: AlignedVec::zeros(size),
-        }
+    pub(super) fn new(n_columns: usize, size: usize) -> Result<Self> {
+        Ok(Self {
+            values: AlignedVec::zeros(n_columns)?,
+            features: AlignedVec::zeros(size)?,
+            projected: AlignedVec::zeros(size)?,
+        })
     }
 }
 

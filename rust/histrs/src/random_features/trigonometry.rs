@@ -150,7 +150,7 @@ mod tests {
     impl<T: Element> WithSimd for Run<'_, T> {
         type Output = Vec<(T, T)>;
         fn with_simd<S: Simd>(self, simd: S) -> Vec<(T, T)> {
-            let mut x = AlignedVec::zeros(self.0.len().next_multiple_of(T::lanes::<S>()));
+            let mut x = AlignedVec::zeros(self.0.len().next_multiple_of(T::lanes::<S>())).unwrap();
             x[..self.0.len()].copy_from_slice(self.0);
             let [mut cos, mut sin] = [(); 2].map(|()| vec![T::default(); self.0.len()]);
             Waves::new(1.0, 1.0).write(simd, &x, &mut cos, &mut sin);

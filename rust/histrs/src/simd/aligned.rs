@@ -1,6 +1,9 @@
 use std::ops::{Deref, DerefMut};
 
-use crate::simd::pages::{prefer_huge_pages, touch_pages};
+use pulp::bytemuck::Zeroable;
+
+use crate::error::Result;
+use crate::simd::pages::{prefer_huge_pages, touch_pages, zeroed};
 
 /// Bytes in a cache line, and in the widest vector.
 const LINE: usize = 64;
@@ -13,15 +16,15 @@ pub(crate) struct AlignedVec<T> {
     len: usize,
 }
 
-impl<T: Copy + Default> AlignedVec<T> {
+impl<T: Copy + Default + Zeroable> AlignedVec<T> {
     /// `len` zeros.
-    pub(crate) fn zeros(len: usize) -> Self {
-        let mut data = vec![T::default(); len + LINE / size_of::<T>()];
+    pub(crate) fn zeros(len: usize) -> Result<Self> {
+        let mut data = zeroed::<T>(&[len.saturating_add(LINE / size_of::<T>())])?;
         prefer_huge_pages(&mut data);
         touch_pages(&mut data);
         // `align_offset` may refuse; an unaligned buffer is slower, not wrong.
         let offset = data.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
-        Self { data, offset, len }
+        Ok(Self { data, offset, len })
     }
 }
 

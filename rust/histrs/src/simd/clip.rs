@@ -10,16 +10,17 @@ use crate::simd::Element;
 pub(crate) fn clip<T: Element, S: Simd>(simd: S, w: T::Vector<S>, x: T::Vector<S>) -> T::Vector<S> {
     #[cfg(target_arch = "x86_64")]
     {
+        use crate::simd::{is_avx512, is_same};
         use core::mem::transmute_copy;
-        if size_of::<T>() == 4 && T::lanes::<S>() == 16 {
-            // SAFETY: a witness of a `Simd` with 16 lanes of 4 bytes exists only where AVX-512 is;
-            // the vectors have the size of the register that they are copied to and from.
+        if is_avx512::<S>() && is_same::<T, f32>() {
+            // SAFETY: `simd` is a `V4`, which is made only where AVX-512 is; its vectors of `f32`
+            // are 64 bytes of plain numbers, as the register that they are copied to and from.
             return unsafe {
                 transmute_copy(&avx512::sixteen(transmute_copy(&w), transmute_copy(&x)))
             };
         }
-        if size_of::<T>() == 8 && T::lanes::<S>() == 8 {
-            // SAFETY: as above, with 8 lanes of 8 bytes.
+        if is_avx512::<S>() && is_same::<T, f64>() {
+            // SAFETY: as above, with vectors of `f64`.
             return unsafe {
                 transmute_copy(&avx512::eight(transmute_copy(&w), transmute_copy(&x)))
             };

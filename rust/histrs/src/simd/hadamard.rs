@@ -14,14 +14,15 @@ pub(crate) fn lane_hadamard<T: Element, S: Simd>(_: S, v: T::Vector<S>) -> T::Ve
     assert!(size_of::<T::Vector<S>>() == lanes * size_of::<T>() && lanes <= MAX_LANES);
     #[cfg(target_arch = "x86_64")]
     {
+        use crate::simd::{is_avx512, is_same};
         use core::mem::transmute_copy;
-        if size_of::<T>() == 4 && lanes == 16 {
-            // SAFETY: a witness of a `Simd` with 16 lanes of 4 bytes exists only where AVX-512 is;
-            // the vector has the size of the register that it is copied to and from.
+        if is_avx512::<S>() && is_same::<T, f32>() {
+            // SAFETY: the witness is a `V4`, which is made only where AVX-512 is; its vector of `f32`
+            // is 64 bytes of plain numbers, as the register that it is copied to and from.
             return unsafe { transmute_copy(&avx512::sixteen(transmute_copy(&v))) };
         }
-        if size_of::<T>() == 8 && lanes == 8 {
-            // SAFETY: as above, with 8 lanes of 8 bytes.
+        if is_avx512::<S>() && is_same::<T, f64>() {
+            // SAFETY: as above, with a vector of `f64`.
             return unsafe { transmute_copy(&avx512::eight(transmute_copy(&v))) };
         }
     }
@@ -96,7 +97,7 @@ mod tests {
 
     fn check<T: Element>() {
         let lanes = lanes::<T>();
-        let mut x = AlignedVec::<T>::zeros(lanes);
+        let mut x = AlignedVec::<T>::zeros(lanes).unwrap();
         for (i, x) in x.iter_mut().enumerate() {
             *x = T::from_f64((i * i % 7) as f64);
         }

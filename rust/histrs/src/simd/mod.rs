@@ -1,9 +1,10 @@
 //! Run-time choice of the instruction set, and the vectors that the kernels are written in.
 //!
 //! Kernels are generic over [`pulp::Simd`] and over [`Element`] (`f32` or `f64`); [`dispatch`]
-//! instantiates them for AVX-512, AVX2, NEON or plain scalars. `HISTRS_SIMD=scalar` forces the
-//! last, which the tests compare with the others.
+//! instantiates them for AVX-512, AVX2, NEON or plain scalars. `HISTRS_SIMD` chooses one that the
+//! machine has: the tests run on each.
 
+use std::any::TypeId;
 use std::sync::OnceLock;
 
 use pulp::{Simd, WithSimd};
@@ -21,42 +22,90 @@ pub(crate) use aligned::AlignedVec;
 pub(crate) use clip::clip;
 pub(crate) use elementary::Elementary;
 pub(crate) use hadamard::lane_hadamard;
-pub(crate) use pages::zero_matrix;
+pub(crate) use pages::{prefer_huge_pages, zeroed};
 pub(crate) use prefetch::prefetch;
 
 /// The instruction sets a process can choose from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Choice {
     Best,
+    #[cfg(target_arch = "x86_64")]
+    Avx512(pulp::x86::V4),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(pulp::x86::V3),
     Scalar,
 }
 
-fn choice() -> Result<Choice> {
-    static CHOICE: OnceLock<Result<Choice>> = OnceLock::new();
-    CHOICE
-        .get_or_init(|| match std::env::var("HISTRS_SIMD") {
-            Err(_) => Ok(Choice::Best),
-            Ok(value) => match value.as_str() {
-                "" | "auto" => Ok(Choice::Best),
-                "scalar" => Ok(Choice::Scalar),
-                _ => Err(Error::SimdSetting(value)),
-            },
-        })
-        .clone()
+impl Choice {
+    /// Those of this machine that have a name, the best first.
+    fn available() -> Vec<(&'static str, Self)> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            found.extend(pulp::x86::V4::try_new().map(|v4| ("avx512", Self::Avx512(v4))));
+            found.extend(pulp::x86::V3::try_new().map(|v3| ("avx2", Self::Avx2(v3))));
+        }
+        found.push(("scalar", Self::Scalar));
+        found
+    }
+
+    fn named(name: &str) -> Result<Self> {
+        let available = Self::available();
+        match (name, available.iter().find(|choice| choice.0 == name)) {
+            ("" | "auto", _) => Ok(Self::Best),
+            (_, Some(choice)) => Ok(choice.1),
+            ("avx512" | "avx2", None) => Err(Error::SimdUnavailable {
+                name: name.into(),
+                available: available.iter().map(|choice| choice.0).collect::<Vec<_>>().join(", "),
+            }),
+            (_, None) => Err(Error::SimdSetting(name.into())),
+        }
+    }
 }
 
-/// Fails when `HISTRS_SIMD` has an unknown value.
+fn choice() -> &'static Result<Choice> {
+    static CHOICE: OnceLock<Result<Choice>> = OnceLock::new();
+    CHOICE.get_or_init(|| match std::env::var_os("HISTRS_SIMD") {
+        None => Ok(Choice::Best),
+        Some(name) => Choice::named(&name.to_string_lossy()),
+    })
+}
+
+/// Fails when `HISTRS_SIMD` has a value that is not known or not available.
 pub(crate) fn check_setting() -> Result<()> {
-    choice().map(drop)
+    choice().as_ref().map(drop).map_err(Error::clone)
+}
+
+/// The instruction sets of this machine that `HISTRS_SIMD` can name, the best first.
+#[must_use]
+pub fn instruction_sets() -> Vec<&'static str> {
+    Choice::available().into_iter().map(|choice| choice.0).collect()
 }
 
 /// Runs `op` with the best instruction set of this machine, or the one that `HISTRS_SIMD` names.
 #[inline]
 pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     match choice() {
+        #[cfg(target_arch = "x86_64")]
+        Ok(Choice::Avx512(v4)) => Simd::vectorize(*v4, op),
+        #[cfg(target_arch = "x86_64")]
+        Ok(Choice::Avx2(v3)) => Simd::vectorize(*v3, op),
         Ok(Choice::Scalar) => op.with_simd(pulp::Scalar),
         _ => pulp::Arch::new().dispatch(op),
     }
+}
+
+/// Whether kernels are instantiated for AVX-512: by their type, whatever the number of lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn is_avx512<S: Simd>() -> bool {
+    is_same::<S, pulp::x86::V4>()
+}
+
+/// Whether two types are one.
+#[inline(always)]
+pub(crate) fn is_same<A: 'static, B: 'static>() -> bool {
+    TypeId::of::<A>() == TypeId::of::<B>()
 }
 
 /// Number of elements of type `E` in a vector of the instruction set in use.
@@ -93,7 +142,15 @@ pub fn instruction_set() -> &'static str {
 
 /// A floating-point type the kernels work in.
 pub trait Element:
-    Copy + Send + Sync + Default + PartialOrd + std::fmt::Debug + 'static + sealed::Sealed
+    Copy
+    + Send
+    + Sync
+    + Default
+    + PartialOrd
+    + std::fmt::Debug
+    + pulp::bytemuck::Zeroable
+    + 'static
+    + sealed::Sealed
 {
     /// A vector of this type.
     #[doc(hidden)]

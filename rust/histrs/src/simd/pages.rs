@@ -1,4 +1,8 @@
-use ndarray::Array2;
+use std::alloc::{Layout, alloc_zeroed};
+
+use pulp::bytemuck::Zeroable;
+
+use crate::error::{Error, Result};
 
 /// Buffers of fewer bytes stay in pages of the usual size.
 const LEAST_BYTES: usize = 4 << 20;
@@ -36,13 +40,28 @@ pub(crate) fn touch_pages<T: Copy + Default>(zeros: &mut [T]) {
     }
 }
 
-/// A matrix of zeros, as results are returned in.
-pub(crate) fn zero_matrix<T: Copy + Default>(shape: (usize, usize)) -> Array2<T> {
-    let mut matrix = Array2::from_elem(shape, T::default());
-    if let Some(data) = matrix.as_slice_mut() {
-        prefer_huge_pages(data);
+/// Zeros in pages that the system has ready, or an error where it has none.
+pub(crate) fn zeroed<T: Zeroable>(shape: &[usize]) -> Result<Vec<T>> {
+    let n = shape.iter().try_fold(1_usize, |n, &k| n.checked_mul(k));
+    let layout = n.and_then(|n| Some((n, Layout::array::<T>(n).ok()?)));
+    let Some((n, layout)) = layout else { return Err(Error::out_of_memory::<T>(shape)) };
+    if layout.size() == 0 {
+        // Of values without a size, too, any number fits.
+        let mut nothing = Vec::new();
+        nothing.resize_with(n, T::zeroed);
+        return Ok(nothing);
     }
-    matrix
+    // SAFETY: the layout has a size above zero. The memory is freed as the `Vec` would have got it:
+    // from the global allocator, in the layout of an array of its capacity. Its bytes are zero, which
+    // is a value of a `Zeroable` type.
+    unsafe {
+        let data = alloc_zeroed(layout).cast::<T>();
+        if data.is_null() {
+            Err(Error::out_of_memory::<T>(shape))
+        } else {
+            Ok(Vec::from_raw_parts(data, n, n))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +71,11 @@ mod tests {
     #[test]
     fn buffers_of_all_sizes_are_zero_and_can_be_written() {
         for n in [0, 1, LEAST_BYTES / 4 - 1, LEAST_BYTES / 4, LEAST_BYTES + 3] {
-            let mut matrix = zero_matrix::<f32>((n, 1));
-            assert!(matrix.iter().all(|x| *x == 0.0));
-            matrix.fill(1.0);
-            prefer_huge_pages(matrix.as_slice_mut().unwrap());
-            assert!(matrix.iter().all(|x| *x == 1.0));
+            let mut data = zeroed::<f32>(&[n]).unwrap();
+            assert!(data.len() == n && data.iter().all(|x| *x == 0.0));
+            data.fill(1.0);
+            prefer_huge_pages(&mut data);
+            assert!(data.iter().all(|x| *x == 1.0));
         }
     }
 }

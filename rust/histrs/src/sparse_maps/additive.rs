@@ -6,6 +6,7 @@ use crate::chi2::{CsrParts, check_width};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
+use crate::memory;
 use crate::simd::Element;
 use crate::sparse_maps::projection::{Chi2, Hellinger, Intersection, JensenShannon, Projection};
 
@@ -109,8 +110,8 @@ impl SparseAdditiveMap {
         x.check(exec, "X")?;
         let indptr = self.row_ends(exec, x)?;
         let n_stored = indptr.last().map_or(0, |&end| end as usize);
-        let mut data = vec![T::default(); n_stored];
-        let mut indices = vec![0; n_stored];
+        let mut data = memory::filled(T::default(), n_stored)?;
+        let mut indices = memory::filled(0, n_stored)?;
         let mut blocks = Vec::new();
         let mut rest = (data.as_mut_slice(), indices.as_mut_slice());
         for start in (0..x.n_rows()).step_by(ROWS) {
@@ -143,7 +144,7 @@ impl SparseAdditiveMap {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Vec<i64>> {
-        let mut ends = vec![0; x.n_rows() + 1];
+        let mut ends = memory::filled(0, x.n_rows() + 1)?;
         exec.for_chunks(&mut ends[1..], ROWS, |block, counts| {
             for (row, count) in (block * ROWS..).zip(counts) {
                 match x {

@@ -5,6 +5,7 @@ use ndarray::{ArrayView1, ArrayView2};
 use crate::chi2::{CsrParts, check_width};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::memory;
 
 /// Rows in a block.
 const ROWS: usize = 16;
@@ -69,12 +70,12 @@ pub fn sparse_codes(
         let mut parts = CsrParts::empty(k_zz.nrows());
         for row in block * ROWS..n_rows.min((block + 1) * ROWS) {
             exec.check()?;
-            let subset = select(k_xz.row(row), k_zz, n_nonzero, selection);
+            let subset = select(k_xz.row(row), k_zz, n_nonzero, selection)?;
             subset.write(k_xz.row(row), &mut parts);
         }
         Ok(parts)
     })?;
-    Ok(CsrParts::concatenate(blocks, k_zz.nrows()))
+    CsrParts::concatenate(blocks, k_zz.nrows())
 }
 
 fn check_kernel(what: &'static str, found: usize, expected: usize) -> Result<()> {
@@ -89,14 +90,14 @@ fn select<'a>(
     k_zz: ArrayView2<'a, f64>,
     n_nonzero: usize,
     selection: Selection,
-) -> Subset<'a> {
+) -> Result<Subset<'a>> {
     let mut subset = Subset::new(k_zz);
     match selection {
         Selection::Nearest => nearest(&mut subset, k_x, n_nonzero),
-        Selection::MatchingPursuit => matching_pursuit(&mut subset, k_x, n_nonzero),
-        Selection::OrthogonalMatchingPursuit => orthogonal_pursuit(&mut subset, k_x, n_nonzero),
+        Selection::MatchingPursuit => matching_pursuit(&mut subset, k_x, n_nonzero)?,
+        Selection::OrthogonalMatchingPursuit => orthogonal_pursuit(&mut subset, k_x, n_nonzero)?,
     }
-    subset
+    Ok(subset)
 }
 
 /// The squared distance is `k(x, x) - 2 k(x, z) + k(z, z)`, and the first term of no account.
@@ -114,19 +115,23 @@ fn nearest(subset: &mut Subset<'_>, k_x: ArrayView1<'_, f64>, n_nonzero: usize) 
     }
 }
 
-fn matching_pursuit(subset: &mut Subset<'_>, k_x: ArrayView1<'_, f64>, n_nonzero: usize) {
+fn matching_pursuit(
+    subset: &mut Subset<'_>,
+    k_x: ArrayView1<'_, f64>,
+    n_nonzero: usize,
+) -> Result<()> {
     let mut residual = k_x.to_vec();
-    let mut excluded = vec![false; residual.len()];
+    let mut excluded = memory::filled(false, residual.len())?;
     let mut start = None;
     for _ in 0..n_nonzero.saturating_mul(STEPS) {
-        let Some((j, gain)) = best(subset.k_zz, &residual, &excluded) else { return };
+        let Some((j, gain)) = best(subset.k_zz, &residual, &excluded) else { return Ok(()) };
         // What is left is rounding.
         if gain <= *start.get_or_insert(gain) * f64::EPSILON {
-            return;
+            return Ok(());
         }
         if !subset.members.contains(&j) {
             if subset.members.len() == n_nonzero {
-                return;
+                return Ok(());
             }
             if !subset.push(j) {
                 excluded[j] = true;
@@ -138,16 +143,21 @@ fn matching_pursuit(subset: &mut Subset<'_>, k_x: ArrayView1<'_, f64>, n_nonzero
             *left -= step * k;
         }
     }
+    Ok(())
 }
 
-fn orthogonal_pursuit(subset: &mut Subset<'_>, k_x: ArrayView1<'_, f64>, n_nonzero: usize) {
+fn orthogonal_pursuit(
+    subset: &mut Subset<'_>,
+    k_x: ArrayView1<'_, f64>,
+    n_nonzero: usize,
+) -> Result<()> {
     let mut residual = k_x.to_vec();
-    let mut excluded = vec![false; residual.len()];
+    let mut excluded = memory::filled(false, residual.len())?;
     let mut start = None;
     while subset.members.len() < n_nonzero {
-        let Some((j, gain)) = best(subset.k_zz, &residual, &excluded) else { return };
+        let Some((j, gain)) = best(subset.k_zz, &residual, &excluded) else { return Ok(()) };
         if gain <= *start.get_or_insert(gain) * f64::EPSILON {
-            return;
+            return Ok(());
         }
         excluded[j] = true;
         if !subset.push(j) {
@@ -160,6 +170,7 @@ fn orthogonal_pursuit(subset: &mut Subset<'_>, k_x: ArrayView1<'_, f64>, n_nonze
             }
         }
     }
+    Ok(())
 }
 
 /// The representative that explains most of a residual, and how much of its square.

@@ -55,7 +55,7 @@ pub fn airm_distances<T: Element>(
     let y = y.as_ref().unwrap_or(&x);
     check_same_size(&x, y)?;
     let factors = Factors::new(exec, &x, y)?;
-    let inverses = factors.inverses.matrices();
+    let inverses = factors.inverses.matrices()?;
     let kernel = AllPairs { x: &x, y, inverses, roots: &factors.roots };
     all_pairs(exec, &kernel, (x.n(), y.n()), symmetric)
 }
@@ -86,8 +86,8 @@ struct Factors {
 
 impl Factors {
     fn new(exec: &Executor, x: &SymmetricStack, y: &SymmetricStack) -> Result<Self> {
-        let inverses = keep_factors::<InverseCholesky>(exec, "X", x, &x.groups())?;
-        let roots = keep_factors::<TransposedCholesky>(exec, "Y", y, &y.groups())?;
+        let inverses = keep_factors::<InverseCholesky>(exec, "X", x, &x.groups()?)?;
+        let roots = keep_factors::<TransposedCholesky>(exec, "Y", y, &y.groups()?)?;
         Ok(Self { inverses, roots })
     }
 }

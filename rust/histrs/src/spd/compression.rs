@@ -8,6 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::{AlignedVec, dispatch};
 use crate::spd::factors::{LogDeterminant, keep_factors};
@@ -77,8 +78,8 @@ pub fn compression_loss(
     let y = SymmetricStack::new(exec, "Y", prototypes)?;
     check_same_size(&x, &y)?;
     let (p, m) = (x.p(), y.n());
-    let groups = y.groups();
-    let log_dets = keep_factors::<LogDeterminant>(exec, "Y", &y, &groups)?.matrices();
+    let groups = y.groups()?;
+    let log_dets = keep_factors::<LogDeterminant>(exec, "Y", &y, &groups)?.matrices()?;
     let problem = Problem { exec, x: &x, prototypes: &groups, log_dets: &log_dets, neighborhood };
     let size = x.n().div_ceil(PARTS).max(1);
     let parts = exec.map_blocks(x.n().div_ceil(size), |part| {
@@ -87,8 +88,8 @@ pub fn compression_loss(
     })?;
 
     let mut loss = 0.0;
-    let mut sums = Groups::zeros(m, triangle(p));
-    let mut weight_sums = Array1::zeros(m);
+    let mut sums = Groups::zeros(m, triangle(p))?;
+    let mut weight_sums = memory::zeros(m)?;
     for part in &parts {
         loss += part.loss;
         weight_sums += &part.weights;
@@ -99,16 +100,16 @@ pub fn compression_loss(
             }
         }
     }
-    Ok(CompressionLoss { loss, inverse_sums: unpack(p, &sums), weight_sums })
+    Ok(CompressionLoss { loss, inverse_sums: unpack(p, &sums)?, weight_sums })
 }
 
 /// Square matrices of packed ones.
-fn unpack(p: usize, groups: &Groups) -> Array3<f64> {
-    let packed = groups.matrices();
+fn unpack(p: usize, groups: &Groups) -> Result<Array3<f64>> {
+    let packed = groups.matrices()?;
     let len = triangle(p);
-    Array3::from_shape_fn((groups.n(), p, p), |(matrix, i, j)| {
+    Ok(Array3::from_shape_fn((groups.n(), p, p), |(matrix, i, j)| {
         packed[matrix * len + triangle(i.max(j)) + i.min(j)]
-    })
+    }))
 }
 
 struct Problem<'a> {
@@ -140,13 +141,16 @@ impl WithSimd for Part<'_> {
         let (p, m) = (problem.x.p(), problem.prototypes.n());
         let lanes = S::F64_LANES;
         let len = Factor::<S::f64s>::len(p);
-        let mut out =
-            PartSums { loss: 0.0, sums: Groups::zeros(m, triangle(p)), weights: Array1::zeros(m) };
-        let mut factors = AlignedVec::zeros(problem.prototypes.n_groups() * len * lanes);
+        let mut out = PartSums {
+            loss: 0.0,
+            sums: Groups::zeros(m, triangle(p))?,
+            weights: memory::zeros(m)?,
+        };
+        let mut factors = AlignedVec::zeros(problem.prototypes.n_groups() * len * lanes)?;
         let factors = vectors_mut::<S>(&mut factors);
-        let mut inverse = AlignedVec::zeros(2 * p * p * lanes);
+        let mut inverse = AlignedVec::zeros(2 * p * p * lanes)?;
         let (inverse, scaled) = vectors_mut::<S>(&mut inverse).split_at_mut(p * p);
-        let mut weights = vec![0.0; m];
+        let mut weights = memory::filled(0.0, m)?;
         for i in rows {
             for (group, buffer) in factors.chunks_exact_mut(len).enumerate() {
                 problem.exec.check()?;

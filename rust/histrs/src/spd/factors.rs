@@ -134,14 +134,15 @@ pub(crate) fn keep_factors<K: Keep>(
     halves: &Groups,
 ) -> Result<Groups> {
     let (p, precision) = (stack.p(), stack.precision());
-    let mut out = Groups::zeros(halves.n(), K::len(p));
+    let mut out = Groups::zeros(halves.n(), K::len(p))?;
     let len = out.group_len();
     let parts = exec.map_blocks(halves.n_groups(), |group| {
-        let mut kept = AlignedVec::zeros(len);
+        let mut kept = AlignedVec::zeros(len)?;
         let first = group * halves.lanes();
         let halves = halves.group(group);
         let keep = std::marker::PhantomData;
-        dispatch(Group::<K> { p, precision, halves, kept: &mut kept, keep }).map_err(|bad| {
+        let outcome = dispatch(Group::<K> { p, precision, halves, kept: &mut kept, keep })?;
+        outcome.map_err(|bad| {
             let matrix = first + bad.lane;
             if bad.is_zero {
                 let rank = rank(p, precision, stack.half(matrix)).min(p - 1);
@@ -207,17 +208,18 @@ struct Group<'a, K> {
 }
 
 impl<K: Keep> WithSimd for Group<'_, K> {
-    type Output = Result<(), Bad>;
+    /// The first pivot that is not positive, where a matrix is not positive definite.
+    type Output = Result<std::result::Result<(), Bad>>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let Self { p, precision, halves, kept, .. } = self;
-        let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES);
+        let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES)?;
         let mut factor = Factor::new(p, vectors_mut::<S>(&mut scratch));
         let entries = halves;
         let halves = Interleaved(vectors::<S>(halves));
         factorize(simd, p, halves, halves, &mut factor);
-        let mut inverse = AlignedVec::zeros(triangle(p) * S::F64_LANES);
+        let mut inverse = AlignedVec::zeros(triangle(p) * S::F64_LANES)?;
         let inverse = vectors_mut::<S>(&mut inverse);
         invert(simd, p, &factor, inverse);
         let lanes = S::F64_LANES;
@@ -235,11 +237,11 @@ impl<K: Keep> WithSimd for Group<'_, K> {
                 let zero = p as f64 * precision * scale;
                 let is_normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&value);
                 if !(is_normal && value > zero) {
-                    return Err(Bad { lane, pivot, value, is_zero: value.abs() <= zero });
+                    return Ok(Err(Bad { lane, pivot, value, is_zero: value.abs() <= zero }));
                 }
             }
         }
         K::write(simd, p, &factor, inverse, vectors_mut::<S>(kept));
-        Ok(())
+        Ok(Ok(()))
     }
 }

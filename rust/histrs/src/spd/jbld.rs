@@ -82,7 +82,7 @@ struct Side {
 impl Side {
     fn new<T: Element>(exec: &Executor, name: &'static str, x: ArrayView3<'_, T>) -> Result<Self> {
         let stack = SymmetricStack::new(exec, name, x)?;
-        let groups = stack.groups();
+        let groups = stack.groups()?;
         let log_dets = keep_factors::<LogDeterminant>(exec, name, &stack, &groups)?;
         Ok(Self { stack, groups, log_dets })
     }

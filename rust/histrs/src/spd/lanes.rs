@@ -2,6 +2,8 @@
 
 use pulp::Simd;
 
+use crate::error::Result;
+use crate::memory;
 use crate::simd::{AlignedVec, Element, lanes};
 
 /// The most lanes of any instruction set.
@@ -21,8 +23,12 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Interleaves `n` packed matrices of `len` entries; lanes left over repeat the last matrix.
-    pub(crate) fn new<'a>(n: usize, len: usize, matrix: impl Fn(usize) -> &'a [f64]) -> Self {
-        let mut groups = Self::zeros(n, len);
+    pub(crate) fn new<'a>(
+        n: usize,
+        len: usize,
+        matrix: impl Fn(usize) -> &'a [f64],
+    ) -> Result<Self> {
+        let mut groups = Self::zeros(n, len)?;
         for group in 0..groups.n_groups() {
             let lanes = groups.lanes;
             let data = groups.group_mut(group);
@@ -33,13 +39,14 @@ impl Groups {
                 }
             }
         }
-        groups
+        Ok(groups)
     }
 
     /// Groups of `n` zero matrices.
-    pub(crate) fn zeros(n: usize, len: usize) -> Self {
+    pub(crate) fn zeros(n: usize, len: usize) -> Result<Self> {
         let lanes = lanes::<f64>();
-        Self { data: AlignedVec::zeros(n.div_ceil(lanes) * lanes * len), n, len, lanes }
+        let data = AlignedVec::zeros(n.div_ceil(lanes) * lanes * len)?;
+        Ok(Self { data, n, len, lanes })
     }
 
     /// Number of matrices.
@@ -74,15 +81,15 @@ impl Groups {
     }
 
     /// The matrices themselves, one after the other.
-    pub(crate) fn matrices(&self) -> Vec<f64> {
-        let mut out = vec![0.0; self.n * self.len];
+    pub(crate) fn matrices(&self) -> Result<Vec<f64>> {
+        let mut out = memory::filled(0.0, self.n * self.len)?;
         for (i, matrix) in out.chunks_exact_mut(self.len.max(1)).enumerate() {
             let group = self.group(i / self.lanes);
             for (value, vector) in matrix.iter_mut().zip(group.chunks_exact(self.lanes)) {
                 *value = vector[i % self.lanes];
             }
         }
-        out
+        Ok(out)
     }
 }
 

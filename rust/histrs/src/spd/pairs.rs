@@ -5,8 +5,9 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::memory;
 use crate::pairwise::mirror;
-use crate::simd::{AlignedVec, Element, dispatch, lanes, zero_matrix};
+use crate::simd::{AlignedVec, Element, dispatch, lanes};
 use crate::spd::lanes::{LaneValues, vectors_mut};
 
 /// Rows of the result in a block; a group of `Y` stays in the cache for them.
@@ -37,8 +38,8 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     (n_x, n_y): (usize, usize),
     symmetric: bool,
 ) -> Result<Array2<T>> {
-    let mut out = zero_matrix((n_x, n_y));
-    let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+    let mut out = memory::zero_matrix((n_x, n_y))?;
+    let flat = memory::flat_mut(&mut out)?;
     let chunk = if n_x >= ROWS { ROWS * n_y } else { n_y.div_ceil(PARTS) };
     exec.for_chunks(flat, chunk, |block, out| {
         dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
@@ -56,7 +57,7 @@ pub(crate) fn in_turn<T: Element, K: LaneDistance>(
     n: usize,
 ) -> Result<Array1<T>> {
     let lanes = lanes::<f64>();
-    let mut out = vec![T::default(); n];
+    let mut out = memory::filled(T::default(), n)?;
     exec.for_chunks(&mut out, ROWS * lanes, |block, out| {
         let first = block * ROWS;
         dispatch(InTurn { kernel, first, out })
@@ -81,7 +82,7 @@ impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { exec, kernel, start, n_columns, symmetric, out } = self;
         let lanes = S::F64_LANES;
-        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes);
+        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
         let end = start + out.len();
         for group in 0..n_columns.div_ceil(lanes) {
@@ -121,7 +122,7 @@ impl<K: LaneDistance, T: Element> WithSimd for InTurn<'_, K, T> {
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { kernel, first, out } = self;
         let lanes = S::F64_LANES;
-        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes);
+        let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
         for (group, out) in (first..).zip(out.chunks_mut(lanes)) {
             let distances = kernel.distances(simd, group, group, scratch);

@@ -4,6 +4,7 @@ use ndarray::{ArrayView2, ArrayView3, Axis};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::Element;
 use crate::spd::lanes::Groups;
 
@@ -48,7 +49,7 @@ impl SymmetricStack {
             let matrices = (b * block)..n.min((b + 1) * block);
             matrices.into_iter().try_for_each(|i| check(name, i, x.index_axis(Axis(0), i)))
         })?;
-        let mut halves = vec![0.0; n * len];
+        let mut halves = memory::filled(0.0, n * len)?;
         exec.for_chunks(&mut halves, block * len, |b, chunk| {
             for (i, half) in chunk.chunks_exact_mut(len).enumerate() {
                 pack(x.index_axis(Axis(0), b * block + i), half);
@@ -80,7 +81,7 @@ impl SymmetricStack {
     }
 
     /// The halves, interleaved.
-    pub(crate) fn groups(&self) -> Groups {
+    pub(crate) fn groups(&self) -> Result<Groups> {
         Groups::new(self.n, triangle(self.p), |i| self.half(i))
     }
 }

@@ -5,6 +5,7 @@ use ndarray::{Array2, ArrayView1, ArrayView2};
 use crate::error::{Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, row_numbers};
+use crate::memory;
 use crate::simd::Element;
 
 /// Rows between two looks at the stop flag.
@@ -33,7 +34,8 @@ pub struct Steps {
 /// # Errors
 ///
 /// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Parameter`](crate::Error::Parameter) for a row number that is not
-/// there, [`Error::Interrupted`](crate::Error::Interrupted).
+/// there, [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite)
+/// at the first bad entry of `x`, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn epoch<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
@@ -50,8 +52,9 @@ pub fn epoch<T: Element>(
     check_length("the number of rows of the signs", signs.nrows(), coef.nrows(), cure)?;
     check_length("the number of rows of the weights", weights.nrows(), coef.nrows(), cure)?;
     let order = row_numbers("order", order, x.n_rows())?;
+    x.check(exec, "X")?;
     let learned = exec.map_blocks(coef.nrows(), |class| {
-        let mut learner = Learner::new(coef.row(class), steps);
+        let mut learner = Learner::new(coef.row(class), steps)?;
         for (step, &row) in order.iter().enumerate() {
             if step % CHECK_EVERY == 0 {
                 exec.check()?;
@@ -60,7 +63,7 @@ pub fn epoch<T: Element>(
         }
         Ok(learner.finish(order.len()))
     })?;
-    let mut coef = Array2::zeros(coef.raw_dim());
+    let mut coef = memory::zeros(coef.raw_dim())?;
     for (mut row, learned) in coef.rows_mut().into_iter().zip(learned) {
         row.assign(&ArrayView1::from(&learned));
     }
@@ -77,8 +80,8 @@ struct Learner {
 }
 
 impl Learner {
-    fn new(w: ArrayView1<'_, f64>, steps: Steps) -> Self {
-        Self { w: w.to_vec(), seen: vec![0; w.len()], steps }
+    fn new(w: ArrayView1<'_, f64>, steps: Steps) -> Result<Self> {
+        Ok(Self { w: w.to_vec(), seen: memory::filled(0, w.len())?, steps })
     }
 
     fn step<T: Element>(

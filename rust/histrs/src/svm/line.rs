@@ -7,6 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::{Executor, rows_by_block};
+use crate::memory;
 use crate::simd::{Element, dispatch};
 use crate::svm::loss::{Hinge, Logistic, Loss, Margin, SquaredHinge};
 
@@ -150,7 +151,7 @@ impl LineMut<'_> {
         let (Some(start), Some(end)) = (self.start.as_slice_mut(), self.end.as_slice_mut()) else {
             return Err(GAPS);
         };
-        let mut losses = vec![0.0; n_problems];
+        let mut losses = memory::filled(0.0, n_problems)?;
         let none = losses.clone();
         let lines = rows_by_block(start, n_rows, ROWS).into_iter();
         let lines = lines.zip(rows_by_block(end, n_rows, ROWS));

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, s};
+use ndarray::{ArrayView1, ArrayView2, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, all_valid, check_columns};
+use crate::memory;
 use crate::simd::{AlignedVec, Element, clip, dispatch, lanes};
 
 /// Rows of a block.
@@ -42,12 +43,14 @@ pub fn scores<T: Element>(
     }
     match x {
         HistogramMatrix::Dense(rows) => {
-            let coef = coef.mapv(T::from_f64);
+            // Class after class, however the weights are laid out.
+            let mut flat = memory::with_capacity(coef.len())?;
+            flat.extend(coef.iter().map(|&w| T::from_f64(w)));
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
                 let rows = rows.slice(s![start..start + out.len() / n_classes, ..]);
                 // A bad entry is looked for by the check, which names the first of all.
-                if dispatch(DenseRows { rows, coef: &coef, out }) {
+                if dispatch(DenseRows { rows, coef: &flat, n_classes, out }) {
                     Ok(())
                 } else {
                     x.check(exec, "X")
@@ -55,7 +58,7 @@ pub fn scores<T: Element>(
             })
         }
         HistogramMatrix::Csr(rows) => {
-            let coef = ByColumns::new(coef);
+            let coef = ByColumns::new(coef)?;
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
                 let valid = dispatch(SparseRows { x: rows, start, coef: &coef, n_classes, out });
@@ -68,7 +71,8 @@ pub fn scores<T: Element>(
 /// The scores of some rows; answers whether their entries are valid.
 struct DenseRows<'a, T> {
     rows: ArrayView2<'a, T>,
-    coef: &'a Array2<T>,
+    coef: &'a [T],
+    n_classes: usize,
     out: &'a mut [T],
 }
 
@@ -77,8 +81,7 @@ impl<T: Element> WithSimd for DenseRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Self { rows, coef, out } = self;
-        let n_classes = coef.nrows();
+        let Self { rows, coef, n_classes, out } = self;
         let mut sums = vec![0.0; TILE_ROWS * n_classes];
         let mut valid = true;
         for (group, out) in out.chunks_mut(TILE_ROWS * n_classes).enumerate() {
@@ -114,11 +117,11 @@ fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
 fn add_scores<T: Element, S: Simd, const R: usize>(
     simd: S,
     rows: [&[T]; R],
-    coef: &Array2<T>,
+    coef: &[T],
     sums: &mut [f64],
 ) -> bool {
-    let (n_classes, n) = coef.dim();
-    let Some(coef) = coef.as_slice() else { return true };
+    let n = rows[0].len();
+    let n_classes = coef.len() / n.max(1);
     let columns = VECTORS * T::lanes::<S>();
     let mut valid = true;
     for start in (0..n).step_by(columns) {
@@ -206,15 +209,15 @@ struct ByColumns {
 }
 
 impl ByColumns {
-    fn new(coef: ArrayView2<'_, f64>) -> Self {
+    fn new(coef: ArrayView2<'_, f64>) -> Result<Self> {
         let n_classes = coef.nrows();
         // One class needs no vectors.
         let width = if n_classes == 1 { 1 } else { n_classes.next_multiple_of(lanes::<f64>()) };
-        let mut weights = AlignedVec::zeros(coef.ncols() * width);
+        let mut weights = AlignedVec::zeros(coef.ncols() * width)?;
         for ((class, column), &w) in coef.indexed_iter() {
             weights[column * width + class] = w;
         }
-        Self { weights, width }
+        Ok(Self { weights, width })
     }
 }
 
@@ -301,7 +304,7 @@ fn sparse_scores<T: Element, S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::array;
+    use ndarray::{Array2, array};
 
     #[test]
     fn dense_scores_are_their_definition() {

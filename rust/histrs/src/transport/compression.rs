@@ -11,6 +11,7 @@ use ndarray::{Array2, ArrayView2};
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
+use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
 use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
@@ -104,8 +105,8 @@ pub fn histogram_compression_loss<'a, T: Element>(
     })?;
 
     let shape = (prototypes.n_rows(), prototypes.n_columns());
-    let (mut loss, mut error, mut sums) = (0.0, 0.0_f64, Array2::zeros(shape));
-    let mut weights = vec![0.0; prototypes.n_rows()];
+    let (mut loss, mut error, mut sums) = (0.0, 0.0_f64, memory::zeros(shape)?);
+    let mut weights = memory::filled(0.0, prototypes.n_rows())?;
     for part in parts {
         loss += part.loss;
         error = worse(error, part.error);
@@ -133,21 +134,21 @@ struct Own {
 impl Own {
     fn new<T: Element>(pairs: &AllPairs<'_, '_, T>) -> Result<Self> {
         let rows: Vec<usize> = (0..pairs.y.n_rows()).collect();
-        let block = Block::new(&pairs.ground, [pairs.y; 2], [&rows; 2], Pairing::Equal);
+        let block = Block::new(&pairs.ground, [pairs.y; 2], [&rows; 2], Pairing::Equal)?;
         let job = |&j: &usize| Job { source: j, target: j, ..Job::default() };
         let solved = pairs.climb(&block, rows.iter().map(job).collect())?;
         let costs = rows.iter().zip(&solved).map(|(&j, pair)| 0.5 * cost(&block, j, j, pair));
         let costs = costs.collect();
         // Potentials over all bins.
         let spread = |pair: Solved| {
-            let mut all = vec![0.0; pairs.ground.m.ncols()];
+            let mut all = memory::filled(0.0, pairs.ground.m.ncols())?;
             for (&bin, &g) in block.bins.targets.iter().zip(&pair.potentials[1]) {
                 all[bin] = if g.is_finite() { g } else { 0.0 };
             }
-            Solved { potentials: [Vec::new(), all], ..pair }
+            Ok(Solved { potentials: [Vec::new(), all], ..pair })
         };
-        let solved = solved.into_iter().map(spread).collect();
-        Ok(Self { shares: Dense::new(pairs.y, &rows), solved, costs })
+        let solved = solved.into_iter().map(spread).collect::<Result<_>>()?;
+        Ok(Self { shares: Dense::new(pairs.y, &rows)?, solved, costs })
     }
 }
 
@@ -184,16 +185,18 @@ impl<T: Element> Problem<'_, '_, T> {
         }
         let mut starts = starts.map(|starts| starts.chunks_mut((size * of_row).max(1)));
         let ranges = (0..n_rows).step_by(size).map(|first| first..n_rows.min(first + size));
-        Ok(ranges
-            .map(|rows| Part {
-                rows,
-                starts: starts.as_mut().and_then(Iterator::next),
-                loss: 0.0,
-                error: 0.0,
-                sums: Array2::zeros((self.n_prototypes(), self.pairs.ground.m.ncols())),
-                weights: vec![0.0; self.n_prototypes()],
+        ranges
+            .map(|rows| {
+                Ok(Part {
+                    rows,
+                    starts: starts.as_mut().and_then(Iterator::next),
+                    loss: 0.0,
+                    error: 0.0,
+                    sums: memory::zeros((self.n_prototypes(), self.pairs.ground.m.ncols()))?,
+                    weights: memory::filled(0.0, self.n_prototypes())?,
+                })
             })
-            .collect())
+            .collect()
     }
 
     fn add(&self, part: &mut Part<'_>) -> Result<()> {
@@ -210,7 +213,7 @@ impl<T: Element> Problem<'_, '_, T> {
         let columns: Vec<usize> = (0..self.n_prototypes()).collect();
         let ground = &self.pairs.ground;
         let histograms = [self.pairs.x, self.pairs.y];
-        let block = Block::new(ground, histograms, [rows, &columns], Pairing::Different);
+        let block = Block::new(ground, histograms, [rows, &columns], Pairing::Different)?;
         let of_row = self.n_prototypes() * self.n_bins();
         let from = (rows[0] - part.rows.start) * of_row;
         let mut starts =
@@ -219,7 +222,7 @@ impl<T: Element> Problem<'_, '_, T> {
         if let Some(starts) = &mut starts {
             self.keep(&block, &solved, starts);
         }
-        let mut weights = vec![0.0; self.n_prototypes()];
+        let mut weights = memory::filled(0.0, self.n_prototypes())?;
         for (place, (&row, solved)) in
             rows.iter().zip(solved.chunks_exact(self.n_prototypes())).enumerate()
         {

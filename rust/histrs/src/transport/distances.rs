@@ -5,6 +5,7 @@ use ndarray::{Array2, Array3, ArrayView2, s};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
+use crate::memory;
 use crate::simd::Element;
 use crate::transport::lanes::{Domain, Job, Limits, Marginals, Pairing, Solved, Status, solve};
 use crate::transport::log_domain::LogDomain;
@@ -105,11 +106,14 @@ pub fn sinkhorn_distances<'a, T: Element>(
         n_columns: all.y.n_rows(),
         once: y.is_none() && all.ground.is_symmetric(),
     };
+    // Where there is no room for the result, work would be in vain.
+    let mut distances = all.zeros(&pairs)?;
     let size = (pairs.len() / N_BLOCKS).clamp(BLOCK.0, BLOCK.1);
     let blocks = exec.map_blocks(pairs.len().div_ceil(size), |block| {
         all.solve(pairs.range(block * size, size))
     })?;
-    Ok(all.gather(&pairs, blocks))
+    gather(&pairs, blocks, &mut distances);
+    Ok(distances)
 }
 
 fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
@@ -241,7 +245,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let rows = distinct(pairs.iter().map(|p| p.0));
         let columns = distinct(pairs.iter().map(|p| p.1));
         let histograms = [self.x, self.y];
-        let block = Block::new(&self.ground, histograms, [&rows, &columns], Pairing::Different);
+        let block = Block::new(&self.ground, histograms, [&rows, &columns], Pairing::Different)?;
         let place = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
         let places = |&(i, j): &(usize, usize)| (place(&rows, i), place(&columns, j));
         let (equal, different): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| {
@@ -258,7 +262,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             return Ok(Vec::new());
         }
         let rows: Vec<usize> = pairs.iter().map(|p| p.0).collect();
-        let block = Block::new(&self.ground, [self.x; 2], [&rows; 2], Pairing::Equal);
+        let block = Block::new(&self.ground, [self.x; 2], [&rows; 2], Pairing::Equal)?;
         let places = (0..rows.len()).map(|k| (k, k)).collect();
         self.solve_block(&block, pairs, places)
     }
@@ -281,25 +285,25 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
         let Sinkhorn { tol, max_iter, .. } = *self.options;
-        let mut ladder = Ladder::new(jobs.len());
+        let mut ladder = Ladder::new(jobs.len())?;
         if self.ground.fits_single() {
             let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
             let tol = if is_final { tol } else { tol.max(HANDED_ON) };
             let limits = Limits { tol, max_iter, patience: SINGLE_PATIENCE };
-            let mut domain = Scaling::new(self.ground.single(kernels, bins), *pairing);
+            let mut domain = Scaling::new(self.ground.single(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged);
         }
         let limits = Limits { tol, max_iter, patience: PATIENCE };
         if self.ground.fits_double() && !jobs.is_empty() {
-            let mut domain = Scaling::new(self.ground.double(kernels, bins), *pairing);
+            let mut domain = Scaling::new(self.ground.double(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = ladder.keep(solved, jobs, |s| s.status != Status::Failed);
         }
         if !jobs.is_empty() {
             jobs = self.approach(block, jobs)?;
-            let exponents = self.ground.finest(kernels, bins);
-            let mut domain = LogDomain::new(exponents, *pairing);
+            let exponents = self.ground.finest(kernels, bins)?;
+            let mut domain = LogDomain::new(exponents, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             let shape = domain.shape();
             let polished = solved.into_iter().zip(&jobs).map(|(solved, job)| {
@@ -321,8 +325,8 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let limits = Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE };
         jobs.iter_mut().for_each(|job| job.start.clear());
         while coarseness > 1.0 {
-            let exponents = self.ground.exponents(&block.bins, coarseness);
-            let mut domain = LogDomain::new(&exponents, block.pairing);
+            let exponents = self.ground.exponents(&block.bins, coarseness)?;
+            let mut domain = LogDomain::new(&exponents, block.pairing)?;
             let solved = solve(self.exec, &mut domain, &block.marginals, &jobs, limits)?;
             for (job, solved) in jobs.iter_mut().zip(solved) {
                 // The potentials in units of the distance change little.
@@ -367,38 +371,52 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         Found { pair, value, error: solved.error, n_iter: solved.n_iter, potentials }
     }
 
-    fn gather(&self, pairs: &Pairs, blocks: Vec<Vec<Found>>) -> SinkhornDistances<T> {
+    /// Room for the results of all pairs.
+    fn zeros(&self, pairs: &Pairs) -> Result<SinkhornDistances<T>> {
         let shape = (pairs.n_rows, pairs.n_columns);
-        let mut values = Array2::from_elem(shape, T::default());
-        let mut errors = Array2::zeros(shape);
-        let mut n_iter = Array2::zeros(shape);
         let (n_source, n_target) = self.ground.m.dim();
-        let mut potentials = self.options.potentials.then(|| {
-            [n_source, n_target].map(|n| Array3::zeros((pairs.n_rows, pairs.n_columns, n)))
-        });
-        for block in blocks {
-            for found in block {
-                let (i, j) = found.pair;
-                let mirrored = pairs.once.then_some((j, i));
-                for place in std::iter::once((i, j)).chain(mirrored) {
-                    values[place] = T::from_f64(found.value);
-                    errors[place] = found.error;
-                    n_iter[place] = found.n_iter;
-                }
-                if let (Some([alpha, beta]), Some([f, g])) = (&mut potentials, &found.potentials) {
-                    let assign = |out: &mut Array3<f64>, (i, j): (usize, usize), from: &[f64]| {
-                        out.slice_mut(s![i, j, ..]).iter_mut().zip(from).for_each(|(o, f)| *o = *f);
-                    };
-                    assign(alpha, (i, j), f);
-                    assign(beta, (i, j), g);
-                    if let Some(place) = mirrored.filter(|_| i != j) {
-                        assign(alpha, place, g);
-                        assign(beta, place, f);
-                    }
+        let of_side = |n: usize| memory::zeros((pairs.n_rows, pairs.n_columns, n));
+        let potentials = match self.options.potentials {
+            true => Some([of_side(n_source)?, of_side(n_target)?]),
+            false => None,
+        };
+        Ok(SinkhornDistances {
+            values: memory::zeros(shape)?,
+            errors: memory::zeros(shape)?,
+            n_iter: memory::zeros(shape)?,
+            potentials,
+        })
+    }
+}
+
+/// Puts results in their places, both of them where one pair was solved for two.
+fn gather<T: Element>(
+    pairs: &Pairs,
+    blocks: Vec<Vec<Found>>,
+    distances: &mut SinkhornDistances<T>,
+) {
+    let SinkhornDistances { values, errors, n_iter, potentials } = distances;
+    for block in blocks {
+        for found in block {
+            let (i, j) = found.pair;
+            let mirrored = pairs.once.then_some((j, i));
+            for place in std::iter::once((i, j)).chain(mirrored) {
+                values[place] = T::from_f64(found.value);
+                errors[place] = found.error;
+                n_iter[place] = found.n_iter;
+            }
+            if let (Some([alpha, beta]), Some([f, g])) = (&mut *potentials, &found.potentials) {
+                let assign = |out: &mut Array3<f64>, (i, j): (usize, usize), from: &[f64]| {
+                    out.slice_mut(s![i, j, ..]).iter_mut().zip(from).for_each(|(o, f)| *o = *f);
+                };
+                assign(alpha, (i, j), f);
+                assign(beta, (i, j), g);
+                if let Some(place) = mirrored.filter(|_| i != j) {
+                    assign(alpha, place, g);
+                    assign(beta, place, f);
                 }
             }
         }
-        SinkhornDistances { values, errors, n_iter, potentials }
     }
 }
 
@@ -430,8 +448,8 @@ struct Ladder {
 }
 
 impl Ladder {
-    fn new(n_jobs: usize) -> Self {
-        Self { solved: vec![None; n_jobs], places: (0..n_jobs).collect() }
+    fn new(n_jobs: usize) -> Result<Self> {
+        Ok(Self { solved: memory::filled(None, n_jobs)?, places: memory::collected(0..n_jobs)? })
     }
 
     /// Keeps what is final, and returns the jobs of the rest, to begin where they ended.

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::{AlignedVec, Elementary};
 use crate::transport::mixing::{Mixing, relocate};
 
@@ -135,7 +136,7 @@ pub(super) fn solve<T: Elementary, D: Domain<T>>(
     jobs: &[Job],
     limits: Limits,
 ) -> Result<Vec<Solved>> {
-    let mut lanes = Lanes::new(domain, marginals, jobs, limits);
+    let mut lanes = Lanes::new(domain, marginals, jobs, limits)?;
     lanes.refill();
     while lanes.n_active > 0 {
         exec.check()?;
@@ -190,33 +191,38 @@ struct Lanes<'a, T, D> {
 }
 
 impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
-    fn new(domain: &'a mut D, marginals: &'a Marginals, jobs: &'a [Job], limits: Limits) -> Self {
+    fn new(
+        domain: &'a mut D,
+        marginals: &'a Marginals,
+        jobs: &'a [Job],
+        limits: Limits,
+    ) -> Result<Self> {
         let stride = stride::<T>();
         let (n_source, n_target) = domain.shape();
         let zeros = || AlignedVec::zeros(n_source * stride);
-        Self {
+        Ok(Self {
             domain,
             marginals,
             jobs,
             limits,
             stride,
-            lanes: vec![EMPTY; stride],
+            lanes: memory::filled(EMPTY, stride)?,
             width: 0,
             n_active: 0,
             next_job: 0,
             vacated: (0..stride).collect(),
-            soiled: vec![false; stride],
-            source: zeros(),
-            target: AlignedVec::zeros(n_target * stride),
-            potential: zeros(),
-            residual: zeros(),
-            plain: zeros(),
-            plain_before: zeros(),
-            errors: vec![T::default(); stride],
-            mixing: Mixing::new(n_source, stride),
+            soiled: memory::filled(false, stride)?,
+            source: zeros()?,
+            target: AlignedVec::zeros(n_target * stride)?,
+            potential: zeros()?,
+            residual: zeros()?,
+            plain: zeros()?,
+            plain_before: zeros()?,
+            errors: memory::filled(T::default(), stride)?,
+            mixing: Mixing::new(n_source, stride)?,
             waiting: Vec::new(),
-            solved: vec![None; jobs.len()],
-        }
+            solved: memory::filled(None, jobs.len())?,
+        })
     }
 
     /// Puts the next jobs into empty lanes; without jobs, draws the others together.

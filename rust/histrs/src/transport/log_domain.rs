@@ -3,6 +3,8 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::error::Result;
+use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::lanes::{Domain, Pairing, Step, stride};
 
@@ -22,14 +24,18 @@ impl Exponents {
         n_source: usize,
         n_target: usize,
         entry: impl Fn(usize, usize) -> f64,
-    ) -> Self {
-        let pairs = |n: usize, m: usize| (0..n).flat_map(move |i| (0..m).map(move |j| (i, j)));
-        Self {
+    ) -> Result<Self> {
+        let matrix = |n: usize, m: usize, entry: &dyn Fn(usize, usize) -> f64| {
+            let mut entries = memory::with_capacity(n * m)?;
+            (0..n).for_each(|i| entries.extend((0..m).map(|j| entry(i, j))));
+            Ok(entries)
+        };
+        Ok(Self {
             n_source,
             n_target,
-            by_source: pairs(n_source, n_target).map(|(i, j)| entry(i, j)).collect(),
-            by_target: pairs(n_target, n_source).map(|(j, i)| entry(i, j)).collect(),
-        }
+            by_source: matrix(n_source, n_target, &|i, j| entry(i, j))?,
+            by_target: matrix(n_target, n_source, &|j, i| entry(i, j))?,
+        })
     }
 
     pub(super) fn entry(&self, i: usize, j: usize) -> f64 {
@@ -51,16 +57,16 @@ pub(super) struct LogDomain<'a> {
 }
 
 impl<'a> LogDomain<'a> {
-    pub(super) fn new(exponents: &'a Exponents, pairing: Pairing) -> Self {
+    pub(super) fn new(exponents: &'a Exponents, pairing: Pairing) -> Result<Self> {
         let zeros = |n_rows: usize| AlignedVec::zeros(n_rows * stride::<f64>());
-        Self {
+        Ok(Self {
             exponents,
             pairing,
-            f: zeros(exponents.n_source),
-            g: zeros(exponents.n_target),
-            sums: zeros(exponents.n_source),
+            f: zeros(exponents.n_source)?,
+            g: zeros(exponents.n_target)?,
+            sums: zeros(exponents.n_source)?,
             kept: Vec::new(),
-        }
+        })
     }
 }
 

@@ -6,6 +6,8 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::error::Result;
+use crate::memory;
 use crate::simd::{AlignedVec, Element, Elementary, dispatch};
 
 /// Steps remembered.
@@ -33,18 +35,19 @@ pub(super) struct Mixing<T> {
 }
 
 impl<T: Elementary> Mixing<T> {
-    pub(super) fn new(n_rows: usize, stride: usize) -> Self {
-        let zeros = || AlignedVec::zeros(n_rows * stride);
-        Self {
+    pub(super) fn new(n_rows: usize, stride: usize) -> Result<Self> {
+        let zeros = || AlignedVec::<T>::zeros(n_rows * stride);
+        let history = || Ok([zeros()?, zeros()?, zeros()?, zeros()?, zeros()?]);
+        Ok(Self {
             stride,
-            residuals: std::array::from_fn(|_| zeros()),
-            steps: std::array::from_fn(|_| zeros()),
-            gram: vec![0.0; DEPTH * DEPTH * stride],
-            last: zeros(),
-            continues: vec![T::default(); stride],
-            ages: vec![0; stride],
+            residuals: history()?,
+            steps: history()?,
+            gram: memory::filled(0.0, DEPTH * DEPTH * stride)?,
+            last: zeros()?,
+            continues: memory::filled(T::default(), stride)?,
+            ages: memory::filled(0, stride)?,
             slot: 0,
-        }
+        })
     }
 
     /// Forgets the steps of a lane, which stay where they are until others take their places.

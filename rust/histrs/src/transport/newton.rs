@@ -9,6 +9,7 @@
 
 use crate::error::Result;
 use crate::exec::Executor;
+use crate::memory;
 use crate::transport::lanes::{Limits, Solved, Status};
 use crate::transport::log_domain::Exponents;
 
@@ -32,16 +33,16 @@ pub(super) fn polish(
     if solved.status == Status::Converged {
         return Ok(solved);
     }
-    let dual = Dual::new(exponents, a, b);
+    let dual = Dual::new(exponents, a, b)?;
     let start = |&i: &usize| {
         if solved.potentials[0][i].is_finite() { solved.potentials[0][i] } else { 0.0 }
     };
-    let mut point = dual.at(dual.sources.iter().map(start).collect());
+    let mut point = dual.at(dual.sources.iter().map(start).collect())?;
     let mut n_iter = solved.n_iter;
     let mut damping = DAMPING;
     while point.error > limits.tol && n_iter < limits.max_iter && damping.is_finite() {
         n_iter += 1;
-        let next = dual.step(exec, &point, damping)?.map(|f| dual.at(f));
+        let next = dual.step(exec, &point, damping)?.map(|f| dual.at(f)).transpose()?;
         match next.filter(|next| next.value >= point.value - ROUNDING * next.scale) {
             Some(next) => {
                 point = next;
@@ -87,29 +88,31 @@ struct Point {
 }
 
 impl Dual {
-    fn new(exponents: &Exponents, a: &[f64], b: &[f64]) -> Self {
+    fn new(exponents: &Exponents, a: &[f64], b: &[f64]) -> Result<Self> {
         let filled =
             |mass: &[f64]| -> Vec<usize> { (0..mass.len()).filter(|&k| mass[k] > 0.0).collect() };
         let (sources, targets) = (filled(a), filled(b));
         let row = |&i: &usize| targets.iter().map(move |&j| exponents.entry(i, j));
-        Self {
-            exponents: sources.iter().flat_map(row).collect(),
+        let mut own = memory::with_capacity(sources.len() * targets.len())?;
+        own.extend(sources.iter().flat_map(row));
+        Ok(Self {
+            exponents: own,
             a: sources.iter().map(|&i| a[i]).collect(),
             b: targets.iter().map(|&j| b[j]).collect(),
             sources,
             targets,
-        }
+        })
     }
 
-    fn at(&self, f: Vec<f64>) -> Point {
+    fn at(&self, f: Vec<f64>) -> Result<Point> {
         let n = self.b.len();
         let rows = || f.iter().zip(self.exponents.chunks_exact(n));
-        let mut largest = vec![f64::NEG_INFINITY; n];
+        let mut largest = memory::filled(f64::NEG_INFINITY, n)?;
         for (f, row) in rows() {
             largest.iter_mut().zip(row).for_each(|(largest, m)| *largest = largest.max(f - m));
         }
-        let mut sums = vec![0.0; n];
-        let mut plan = Vec::with_capacity(self.exponents.len());
+        let mut sums = memory::filled(0.0, n)?;
+        let mut plan = memory::with_capacity(self.exponents.len())?;
         for (f, row) in rows() {
             for ((m, largest), sum) in row.iter().zip(&largest).zip(&mut sums) {
                 let weight = (f - m - largest).exp();
@@ -117,7 +120,7 @@ impl Dual {
                 plan.push(weight);
             }
         }
-        let mut mass = Vec::with_capacity(f.len());
+        let mut mass = memory::with_capacity(f.len())?;
         for row in plan.chunks_exact_mut(n) {
             row.iter_mut().zip(&self.b).zip(&sums).for_each(|((t, b), sum)| *t *= b / sum);
             mass.push(row.iter().sum::<f64>());
@@ -125,7 +128,7 @@ impl Dual {
         let potential = |((b, sum), largest): ((&f64, &f64), &f64)| (b / sum).ln() - largest;
         let g: Vec<f64> = self.b.iter().zip(&sums).zip(&largest).map(potential).collect();
         let terms = || self.a.iter().zip(&f).chain(self.b.iter().zip(&g)).map(|(m, p)| m * p);
-        Point {
+        Ok(Point {
             value: terms().sum(),
             scale: 1.0 + terms().map(f64::abs).sum::<f64>(),
             error: self.a.iter().zip(&mass).map(|(a, m)| (a - m).abs()).sum(),
@@ -133,7 +136,7 @@ impl Dual {
             g,
             plan,
             mass,
-        }
+        })
     }
 
     /// The damped step from `point`, unless the equations are singular to rounding.
@@ -154,8 +157,8 @@ impl Dual {
     /// `L(W)`, the lower half; its diagonal is the sum of the weights, where nothing cancels.
     fn laplacian(&self, exec: &Executor, point: &Point) -> Result<Vec<f64>> {
         let (n, m) = (self.a.len(), self.b.len());
-        let mut matrix = vec![0.0; n * n];
-        let mut weighted = vec![0.0; m];
+        let mut matrix = memory::filled(0.0, n * n)?;
+        let mut weighted = memory::filled(0.0, m)?;
         for i in 0..n {
             exec.check()?;
             let row = &point.plan[i * m..][..m];

@@ -5,6 +5,7 @@ use ndarray::{Array1, ArrayView2};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
+use crate::memory;
 use crate::simd::Element;
 use crate::transport::distances::{AllPairs, Sinkhorn};
 
@@ -66,8 +67,8 @@ pub fn sinkhorn_pairs<'a, T: Element>(
         found.sort_by_key(|found| found.pair);
         Ok(found)
     })?;
-    let mut values = Array1::from_elem(pairs.len(), T::default());
-    let mut errors = Array1::zeros(pairs.len());
+    let mut values = memory::zeros(pairs.len())?;
+    let mut errors = memory::zeros(pairs.len())?;
     for (&k, found) in order.iter().zip(blocks.iter().flatten()) {
         values[k] = T::from_f64(found.value);
         errors[k] = found.error;

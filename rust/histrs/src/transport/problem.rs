@@ -6,6 +6,7 @@ use ndarray::ArrayView2;
 
 use crate::error::{Error, Result};
 use crate::matrix::HistogramMatrix;
+use crate::memory;
 use crate::simd::{Element, Elementary};
 use crate::transport::lanes::{Marginals, Pairing};
 use crate::transport::log_domain::Exponents;
@@ -37,9 +38,9 @@ pub(super) struct Ground<'a> {
 /// The kernel of some rows and columns, in every domain, each made when it is first needed.
 #[derive(Default)]
 pub(super) struct Kernels {
-    single: OnceLock<Kernel<f32>>,
-    double: OnceLock<Kernel<f64>>,
-    exponents: OnceLock<Exponents>,
+    single: OnceLock<Result<Kernel<f32>>>,
+    double: OnceLock<Result<Kernel<f64>>>,
+    exponents: OnceLock<Result<Exponents>>,
 }
 
 /// The bins in use on each side.
@@ -88,37 +89,37 @@ impl<'a> Ground<'a> {
         Bins { sources: (0..self.m.nrows()).collect(), targets: (0..self.m.ncols()).collect() }
     }
 
-    pub(super) fn single<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Kernel<f32> {
-        kernels.single.get_or_init(|| self.kernel(bins, 80.0))
+    pub(super) fn single<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f32>> {
+        kernels.single.get_or_init(|| self.kernel(bins, 80.0)).as_ref().map_err(Error::clone)
     }
 
-    pub(super) fn double<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Kernel<f64> {
-        kernels.double.get_or_init(|| self.kernel(bins, 650.0))
+    pub(super) fn double<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f64>> {
+        kernels.double.get_or_init(|| self.kernel(bins, 650.0)).as_ref().map_err(Error::clone)
     }
 
     /// The exponents of a coarser regularisation are those of `reg`, divided by `coarseness`.
-    pub(super) fn exponents(&self, bins: &Bins, coarseness: f64) -> Exponents {
+    pub(super) fn exponents(&self, bins: &Bins, coarseness: f64) -> Result<Exponents> {
         let Bins { sources, targets } = bins;
         let unit = self.reg * coarseness;
         Exponents::new(sources.len(), targets.len(), |i, j| self.m[[sources[i], targets[j]]] / unit)
     }
 
-    pub(super) fn finest<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> &'k Exponents {
-        kernels.exponents.get_or_init(|| self.exponents(bins, 1.0))
+    pub(super) fn finest<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Exponents> {
+        kernels.exponents.get_or_init(|| self.exponents(bins, 1.0)).as_ref().map_err(Error::clone)
     }
 
-    fn kernel<T: Elementary>(&self, bins: &Bins, largest_potential: f64) -> Kernel<T> {
+    fn kernel<T: Elementary>(&self, bins: &Bins, largest_potential: f64) -> Result<Kernel<T>> {
         let Bins { sources, targets } = bins;
         let (n, m) = (sources.len(), targets.len());
         let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / self.reg;
-        let gibbs: Vec<f64> = (0..n * m).map(|k| (-exponent(k / m, k % m)).exp()).collect();
+        let gibbs = memory::collected((0..n * m).map(|k| (-exponent(k / m, k % m)).exp()))?;
         let weighted = |i: usize, j: usize| gibbs[i * m + j] * exponent(i, j);
-        Kernel {
-            forward: Packed::new(n, m, |i, j| gibbs[i * m + j]),
-            backward: Packed::new(m, n, |j, i| gibbs[i * m + j]),
-            cost: self.with_cost.then(|| Packed::new(n, m, weighted)),
+        Ok(Kernel {
+            forward: Packed::new(n, m, |i, j| gibbs[i * m + j])?,
+            backward: Packed::new(m, n, |j, i| gibbs[i * m + j])?,
+            cost: self.with_cost.then(|| Packed::new(n, m, weighted)).transpose()?,
             largest_potential,
-        }
+        })
     }
 }
 
@@ -138,9 +139,9 @@ impl Block {
         [x, y]: [&HistogramMatrix<'_, T>; 2],
         [rows, columns]: [&[usize]; 2],
         pairing: Pairing,
-    ) -> Self {
-        let sources = Dense::new(x, rows);
-        let targets = Dense::new(y, columns);
+    ) -> Result<Self> {
+        let sources = Dense::new(x, rows)?;
+        let targets = Dense::new(y, columns)?;
         let bins = Bins { sources: sources.used(), targets: targets.used() };
         let part = (bins.sources.len() * bins.targets.len()) as f64 / ground.m.len() as f64;
         let (bins, kernels) = if part < RESTRICTED {
@@ -149,10 +150,10 @@ impl Block {
             (ground.all_bins(), None)
         };
         let marginals = Marginals {
-            sources: sources.restricted(&bins.sources),
-            targets: targets.restricted(&bins.targets),
+            sources: sources.restricted(&bins.sources)?,
+            targets: targets.restricted(&bins.targets)?,
         };
-        Self { pairing, marginals, bins, kernels }
+        Ok(Self { pairing, marginals, bins, kernels })
     }
 
     /// Whether the histograms of a pair over the same bins are one and the same.
@@ -171,9 +172,9 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    pub(super) fn new<T: Element>(x: &HistogramMatrix<'_, T>, rows: &[usize]) -> Self {
+    pub(super) fn new<T: Element>(x: &HistogramMatrix<'_, T>, rows: &[usize]) -> Result<Self> {
         let n_columns = x.n_columns();
-        let mut values = vec![0.0; rows.len() * n_columns];
+        let mut values = memory::filled(0.0, rows.len() * n_columns)?;
         for (&row, out) in rows.iter().zip(values.chunks_exact_mut(n_columns.max(1))) {
             match x {
                 HistogramMatrix::Dense(x) => {
@@ -189,7 +190,7 @@ impl Dense {
                 *v = if *v > NEGLIGIBLE * mass { *v / mass } else { 0.0 };
             }
         }
-        Self { values, n_columns }
+        Ok(Self { values, n_columns })
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &[f64]> {
@@ -204,10 +205,12 @@ impl Dense {
         (0..self.n_columns).filter(|&k| used[k]).collect()
     }
 
-    fn restricted(&self, bins: &[usize]) -> Vec<f64> {
+    fn restricted(&self, bins: &[usize]) -> Result<Vec<f64>> {
         if bins.len() == self.n_columns {
-            return self.values.clone();
+            return memory::copied(&self.values);
         }
-        self.rows().flat_map(|row| bins.iter().map(|&k| row[k])).collect()
+        let mut values = memory::with_capacity(self.rows().count() * bins.len())?;
+        values.extend(self.rows().flat_map(|row| bins.iter().map(|&k| row[k])));
+        Ok(values)
     }
 }

@@ -2,6 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::error::Result;
 use crate::simd::{AlignedVec, Element, dispatch};
 
 /// Rows of a register tile.
@@ -20,8 +21,8 @@ impl<T: Element> Packed<T> {
         n_rows: usize,
         n_columns: usize,
         entry: impl Fn(usize, usize) -> f64,
-    ) -> Self {
-        let mut data = AlignedVec::zeros(padded(n_rows) * n_columns);
+    ) -> Result<Self> {
+        let mut data = AlignedVec::zeros(padded(n_rows) * n_columns)?;
         for (i, tile) in data.chunks_exact_mut((TILE * n_columns).max(1)).enumerate() {
             for (k, values) in tile.chunks_exact_mut(TILE).enumerate() {
                 for (row, value) in (i * TILE..n_rows).zip(values) {
@@ -29,7 +30,7 @@ impl<T: Element> Packed<T> {
                 }
             }
         }
-        Self { data, n_columns, n_rows }
+        Ok(Self { data, n_columns, n_rows })
     }
 
     pub(super) fn n_rows(&self) -> usize {
@@ -114,7 +115,7 @@ mod tests {
     fn a_product_is_its_definition() {
         for (n_rows, n_columns) in [(0, 0), (1, 1), (5, 7), (6, 3), (7, 6), (20, 31)] {
             let entry = |i: usize, k: usize| ((i * 31 + k * 17) % 11) as f64 - 5.0;
-            let matrix = Packed::<f64>::new(n_rows, n_columns, entry);
+            let matrix = Packed::<f64>::new(n_rows, n_columns, entry).unwrap();
             assert_eq!((matrix.n_rows(), matrix.n_columns()), (n_rows, n_columns));
             let (stride, width) = (32, 16);
             let x: Vec<f64> = (0..n_columns * stride).map(|i| (i % 13) as f64 - 6.0).collect();

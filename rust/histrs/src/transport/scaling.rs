@@ -2,6 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::error::Result;
+use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::lanes::{Domain, GROUP, Pairing, Step, stride};
 use crate::transport::product::{Packed, padded};
@@ -31,21 +33,21 @@ pub(super) struct Scaling<'a, T> {
 }
 
 impl<'a, T: Elementary> Scaling<'a, T> {
-    pub(super) fn new(kernel: &'a Kernel<T>, pairing: Pairing) -> Self {
+    pub(super) fn new(kernel: &'a Kernel<T>, pairing: Pairing) -> Result<Self> {
         let stride = stride::<T>();
         let (n_source, n_target) = (kernel.forward.n_rows(), kernel.forward.n_columns());
         let zeros = |n_rows: usize| AlignedVec::zeros(n_rows * stride);
-        Self {
+        Ok(Self {
             kernel,
             pairing,
-            u: zeros(n_source),
-            v: zeros(n_target),
-            backward: zeros(padded(n_target)),
-            forward: zeros(padded(n_source)),
-            magnitude: vec![T::default(); stride],
-            kept_u: zeros(n_source),
-            kept_v: zeros(n_target),
-        }
+            u: zeros(n_source)?,
+            v: zeros(n_target)?,
+            backward: zeros(padded(n_target))?,
+            forward: zeros(padded(n_source))?,
+            magnitude: memory::filled(T::default(), stride)?,
+            kept_u: zeros(n_source)?,
+            kept_v: zeros(n_target)?,
+        })
     }
 }
 

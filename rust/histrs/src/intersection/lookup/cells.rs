@@ -2,8 +2,10 @@
 
 use ndarray::ArrayView2;
 
+use crate::error::Result;
 use crate::intersection::levels::level_ends;
 use crate::intersection::lookup::COLUMNS;
+use crate::memory;
 use crate::simd::AlignedVec;
 
 /// Buckets of the grid that finds a cell, for each cell: as few as leave at most one edge in each.
@@ -32,8 +34,12 @@ pub(super) struct Cells {
 
 impl Cells {
     /// Lays out cells with the given lower `edges`; `fill` writes value and rise of each.
-    fn new(edges: &[f64], width: usize, fill: impl Fn(usize, &mut [f32], &mut [f32])) -> Self {
-        let mut table = AlignedVec::zeros(2 * width * edges.len());
+    fn new(
+        edges: &[f64],
+        width: usize,
+        fill: impl Fn(usize, &mut [f32], &mut [f32]),
+    ) -> Result<Self> {
+        let mut table = AlignedVec::zeros(2 * width * edges.len())?;
         for (cell, entry) in table.chunks_exact_mut(2 * width).enumerate() {
             let (at, rise) = entry.split_at_mut(width);
             fill(cell, at, rise);
@@ -58,7 +64,7 @@ impl Cells {
                 cells.divide(buckets_per_cell * edges.len(), edges[edges.len() - 1]);
             }
         }
-        cells
+        Ok(cells)
     }
 
     /// Makes a grid of so many buckets up to `top`, unless they are too narrow to count.
@@ -138,10 +144,10 @@ impl Cells {
         knots: &[f64],
         values: ArrayView2<'_, f64>,
         width: usize,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>> {
         let n_outputs = values.ncols();
-        let mut errors = vec![0.0_f64; n_outputs];
-        let mut largest = vec![0.0_f64; n_outputs];
+        let mut errors = memory::filled(0.0_f64, n_outputs)?;
+        let mut largest = memory::filled(0.0_f64, n_outputs)?;
         let mut visit = |cell: usize, x: f64| {
             let entry = &self.table[2 * cell * width..2 * (cell + 1) * width];
             for output in 0..n_outputs {
@@ -164,7 +170,7 @@ impl Cells {
         }
         // Rounding the offset, the product, the sum and up to COLUMNS partial sums.
         let rounding = f64::from(f32::EPSILON) * (COLUMNS as f64 + 4.0);
-        errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect()
+        Ok(errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect())
     }
 
     #[inline(always)]
@@ -183,7 +189,7 @@ pub(super) fn linear_cells(
     values: ArrayView2<'_, f64>,
     n_bins: usize,
     width: usize,
-) -> Cells {
+) -> Result<Cells> {
     let mut picked = vec![0];
     picked.extend(level_ends(&knots[1..], counts, n_bins));
     let edges: Vec<f64> = picked.iter().map(|&k| knots[k]).collect();
@@ -205,7 +211,7 @@ pub(super) fn nearest_cells(
     values: ArrayView2<'_, f64>,
     n_bins: usize,
     width: usize,
-) -> Cells {
+) -> Result<Cells> {
     let top = knots[knots.len() - 1];
     let step = top / (n_bins - 1) as f64;
     let mut edges = vec![0.0];

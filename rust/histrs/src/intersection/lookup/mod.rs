@@ -12,7 +12,8 @@ use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::scores::Places;
 use crate::intersection::shape::{ShapeFunctions, rows_at_once};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
-use crate::simd::{AlignedVec, Element, lanes, zero_matrix};
+use crate::memory;
+use crate::simd::{AlignedVec, Element, lanes};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache, and
 /// fewer when there are few, so that all threads have some.
@@ -66,9 +67,9 @@ impl LookupTable {
         interpolation: Interpolation,
     ) -> Result<Self> {
         if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
-            return Err(Error::Parameter {
+            return Err(Error::Number {
                 name: "n_bins",
-                value: n_bins as f64,
+                value: n_bins as i128,
                 expected: "2 to 65535 cells a column",
             });
         }
@@ -77,14 +78,14 @@ impl LookupTable {
         // One vector at least: cells have a size even when nobody asks for a score.
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
         let n_outputs = alpha.ncols();
-        let mut error_bound = vec![0.0; n_outputs];
-        let mut tables = Vec::with_capacity(columns.n_columns());
+        let mut error_bound = memory::filled(0.0, n_outputs)?;
+        let mut tables = memory::with_capacity(columns.n_columns())?;
         for range in columns.function_ranges(n_outputs) {
             let first = range.start;
             let functions = ShapeFunctions::of_range(exec, columns, alpha, range)?;
             let built = exec.map_blocks(functions.n_columns(), |d| {
-                let counts = columns.columns()[first + d].distinct().1;
-                Ok(tabulate(functions.column(d), &counts, &scale, n_bins, width, interpolation))
+                let counts = columns.columns()[first + d].distinct()?.1;
+                tabulate(functions.column(d)?, &counts, &scale, n_bins, width, interpolation)
             })?;
             for (cells, errors) in built {
                 for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
@@ -121,18 +122,18 @@ impl LookupTable {
     ) -> Result<Array2<f64>> {
         check_columns(COLUMNS_OF_X, x, self.columns.len())?;
         x.check(exec, "X")?;
-        let mut out = zero_matrix((x.n_rows(), self.n_outputs));
+        let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs))?;
         let n_outputs = self.n_outputs;
-        let Some(flat) = out.as_slice_mut() else { return Ok(out) };
+        let flat = memory::flat_mut(&mut out)?;
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(flat, block_rows * n_outputs, |block, out| {
-            let mut sums = AlignedVec::zeros(block_rows * self.width);
+            let mut sums = AlignedVec::zeros(block_rows * self.width)?;
             let mut places = Places::default();
             let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
             for first in (0..self.columns.len()).step_by(COLUMNS) {
                 let end = self.columns.len().min(first + COLUMNS);
                 sums.fill(0.0);
-                self.add_columns(x, start..start + n_rows, first..end, &mut places, &mut sums);
+                self.add_columns(x, start..start + n_rows, first..end, &mut places, &mut sums)?;
                 let sums = sums.chunks_exact(self.width);
                 for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums) {
                     for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {
@@ -154,20 +155,20 @@ fn tabulate(
     n_bins: usize,
     width: usize,
     interpolation: Interpolation,
-) -> (Cells, Vec<f64>) {
+) -> Result<(Cells, Vec<f64>)> {
     let scaled = &values / scale;
     let cells = match interpolation {
-        Interpolation::Linear => linear_cells(knots, counts, scaled.view(), n_bins, width),
-        Interpolation::Nearest => nearest_cells(knots, scaled.view(), n_bins, width),
+        Interpolation::Linear => linear_cells(knots, counts, scaled.view(), n_bins, width)?,
+        Interpolation::Nearest => nearest_cells(knots, scaled.view(), n_bins, width)?,
     };
-    let mut errors = cells.errors(knots, scaled.view(), width);
+    let mut errors = cells.errors(knots, scaled.view(), width)?;
     // Values far below the scale vanish.
     for (error, values) in errors.iter_mut().zip(values.columns()) {
         if values.iter().any(|&value| value != 0.0) {
             *error += f64::from(f32::MIN_POSITIVE);
         }
     }
-    (cells, errors)
+    Ok((cells, errors))
 }
 
 /// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.

@@ -1,5 +1,6 @@
 //! Scores of some rows and columns.
 
+use crate::error::Result;
 use std::ops::Range;
 
 use ndarray::{ArrayView2, s};
@@ -7,6 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::intersection::lookup::LookupTable;
 use crate::intersection::lookup::cells::Cells;
+use crate::memory;
 
 use crate::matrix::{HistogramMatrix, visit_rows};
 use crate::simd::{Element, dispatch};
@@ -29,9 +31,9 @@ impl LookupTable {
         columns: Range<usize>,
         places: &mut Places,
         sums: &mut [f32],
-    ) {
+    ) -> Result<()> {
         match x {
-            HistogramMatrix::Dense(x) => self.add_dense(x, rows, columns, places, sums),
+            HistogramMatrix::Dense(x) => self.add_dense(x, rows, columns, places, sums)?,
             HistogramMatrix::Csr(_) => {
                 let (first, n_columns) = (columns.start, columns.len());
                 let mut entries = Vec::new();
@@ -43,6 +45,7 @@ impl LookupTable {
                 dispatch(AddEntries { entries: &entries, cells, width: self.width, sums });
             }
         }
+        Ok(())
     }
 
     /// Column by column, whose cells then stay in the cache; rows are read a cache line at a time.
@@ -53,10 +56,10 @@ impl LookupTable {
         columns: Range<usize>,
         places: &mut Places,
         sums: &mut [f32],
-    ) {
+    ) -> Result<()> {
         // A stride that is a power of two would put a row of the tile into one set of the cache.
         let stride = rows.len() + PADDING;
-        let mut tile = vec![T::default(); TILE * stride];
+        let mut tile = memory::filled(T::default(), TILE * stride)?;
         let [first_places, second_places] = &mut places.0;
         for first in columns.clone().step_by(TILE) {
             let last = columns.end.min(first + TILE);
@@ -77,6 +80,7 @@ impl LookupTable {
                 dispatch(AddColumns { first, second, width: self.width, sums });
             }
         }
+        Ok(())
     }
 }
 

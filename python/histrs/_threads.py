@@ -1,0 +1,97 @@
+"""Threads in Python: work that Ctrl-C can leave, and how many threads BLAS has."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Result = TypeVar("Result")
+
+# Seconds between two looks for Ctrl-C, which not every system lets interrupt a wait.
+_LOOK = 0.05
+
+
+def leavable(work: Callable[[], Result]) -> Result:
+    """Return ``work()``, a long call of a library that lets other threads run meanwhile.
+
+    Ctrl-C raises at once. The call cannot be stopped: it ends by itself, and its result is dropped,
+    so that it must write to nothing that others see.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread is interrupted.
+        return work()
+    outcome: Future[Result] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            outcome.set_result(context.run(work))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="histrs-call", daemon=True).start()
+    _wait([outcome])
+    return outcome.result()
+
+
+def in_threads(
+    function: Callable[..., Result], *arguments: Iterable[Any], n_threads: int
+) -> list[Result]:
+    """Return what a function says of each of some items, in their order, by several threads.
+
+    Ctrl-C raises at once: items that no thread has begun are forgotten, and threads end with the
+    item that they are at. The error of the first item that fails is raised likewise.
+    """
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="histrs-map")
+    try:
+        found = [pool.submit(function, *items) for items in zip(*arguments, strict=True)]
+        for each in found:
+            _wait([each])
+            each.result()
+        return [each.result() for each in found]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _wait(futures: list[Future[Any]]) -> None:
+    while wait(futures, timeout=_LOOK).not_done:
+        pass
+
+
+class _BlasLimits:
+    """The limits that calls under way ask for; BLAS has one number of threads for the process.
+
+    The least of them holds, and the last call to end restores what was there before the first:
+    threadpoolctl's own limits, entered and left by several threads in any order, do not.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._limits: list[int] = []
+        self._before: list[tuple[Any, int]] = []
+
+    @contextmanager
+    def at_most(self, limit: int) -> Iterator[None]:
+        with self._lock:
+            if not self._limits:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+            self._limits.append(limit)
+            self._apply()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._limits.remove(limit)
+                self._apply()
+
+    def _apply(self) -> None:
+        for library, before in self._before:
+            library.set_num_threads(min([before, *self._limits]))
+
+
+blas_threads_at_most = _BlasLimits().at_most

@@ -1,0 +1,7 @@
+//! The instruction sets that `HISTRS_SIMD` can name on this machine, one a line, the best first.
+
+fn main() {
+    for name in histrs::instruction_sets() {
+        println!("{name}");
+    }
+}
