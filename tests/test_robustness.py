@@ -63,14 +63,18 @@ class Unchanged:
         self.model = model
 
     def __enter__(self):
-        self.attributes = {k: v for k, v in vars(self.model).items() if k != "_cache"}
-        self.contents = pickle.dumps(self.attributes)
+        self.attributes = vars(self.model).copy()
+        self.contents = self._contents()
 
     def __exit__(self, *_):
-        attributes = {k: v for k, v in vars(self.model).items() if k != "_cache"}
+        attributes = vars(self.model)
         assert attributes.keys() == self.attributes.keys()
         assert all(attributes[k] is v for k, v in self.attributes.items())
-        assert pickle.dumps(attributes) == self.contents
+        assert self._contents() == self.contents
+
+    def _contents(self):
+        # What the posterior holds is made of the others, and lives in the core.
+        return pickle.dumps({k: v for k, v in vars(self.model).items() if k != "_posterior"})
 
 
 # ---- bad input ---------------------------------------------------------------------------------
