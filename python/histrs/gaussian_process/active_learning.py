@@ -130,8 +130,8 @@ def _cost(model: Model, pool: ArrayLike | Matrix, strategy: str) -> Array:
     if strategy == "mean" and margin is not None:
         return margin
     # Of targets of scale 1, so that none of several counts for its unit.
-    variance = model._latent_variance(state, X) + state["_posterior"].noise
-    variance = variance.mean(axis=1)
+    variances = model._latent_variance(state, X) + state["_posterior"].noise
+    variance: Array = variances.mean(axis=1)
     return -variance if margin is None else margin / np.sqrt(variance)
 
 
