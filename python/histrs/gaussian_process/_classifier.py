@@ -175,7 +175,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     >>> model = IntersectionGPClassifier().fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.93
     True
-    >>> bool(0.05 < model.noise_ < 0.2), bool(0.0005 < model.amplitude_ < 0.005)
+    >>> bool(0.05 < model.noise_ < 0.2), bool(0.001 < model.amplitude_ < 0.02)
     (True, True)
     """
 

@@ -17,6 +17,7 @@ from histrs.gaussian_process._state import replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
+_OVERFLOW = "The sum or the spread of y overflows. Scale y down."
 
 
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
@@ -290,13 +291,10 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
 
     def _standardised(self, Y: Array) -> Array:
         """Take the unit of the targets; return them in it, less their means."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = Y - Y.mean(axis=0)
-            largest = np.max(np.abs(centred), axis=0, initial=0.0)
-        if not np.all(np.isfinite(largest)):
-            raise ValueError("The sum or the spread of y overflows. Scale y down.")
-        # A target of one value has no unit of its own, and rounding is no spread.
-        constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+        _, centred = _centred(Y)
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+        # A target of one value has no unit of its own.
+        constant = largest == 0.0
         largest[constant] = 1.0
         self.y_std_ = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))
         self.y_std_[constant] = 1.0
@@ -306,10 +304,11 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         """Keep the targets and their means; return what is left, in the unit of the first fit."""
         # Adding the means to what is left would give nearly the targets.
         self._Y_given = Y.copy()
-        self.y_mean_ = Y.mean(axis=0)
-        centred: Array = (Y - self.y_mean_) / self.y_std_
+        self.y_mean_, centred = _centred(Y)
+        with np.errstate(over="ignore"):
+            centred /= self.y_std_
         if not np.all(np.isfinite(centred)):
-            raise ValueError("The sum or the spread of y overflows. Scale y down.")
+            raise ValueError(_OVERFLOW)
         return centred
 
     def _units(self) -> Array:
@@ -397,3 +396,17 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _centred(Y: Array) -> tuple[Array, Array]:
+    """Return the means, and the targets less these: 0 for targets of one value, up to rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = Y.mean(axis=0)
+        centred = Y - means
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+    if not np.all(np.isfinite(largest)):
+        raise ValueError(_OVERFLOW)
+    constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+    means[constant] = Y[0, constant]
+    centred[:, constant] = 0.0
+    return means, centred
