@@ -38,7 +38,8 @@ def test_powers_of_two_variables_are_solved(rng):
         warnings.simplefilter("error", ConvergenceWarning)
         found = IntersectionGPRegressor().fit(X, y)
         expected = IntersectionGPRegressor(solver="cholesky").fit(X, y)
-    assert rmse(found, X_star, y_star) < 1.1 * rmse(expected, X_star, y_star) < 0.1
+    assert rmse(found, X_star, y_star) < 1.05 * rmse(expected, X_star, y_star)
+    assert found.score(X_star, y_star) > 0.99
     assert np.all(found.residual_ <= 2e-4 * np.abs(y - y.mean()).max())
 
 
@@ -94,7 +95,8 @@ def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, 
     iterate_first(monkeypatch)
     monkeypatch.setattr(_system, "_memory", lambda: 0.0)
     X, y, parameters = stagnating(rng)
-    parameters |= {"noise": 1e-3, "tol": 1e-6, "preconditioner": None, "max_iter": 60}
+    X = rng.random((400, 3))
+    parameters |= {"noise": 1e-3, "tol": 1e-6, "max_iter": 60}
     model = IntersectionGPRegressor(**parameters).fit(X, y)
     assert "factor" not in vars(model._posterior.system)
     # Without a preconditioner it takes more iterations than that, and knots do with the rest.

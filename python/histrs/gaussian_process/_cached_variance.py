@@ -27,6 +27,9 @@ _MAX_KNOTS = 4_000_000
 _N_BINS = 1024
 # Variances below this part of the prior mean are rounding.
 _LEAST = 1e-12
+# What a row that is left out keeps on the diagonal, as part of `s`: with nothing, the matrix would
+# be singular.
+_APART = 1e-6
 
 
 class CachedVariance:
@@ -109,7 +112,7 @@ class _Space(NamedTuple):
         cross = q[:, :, None] * w[:, None, :]
         square = q[:, :, None] * q[:, None, :]
         T = self.T - cross - cross.transpose(0, 2, 1)
-        T += (prior + 2.0 * system.s)[:, None, None] * square
+        T += (prior + (1.0 + _APART) * system.s)[:, None, None] * square
         projected = w - (prior + system.s)[:, None] * q
         with blas_threads_at_most(1):
             solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]

@@ -245,7 +245,11 @@ class Search:
         start = space.clip(space.pack(space.start))
         with_gradient = self._method == "l-bfgs-b"
         objective = _Objective(function, space, record, with_gradient=with_gradient)
-        options = self._gradient_options(n_outputs) if with_gradient else self._simplex_options(space, start)
+        options = (
+            self._gradient_options(n_outputs)
+            if with_gradient
+            else self._simplex_options(space, start)
+        )
         bounds = optimize.Bounds(*space.bounds.T)
         result = optimize.minimize(objective, start, bounds=bounds, **options)
         value, theta = objective.best
