@@ -23,7 +23,7 @@ _OVERFLOW = "The sum or the spread of y overflows. Scale y down."
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    The target, its mean subtracted, has covariance
+    The target, its mean subtracted and divided by its standard deviation, has covariance
 
     .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
 
@@ -31,15 +31,16 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     whose components are piecewise linear with knots at the training values. Several targets are
     solved together by preconditioned block conjugate gradients on the sorted columns of the data,
     in memory linear in the number of stored values. Hyper-parameters are those of largest marginal
-    likelihood, summed over the targets (section 6 of [1]_), unless `optimizer` is None.
+    likelihood (section 6 of [1]_), for each target its own, unless `optimizer` is None. The unit of
+    a target does not matter: predictions and their standard deviations scale with it.
 
     Parameters
     ----------
-    noise : float, default=0.1
-        Variance of the noise on the target, in its units squared, where the search for it starts.
-    amplitude : float, default=1.0
-        Variance that multiplies the kernel, units of the target squared per unit of a feature,
-        where the search for it starts.
+    noise : float or array-like of shape (n_targets,), default=0.1
+        Variance of the noise on the target, as part of the variance of the target, where the
+        search for it starts; an array, one for each target that has its own.
+    amplitude : float or array-like of shape (n_targets,), default=1.0
+        Variance that multiplies the kernel, as part of the variance of the target, likewise.
     tol : float, default=1e-4
         A target is solved when no entry of its residual is larger than `tol` times the largest
         absolute centred target.
@@ -67,9 +68,11 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         (eq. 16).
     exponent : float, default=1.0
         Exponent of the transform, where the search for it starts.
-    feature_weights : "ard", array-like of shape (n_features,) or None, default=None
-        Weights `w` of the features (eq. 17); None is 1 for all. "ard" (automatic relevance
-        determination) learns them.
+    feature_weights : {"scale", "ard"}, array-like of shape (n_features,) or None, default="scale"
+        Weights `w` of the features (eq. 17). "scale" is 1 over the spread of each column, a
+        standard deviation that a few outliers do not move, so that the units of columns do not
+        matter. None is 1 for all: then a column of large numbers carries the kernel, as histograms
+        want it that share a unit. "ard" (automatic relevance determination) learns them, from 1.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -79,16 +82,23 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         quadrature, or takes it from the Cholesky factor up to 2048 rows and with
         ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
         has no gradient.
+    shared_hyperparameters : bool or None, default=None
+        Whether all targets share one noise and one amplitude. None is False:
+        each target has its own, as if it were fitted alone.
     noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    variance : {"exact", "fine", "coarse", "coarse-quantized"}, default="exact"
+    variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
         How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
-        solve. The others are bounds above it: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and
-        `n_eigenvectors` projections, ``"coarse"`` (CAPU, eq. 30) one score of squared features,
-        ``"coarse-quantized"`` (q-CAPU) one look-up a feature, in a table of `n_bins` cells, or of
-        100 when that is None.
+        solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
+        hundred outputs, from directions that are found once, corrected by rows that are solved
+        exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
+        ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
+        above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
+        ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
+        one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
+        two are often two to three times too large.
     n_eigenvectors : int, default=2
         Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
     random_state : int, RandomState or None, default=0
@@ -108,8 +118,17 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         The targets that were solved for, centred.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
-    noise_, amplitude_, exponent_ : float
-        The hyper-parameters of the fit.
+    y_std_ : ndarray of shape (n_targets,)
+        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
+        noise and amplitude.
+    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
+        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
+        the units of the target. Arrays for several targets that do not share them.
+    exponent_ : float
+        Exponent of the fit.
+    std_error_ : float
+        Mean relative error of standard deviations, measured on training rows, each without itself;
+        0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
     feature_transform_ : str
@@ -124,7 +143,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     n_iter_ : ndarray of shape (n_targets,)
         Iterations until each target was solved; 1 when the matrix was factorised.
     residual_ : ndarray of shape (n_targets,)
-        Largest absolute entry of `Y - (amplitude K + noise I) alpha`.
+        Largest absolute entry of `Y - (amplitude K + noise I) alpha`, in units of the target.
     quantization_error_bound_ : ndarray of shape (n_targets,)
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
     n_features_in_ : int
