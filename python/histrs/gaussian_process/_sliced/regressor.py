@@ -13,6 +13,8 @@ from histrs._threads import blas_threads_at_most
 from histrs._validation import check_array
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
+    LEARNING_ROWS,
+    SEARCHED_ROWS,
     BaseSlicedGP,
     checked_targets,
     copied,
@@ -151,7 +153,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             A, Y = columns.apply(X), checked_targets(y)
             kept = distinct_rows(A, Y)
             random = draft._random()
-            rows = kept[draft._rows_to_learn_from(len(kept), random)]
+            rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
             n_sets = draft._n_steps() + 1
             spread = _standardised(Y[rows])
             # On matrices of this size, BLAS's threads mostly wait for one another.
@@ -161,12 +163,14 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                     spread,
                     n_directions=draft._n_directions(len(kept), n_sets),
                     n_steps=draft._n_steps(),
+                    n_searched=SEARCHED_ROWS,
                     random=random,
                     n_threads=draft._threads(),
                 )
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
             inner = IntersectionGPRegressor(
-                optimizer=None,
+                # Few rows do not tell the noise of many.
+                optimizer=None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
                 noise=noise if Y.shape[1] > 1 else float(noise[0]),
                 amplitude=noise if Y.shape[1] > 1 else float(noise[0]),
                 feature_weights=learned.weights,
