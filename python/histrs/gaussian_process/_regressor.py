@@ -489,7 +489,6 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         return mean[:, 0] if self._single_target else mean
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations in the unit of each target, from those of scale 1."""
         in_unit: Array = std * state["y_std_"]
         return self._shaped(in_unit)
 
