@@ -55,17 +55,31 @@ def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
     """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
+    with _bad_targets_named(y):
+        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+    return X, y
+
+
+def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
+    """Return `y` as `fit` needs it, where `X` is a table that is looked at by itself."""
+    with _bad_targets_named(y):
+        # One that has seen no features asks for none.
+        targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
+    return targets
+
+
+@contextmanager
+def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
     if sparse.issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
     try:
-        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+        yield
     except ValueError as error:
         if not str(error).startswith("Input y contains"):
             raise
         place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
         index = ", ".join(str(i) for i in place)
         raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
-    return X, y
 
 
 def to_core(X: Matrix) -> CoreMatrix:

@@ -40,7 +40,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     z = np.hstack([-scores, scores]) if binary else scores
     n_classes = z.shape[1]
     coupled = not binary and n_classes <= _MAX_COUPLED
-    size = max(float(np.sqrt(np.mean(z * z))), np.finfo(np.float64).tiny)
+    # Where all scores are 0, a size whose square is not.
+    size = max(float(np.sqrt(np.mean(z * z))), float(np.sqrt(np.finfo(np.float64).tiny)))
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
