@@ -82,6 +82,29 @@ def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
         raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
 
 
+def stored(X: Matrix) -> NDArray[Any]:
+    """Return the entries that a matrix stores."""
+    # The arrays of a sparse one may have room to spare behind the last entry.
+    entries: NDArray[Any] = X.data[: X.nnz] if sparse.issparse(X) else np.asarray(X)
+    return entries
+
+
+def check_finite(X: Matrix, name: str) -> None:
+    """Refuse entries that are no numbers, as the core does; the message names the first."""
+    bad = np.argwhere(~np.isfinite(stored(X)))
+    if len(bad) == 0:
+        return
+    first = tuple(bad[0].tolist())
+    value = stored(X)[first]
+    if sparse.issparse(X):
+        first = (int(np.searchsorted(X.indptr, first[0], side="right")) - 1, X.indices[first[0]])
+    shown = "NaN" if np.isnan(value) else str(value)
+    raise ValueError(
+        f"{name}[{first[0]}, {first[1]}] = {shown}: Input {name} contains NaN or infinity; impute "
+        "or drop the row."
+    )
+
+
 def to_core(X: Matrix) -> CoreMatrix:
     """Return `X`, checked by scikit-learn, in the form that the core takes without a copy."""
     if not sparse.issparse(X):

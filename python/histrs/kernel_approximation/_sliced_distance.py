@@ -18,12 +18,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    canonical,
+    check_finite,
+    unchanged_on_error,
+    validate_data,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 DirectionsName: TypeAlias = Literal["orthogonal", "gaussian", "structured"]
 
-_CHECKS = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 # Standard deviations of a projection between its smallest training value and 0.
 _MARGIN = 0.5
 # Rows whose distances the error is measured on.
@@ -146,7 +151,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             that fits.
         """
         with unchanged_on_error(self):
-            X = validate_data(self, X, **_CHECKS)
+            X = self._checked(X, reset=True)
             random = check_random_state(self.random_state)
             W = draw_directions(X.shape[1], self.n_projections, self.directions, random)
             if self.metric is not None:
@@ -178,7 +183,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             If an entry is NaN or infinite, or `out` has another shape or dtype.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._checked(X, reset=False)
         shape = (X.shape[0], self._n_features_out)
         if out is None:
             out = np.empty(shape, X.dtype)
@@ -204,6 +209,11 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     @property
     def _n_features_out(self) -> int:
         return len(self.offsets_)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        X = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
+        check_finite(X, "X")
+        return X
 
     def _raw(self, X: Any) -> NDArray[Any]:
         """Return projections, and weighted columns, before anything is subtracted."""
