@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -173,6 +173,26 @@ class BaseSlicedGP(BaseEstimator):
         # Made once, and not by each copy after the model was unpickled.
         self._inner._state()
         return copied(self._inner).set_params(**{name: getattr(self, name) for name in names})
+
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Posterior means.
+        variance : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Posterior variances; one for all classes.
+        """
+        answers: tuple[Array, Array] = self._answers(
+            X, lambda inner, T: inner.latent_mean_and_variance(T)
+        )
+        return answers
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""

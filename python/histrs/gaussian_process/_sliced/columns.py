@@ -35,7 +35,9 @@ class Columns:
         self._skewed = np.flatnonzero(np.abs(leaning) > _SKEW)
         self._power = None
         if len(self._skewed) > 0:
-            self._power = PowerTransformer().fit(standard[:, self._skewed])
+            # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
+            self._power = PowerTransformer(standardize=False).fit(standard[:, self._skewed])
+            self._scale_power = _Scale(self._power.transform(standard[:, self._skewed]))
         self._scale_out = _Scale(self._straight(standard))
 
     def apply(self, numbers: Array) -> Array:
@@ -55,9 +57,9 @@ class Columns:
     def _straight(self, standard: Array) -> Array:
         straight = standard.copy()
         if self._power is not None:
-            # Far outside of the rows of the fit the powers overflow, and are clipped.
             with np.errstate(over="ignore"):
-                straight[:, self._skewed] = self._power.transform(standard[:, self._skewed])
+                power = self._power.transform(standard[:, self._skewed])
+            straight[:, self._skewed] = self._scale_power.apply(power)
         return np.clip(straight, -_MOST, _MOST)
 
 

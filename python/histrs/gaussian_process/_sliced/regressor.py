@@ -151,7 +151,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             random = draft._random()
             rows = kept[draft._rows_to_learn_from(len(kept), random)]
             n_sets = draft._n_steps() + 1
-            spread = _standardised(Y[rows])
+            # As the inner model will: targets of one value, but for rounding, are 0.
+            spread = IntersectionGPRegressor()._standardised(Y[rows])
             # On matrices of this size, BLAS's threads mostly wait for one another.
             with blas_threads_at_most(1):
                 learned = learn_metric(
@@ -241,13 +242,3 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _standardised(Y: Array) -> Array:
-    centred = Y - Y.mean(axis=0)
-    size = np.max(np.abs(centred), axis=0, initial=0.0)
-    size[size == 0.0] = 1.0
-    spread = np.sqrt(np.mean((centred / size) ** 2, axis=0))
-    spread[spread == 0.0] = 1.0
-    standardised: Array = centred / size / spread
-    return standardised
