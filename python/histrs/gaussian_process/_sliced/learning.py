@@ -17,6 +17,7 @@ from scipy.linalg import lapack
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place
+from histrs._threads import blas_threads_at_most
 from histrs.kernel_approximation._sliced_distance import draw_directions, offsets
 
 Indices: TypeAlias = NDArray[np.intp]
@@ -106,14 +107,16 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
         scale = _STEEPNESS / (n * n_targets)
         return scale * value, scale * gradient
 
-    result = optimize.minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[_BOUNDS] * len(kernels),
-        options={"maxiter": _MAX_ITER, "ftol": 2e-5, "gtol": 2e-3},
-    )
+    # On matrices of this size, BLAS's threads mostly wait for one another.
+    with blas_threads_at_most(1):
+        result = optimize.minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[_BOUNDS] * len(kernels),
+            options={"maxiter": _MAX_ITER, "ftol": 2e-5, "gtol": 2e-3},
+        )
     theta: Array = result.x
     return theta
 
@@ -136,9 +139,11 @@ def fit_kernels(kernels: list[Array], Y: Array, start: Array, some: Indices) -> 
 
 
 def _factor(kernels: list[Array], theta: Array) -> Array:
-    R = np.zeros_like(kernels[0])
-    for t, K in zip(theta, kernels, strict=True):
-        R += np.exp(t) * K
+    weights = np.exp(theta)
+    R = weights[0] * kernels[0]
+    term = np.empty_like(R)
+    for weight, K in zip(weights[1:], kernels[1:], strict=True):
+        R += np.multiply(weight, K, out=term)
     R[np.diag_indices_from(R)] += 1.0
     # The transpose has the order that LAPACK wants, and is the same matrix.
     return factorise_in_place(R.T)

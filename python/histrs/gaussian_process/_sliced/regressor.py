@@ -9,7 +9,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.block_cg import Array
-from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
@@ -155,17 +154,15 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             n_sets = draft._n_steps() + 1
             # As the inner model will: targets of one value, but for rounding, are 0.
             spread = IntersectionGPRegressor()._standardised(Y[rows])
-            # On matrices of this size, BLAS's threads mostly wait for one another.
-            with blas_threads_at_most(1):
-                learned = learn_metric(
-                    A[rows],
-                    spread,
-                    n_directions=draft._n_directions(len(kept), n_sets),
-                    n_steps=draft._n_steps(),
-                    n_searched=SEARCHED_ROWS,
-                    random=random,
-                    n_threads=draft._threads(),
-                )
+            learned = learn_metric(
+                A[rows],
+                spread,
+                n_directions=draft._n_directions(len(kept), n_sets),
+                n_steps=draft._n_steps(),
+                n_searched=SEARCHED_ROWS,
+                random=random,
+                n_threads=draft._threads(),
+            )
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
             inner = IntersectionGPRegressor(
                 # Few rows do not tell the noise of many.
