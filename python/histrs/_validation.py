@@ -34,6 +34,9 @@ HISTOGRAM_CHECKS: Mapping[str, Any] = {
 _ABSENT = "no_validation"
 """What scikit-learn takes for an argument that is not there; X and y have it as their default."""
 
+# Sums that only look for what is not finite, and casts: errors tell of it, not NumPy's warnings.
+_QUIET: Mapping[str, Any] = {"over": "ignore", "invalid": "ignore"}
+
 
 def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: Any) -> Any:
     """Return what scikit-learn's `validate_data` does, once sparse matrices are known to be sound.
@@ -42,30 +45,69 @@ def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: 
     converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
     """
     X = sound(X, "X") if sparse.issparse(X) else X
-    return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+    with np.errstate(**_QUIET):
+        return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
 
 
 def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:
     """Return what scikit-learn's `check_array` does, once a sparse matrix is known to be sound."""
     X = sound(X, input_name) if sparse.issparse(X) else X
-    return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
+    with np.errstate(**_QUIET):
+        return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
 
 
 def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
     """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
+    with _bad_targets_named(y):
+        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+    return X, y
+
+
+def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
+    """Return `y` as `fit` needs it, where `X` is a table that is looked at by itself."""
+    with _bad_targets_named(y):
+        # One that has seen no features asks for none.
+        targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
+    return targets
+
+
+@contextmanager
+def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
     if sparse.issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
     try:
-        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+        yield
     except ValueError as error:
         if not str(error).startswith("Input y contains"):
             raise
         place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
         index = ", ".join(str(i) for i in place)
         raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
-    return X, y
+
+
+def stored(X: Matrix) -> NDArray[Any]:
+    """Return the entries that a matrix stores."""
+    # The arrays of a sparse one may have room to spare behind the last entry.
+    entries: NDArray[Any] = X.data[: X.nnz] if sparse.issparse(X) else np.asarray(X)
+    return entries
+
+
+def check_finite(X: Matrix, name: str) -> None:
+    """Refuse entries that are no numbers, as the core does; the message names the first."""
+    bad = np.argwhere(~np.isfinite(stored(X)))
+    if len(bad) == 0:
+        return
+    first = tuple(bad[0].tolist())
+    value = stored(X)[first]
+    if sparse.issparse(X):
+        first = (int(np.searchsorted(X.indptr, first[0], side="right")) - 1, X.indices[first[0]])
+    shown = "NaN" if np.isnan(value) else str(value)
+    raise ValueError(
+        f"{name}[{first[0]}, {first[1]}] = {shown}: Input {name} contains NaN or infinity; impute "
+        "or drop the row."
+    )
 
 
 def to_core(X: Matrix) -> CoreMatrix:

@@ -28,6 +28,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs._warnings import warn
+from histrs.gaussian_process._explanation import Explanation, explain
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
     Bounds,
@@ -546,6 +547,30 @@ class BaseIntersectionGP(BaseEstimator):
             )
         posterior: Posterior = self._state()["_posterior"]
         return posterior.score(self._predicted, self.n_bins, self.interpolation).error_bound()
+
+    def explain(self, X: ArrayLike | Matrix) -> Explanation:
+        r"""Take the posterior mean of rows apart by feature.
+
+        The mean of a row is the offset plus the sum of one number for each feature, which depends
+        on that feature alone: :math:`f_d(x(d))` of `shape_functions`. For a classifier it is that
+        of the targets +1 and -1 (`latent_mean_and_variance`).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        explanation : Explanation
+            Named tuple ``(names, data, values, std, offset)``. The standard deviations are exact,
+            and take a solve for each entry.
+        """
+        X, state = self._check_test(X), self._state()
+        names = state.get("feature_names_in_")
+        if names is None:
+            names = np.array([f"x{d}" for d in range(X.shape[1])], dtype=object)
+        return explain(state["_posterior"], X, names, self._units(), count_threads(self.n_jobs))
 
     def shape_functions(
         self,
