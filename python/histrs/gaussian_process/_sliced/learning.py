@@ -73,7 +73,7 @@ class Fit:
     alpha: Array
     """Weights of the training rows, of shape (n_samples, n_targets), noise counted in."""
     likelihood: float
-    """Log likelihood of a target and sample."""
+    """Log likelihood of a target and sample, less a constant."""
 
 
 def fit_kernels(kernels: list[Array], Y: Array, start: Array) -> Fit:
