@@ -45,10 +45,10 @@ fig.colorbar(filled, ax=axes, label="prediction")
 plt.show()
 
 # %%
-# The learned metric is the mean outer product of the gradients of what projections predict: columns 0
-# and 1 have the largest entries, the five without use nearly none. The parabola of column 2 is not
-# in it, as the additive part of the kernel has taken that over. Beside it, the rows that were put
-# aside, with intervals of 95%.
+# The learned metric is the mean outer product of the gradients of what projections predict:
+# columns 0 and 1 have the largest entries, the five without use nearly none. The parabola of
+# column 2 is not in it, as the additive part of the kernel has taken that over. Beside it, the
+# rows that were put aside, with intervals of 95%.
 mean, std = sliced.predict(X_test, return_std=True)
 covered = np.abs(y_test - mean) < 1.96 * std
 print(f"{covered.mean():.0%} of {len(y_test)} rows lie in their intervals")

@@ -1,4 +1,7 @@
-"""Make sliced.svg of the guide, and print its table: `.venv/bin/python docs/images/make_sliced.py`."""
+"""Make sliced.svg of the guide, and print its table.
+
+Run `.venv/bin/python docs/images/make_sliced.py`.
+"""
 
 from pathlib import Path
 
