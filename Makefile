@@ -179,7 +179,9 @@ $(STAMPS)/oldest: pyproject.toml $(STAMPS)/venv $(EXTENSION)
 	rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
 	VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --resolution lowest-direct \
 	    -r pyproject.toml --all-extras --group test
-	env -u CONDA_PREFIX VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/maturin develop --uv \
+	@# maturin looks for uv itself.
+	env -u CONDA_PREFIX PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" \
+	    $(BIN)/maturin develop --uv \
 	    --profile $(EXTENSION_PROFILE)
 	@touch $@
 

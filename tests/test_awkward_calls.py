@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from histrs.descriptors import BagOfVisualWords, FisherVector
-from histrs.kernel_approximation import KernelProjectionMap, SparseKernelMap
+from histrs.kernel_approximation import AdditiveChi2Map, KernelProjectionMap, SparseKernelMap
+from histrs.metrics import additive_chi2_kernel, jbld_distances
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CondensedNN, CovarianceCompressor, HistogramCompressor
+from histrs.prototypes import (
+    CondensedNN,
+    CovarianceCompressor,
+    HistogramCompressor,
+    compression_curve,
+)
 from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, covariance_descriptors
 from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier
@@ -137,3 +144,87 @@ def test_scores_have_the_precision_of_the_rows(rng, dtype):
                 assert scores.dtype == dtype, (model, name)
         if isinstance(model, (PCARidge, MomentLasso)):
             assert model.predict(rows).dtype == dtype
+
+
+# ---- what the fuzzer found ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [MetricKNNClassifier(metric="euclidean"), CondensedNN(), BundleSVC(), PCARidgeClassifier()],
+    ids=lambda model: type(model).__name__,
+)
+def test_huge_targets_of_a_regression_are_no_classes(rng, model):
+    X, _ = histograms(rng)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        model.fit(X, rng.standard_normal(40) * 1e160)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_infinities_of_both_signs_are_named_without_a_warning(rng, container):
+    X, y = histograms(rng)
+    model = PCARidgeClassifier().fit(X, y)
+    X[3, 1], X[4, 1] = np.inf, -np.inf
+    for call in (lambda: model.fit(container(X), y), lambda: model.predict(container(X))):
+        with pytest.raises(ValueError, match="contains infinity"):
+            call()
+    with pytest.raises(ValueError, match=r"X\[0, 0, 0\] = infinity"):
+        jbld_distances(np.full((1, 2, 2), np.inf) * [[1, -1], [-1, 1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_whose_sums_overflow_have_no_poles(rng, dtype):
+    X = histograms(rng)[0].astype(dtype)
+    largest = np.finfo(dtype).max
+    high = X / X.max() * (largest / 4)
+    features = AdditiveChi2Map().fit_transform(high)
+    expected = additive_chi2_kernel(high / largest) * float(largest)
+    assert np.isfinite(features).all()
+    np.testing.assert_allclose(
+        features.astype(float) @ features.T.astype(float), expected, rtol=1e-3, atol=0.0
+    )
+    model = AdditiveChi2Map().fit(X)
+    for call in (AdditiveChi2Map().fit, model.transform):
+        with pytest.raises(ValueError, match="a sum of two overflows; divide X by a scale"):
+            call(high * dtype(3))
+
+
+def test_kernels_at_either_end_of_double_precision(rng):
+    X, _ = histograms(rng)
+    for model in (
+        KernelProjectionMap("intersection", 5, representatives="sample", random_state=0),
+        SparseKernelMap("intersection", 5, representatives="sample", random_state=0),
+    ):
+        with pytest.raises(ValueError, match=r"inverse of which overflows; multiply X by a scale"):
+            model.fit(X * 1e-305)
+        small = model.fit(X * 1e-280).transform(X * 1e-280)
+        expected = model.fit(X).transform(X)
+        np.testing.assert_allclose(*map(to_dense, (small, expected)), rtol=1e-8, atol=1e-10)
+        # A kernel that is symmetric needs no sum of two of its entries.
+        assert np.isfinite(to_dense(model.fit(X * 1e308).transform(X))).all()
+
+
+def to_dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def test_singular_matrices_are_named_where_the_sharpness_is_given(rng):
+    X = matrices(rng)
+    X[7] = 0.0
+    with pytest.raises(ValueError, match=r"X\[7\]"):
+        CovarianceCompressor(2, gamma=3.0).fit(X, np.arange(40) % 2)
+
+
+def test_a_feature_map_that_is_none_is_named(rng):
+    X, y = histograms(rng)
+    model = BundleSVC(feature_map="chi2")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="'feature_map' parameter of BundleSVC"):
+        model.fit(X, y)
+
+
+def test_curves_of_what_is_no_classifier_of_prototypes(rng):
+    X, y = histograms(rng)
+    with pytest.raises(TypeError, match=r"estimator is of type ndarray: give a classifier of"):
+        compression_curve(X, X, y, X, y)

@@ -18,7 +18,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._sliced import base
+from histrs.gaussian_process._sliced import base, classifier, regressor
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.learning import Projections, fit_kernels, learn_metric
@@ -69,6 +69,9 @@ def _learning(rng):
     return slices, columns, (Y - Y.mean(axis=0)) / Y.std(axis=0)
 
 
+ALL = np.arange(60)
+
+
 def test_kernel_of_projections_is_its_definition_at_one_size(learning):
     slices, _, _ = learning
     K = oracle.sliced_kernel(slices.T, weights=np.ones(3))
@@ -79,8 +82,8 @@ def test_kernel_of_projections_is_its_definition_at_one_size(learning):
 def test_likelihood_is_largest_where_dense_numpy_says_so(learning):
     slices, columns, Y = learning
     kernels = [slices.K, columns.K]
-    fit = fit_kernels(kernels, Y, np.full(2, 2.0))
-    assert fit.likelihood == pytest.approx(oracle.log_likelihood(kernels, Y, fit.theta), abs=1e-9)
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
+    likelihood = oracle.log_likelihood(kernels, Y, fit.theta)
     # The optimiser stops where the objective is flat to its tolerance.
     step = 1e-5
     for g in range(2):
@@ -88,7 +91,7 @@ def test_likelihood_is_largest_where_dense_numpy_says_so(learning):
         slope = np.diff([oracle.log_likelihood(kernels, Y, theta) for theta in sides])[0]
         assert abs(slope / (2 * step)) < 2e-3
     for theta in np.array(np.meshgrid(range(-6, 13, 3), range(-6, 13, 3))).reshape(2, -1).T:
-        assert oracle.log_likelihood(kernels, Y, theta) < fit.likelihood + 1e-4
+        assert oracle.log_likelihood(kernels, Y, theta) < likelihood + 1e-4
 
 
 def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monkeypatch):
@@ -105,7 +108,7 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
 
     original = module.optimize.minimize
     monkeypatch.setattr(module.optimize, "minimize", watched)
-    fit_kernels(kernels, Y, np.full(2, 2.0))
+    fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
     assert len(seen) == 3
     for theta, (value, gradient) in seen:
         assert -value / module._STEEPNESS == pytest.approx(
@@ -121,11 +124,36 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
 
 def test_weights_and_noise_are_those_of_the_kernel(learning):
     slices, columns, Y = learning
-    fit = fit_kernels([slices.K, columns.K], Y, np.full(2, 2.0))
+    fit = fit_kernels([slices.K, columns.K], Y, np.full(2, 2.0), np.arange(60))
     R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
     alpha = np.linalg.solve(R, Y)
     assert_close(fit.alpha, alpha, 1e-9)
     np.testing.assert_allclose(fit.noise, np.sum(Y * alpha, axis=0) / 60, rtol=1e-9)
+
+
+def test_variances_are_searched_on_some_rows_and_weights_are_of_all(learning):
+    slices, columns, Y = learning
+    some = np.arange(0, 60, 2)
+    kernels = [slices.K, columns.K]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
+    part = fit_kernels(
+        [K[np.ix_(some, some)] for K in kernels], Y[some], np.full(2, 2.0), np.arange(30)
+    )
+    np.testing.assert_array_equal(fit.theta, part.theta)
+    R = sum(np.exp(t) * K for t, K in zip(fit.theta, kernels, strict=True)) + np.eye(60)
+    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
+
+
+def test_likelihood_of_some_rows_and_weights_of_all(learning):
+    slices, columns, Y = learning
+    kernels, some = [slices.K, columns.K], ALL[::2]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
+    few_kernels = [K[::2, ::2] for K in kernels]
+    np.testing.assert_array_equal(
+        fit.theta, fit_kernels(few_kernels, Y[::2], np.full(2, 2.0), ALL[:30]).theta
+    )
+    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
+    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
 
 
 def test_slopes_are_those_of_finite_differences(rng, learning):
@@ -148,6 +176,7 @@ def test_a_metric_is_learned_from_gradients(rng):
         (y - y.mean()) / y.std(),
         n_directions=40,
         n_steps=2,
+        n_searched=200,
         random=np.random.RandomState(0),
         n_threads=1,
     )
@@ -700,7 +729,9 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     X = rng.uniform(-1.0, 1.0, size=(700, 3))
     y = targets_for(make, X[:, 0] * X[:, 1])
     exact = make(n_metric_steps=0).fit(X[:500], y[:500])
-    monkeypatch.setattr(base, "LEARNING_ROWS", 200)
+    for module in (regressor, classifier):
+        monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
+    monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
     monkeypatch.setattr(base, "_EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
     model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])

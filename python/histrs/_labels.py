@@ -18,7 +18,9 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
 def check_labels(y: ArrayLike) -> None:
     """Refuse what are no classes."""
     try:
-        check_classification_targets(y)
+        # Targets of a regression are compared with their integers, which may not hold them.
+        with np.errstate(invalid="ignore"):
+            check_classification_targets(y)
     except TypeError:
         classes_of(y)
         raise

@@ -9,7 +9,7 @@ from scipy import sparse
 
 def csr_result(
     parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any], int], n_rows: int
-) -> sparse.csr_array[Any, tuple[int, int]]:
+) -> "sparse.csr_array[Any, tuple[int, int]]":
     """Return `data, indices, indptr, width` of the core as a CSR matrix.
 
     Indices have 32 bits where they fit. The core counts rows in 64 bits, which SciPy would keep,

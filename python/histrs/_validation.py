@@ -34,6 +34,9 @@ HISTOGRAM_CHECKS: Mapping[str, Any] = {
 _ABSENT = "no_validation"
 """What scikit-learn takes for an argument that is not there; X and y have it as their default."""
 
+# Sums that only look for what is not finite, and casts: errors tell of it, not NumPy's warnings.
+_QUIET: Mapping[str, Any] = {"over": "ignore", "invalid": "ignore"}
+
 
 def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: Any) -> Any:
     """Return what scikit-learn's `validate_data` does, once sparse matrices are known to be sound.
@@ -42,13 +45,15 @@ def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: 
     converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
     """
     X = sound(X, "X") if sparse.issparse(X) else X
-    return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+    with np.errstate(**_QUIET):
+        return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
 
 
 def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:
     """Return what scikit-learn's `check_array` does, once a sparse matrix is known to be sound."""
     X = sound(X, input_name) if sparse.issparse(X) else X
-    return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
+    with np.errstate(**_QUIET):
+        return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
 
 
 def validate_fit(

@@ -404,7 +404,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             For two classes, positive for ``classes_[1]``.
         """
         X, state = self._check_test(X), self._state()
-        return _scores_as_users_see_them(self._read(state, "decision", X))
+        return _one_or_each(self._read(state, "decision", X))
 
     @overload
     def predict(
@@ -439,7 +439,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         labels = best_class(self._read(state, "decision", X), state["classes_"])
         if not return_std:
             return labels
-        return labels, np.sqrt(_shared(self._predictive_variance(state, X)))
+        return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
 
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
@@ -495,12 +495,15 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             hyper-parameters.
         """
         X, state = self._check_test(X), self._state()
-        mean = _scores_as_users_see_them(self._read(state, "mean", X))
-        return mean, _shared(self._latent_variance(state, X))
+        mean = _one_or_each(self._read(state, "mean", X))
+        return mean, _one_or_each(self._latent_variance(state, X))
 
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
         variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
         return variance
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        return _one_or_each(std)
 
     # ---- probabilities -----------------------------------------------------------------------
 
@@ -581,14 +584,9 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
 
 
-def _scores_as_users_see_them(scores: Array) -> Array:
-    """Return one column as a row of numbers."""
-    return scores[:, 0] if scores.shape[1] == 1 else scores
-
-
-def _shared(variance: Array) -> Array:
-    """Return the variance that all outputs share, or those of each."""
-    return variance[:, 0] if variance.shape[1] == 1 else variance
+def _one_or_each(columns: Array) -> Array:
+    """Return what there is one of for every row as a vector, and one for each output as it is."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns
 
 
 def _one_an_output(systems: tuple[KernelSystem, ...], n_outputs: int) -> tuple[KernelSystem, ...]:

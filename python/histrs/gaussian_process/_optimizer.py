@@ -24,7 +24,7 @@ _EDGE = 0.5
 _RATIOS = np.logspace(-6, 3, 28)
 # What a finer quadrature may move the logarithms of the optimum, or the likelihood of it in units
 # of a sample and output, without calling for a finer one still.
-_SMALL_MOVE = 0.02
+_SMALL_MOVE = 0.05
 _SMALL_CHANGE = 1e-5
 
 

@@ -1,16 +1,18 @@
 """Gaussian process regression."""
 
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior, Readout
 from histrs.gaussian_process._state import replaced_whole
@@ -333,14 +335,14 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             )
         return np.vstack([before, Y.reshape(len(Y), -1)])
 
-    @overload
-    def predict(self, X: ArrayLike | Matrix, return_std: Literal[False] = False) -> Array: ...
-    @overload
-    def predict(self, X: ArrayLike | Matrix, return_std: Literal[True]) -> tuple[Array, Array]: ...
     def predict(
-        self, X: ArrayLike | Matrix, return_std: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Predict targets, and on request their standard deviation.
+        self,
+        X: ArrayLike | Matrix,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Any:
+        """Predict targets, and on request how uncertain they are.
 
         Parameters
         ----------
@@ -348,7 +350,13 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             Histograms.
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
-            `variance` says; exactly, it takes a solve for every row.
+            `variance` says.
+        return_cov : bool, default=False
+            Whether to return the predictive covariance of the rows too, exactly, which takes a
+            solve for every row.
+        return_quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities, between 0 and 1, whose quantiles to return too; their standard
+            deviations are those of `return_std`.
 
         Returns
         -------
@@ -356,13 +364,105 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             Eq. 2, plus the mean of the targets.
         std : ndarray of the same shape
             Only with `return_std`: square root of eq. 3, noise included.
+        covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Only with `return_cov`: noise included, on the diagonal.
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
+            Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If more than one of these is asked for, or a probability is not between 0 and 1.
         """
+        if return_std + return_cov + (return_quantiles is not None) > 1:
+            raise ValueError(
+                "Ask for one of return_std, return_cov and return_quantiles at a time."
+            )
         X, state = self._check_test(X), self._state()
         mean = self._shaped(self._read(state, "mean", X))
-        if not return_std:
+        if return_cov:
+            return mean, self._covariance(state, X)
+        if not return_std and return_quantiles is None:
             return mean
         variance = self._latent_variance(state, X) + state["_posterior"].noise
-        return mean, self._spread(state, np.sqrt(variance))
+        std = self._spread(state, np.sqrt(variance))
+        if return_std:
+            return mean, std
+        probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=np.float64))
+        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(
+                f"return_quantiles = {return_quantiles!r}: give probabilities between 0 and 1."
+            )
+        z = ndtri(probabilities).reshape(-1, *[1] * (mean.ndim - 1))
+        return mean, mean[:, None] + z * std[:, None]
+
+    def _covariance(self, state: dict[str, Any], X: Matrix) -> Array:
+        posterior: Posterior = state["_posterior"]
+        covariance = posterior.latent_covariance(X)
+        rows = np.arange(X.shape[0])
+        covariance[:, rows, rows] += posterior.noise[:, None]
+        in_units: Array = np.moveaxis(covariance, 0, 2) * state["y_std_"] ** 2
+        return in_units[:, :, 0] if self._single_target else in_units
+
+    def sample_y(
+        self,
+        X: ArrayLike | Matrix,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Array:
+        """Draw targets of rows from the posterior, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Histograms.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+            Draws them.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Joint draws: a column is one for all rows.
+        """
+        random = check_random_state(random_state)
+        mean, covariance = self.predict(X, return_cov=True)
+        means = mean.reshape(len(mean), -1)
+        samples = np.empty((*means.shape, n_samples))
+        for k, column in enumerate(means.T):
+            part = covariance if self._single_target else covariance[:, :, k]
+            values, vectors = np.linalg.eigh(part)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            samples[:, k] = column[:, None] + root @ random.standard_normal((len(root), n_samples))
+        return samples[:, 0] if self._single_target else samples
+
+    def predict_leave_one_out(self) -> tuple[Array, Array]:
+        """Predict every training row by the fit without it, in closed form.
+
+        Returns
+        -------
+        mean : ndarray of the shape of the targets
+            Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
+            targets and their unit stay those of all rows.
+        std : ndarray of the same shape
+            Predictive standard deviations, noise included.
+
+        Raises
+        ------
+        ValueError
+            If the system was not factorised: choose ``solver="cholesky"``.
+        """
+        state = self._state()
+        posterior: Posterior = state["_posterior"]
+        if not posterior.is_factorised:
+            raise ValueError(
+                "Leave-one-out in closed form needs a Cholesky factor, for which there are too "
+                'many rows here: fit with solver="cholesky", or use cross_val_predict.'
+            )
+        mean, variance = leave_one_out(posterior, state["Y_fit_"] / state["y_std_"])
+        mean = mean * state["y_std_"] + state["y_mean_"]
+        return self._shaped(mean), self._spread(state, np.sqrt(variance))
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent function, without the noise.
@@ -389,7 +489,6 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         return mean[:, 0] if self._single_target else mean
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations in the unit of each target, from those of scale 1."""
         in_unit: Array = std * state["y_std_"]
         return self._shaped(in_unit)
 

@@ -295,7 +295,14 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         return _histrs.AdditiveMap.rational(self.poles_)
 
     def _ranges(self, X: Matrix) -> tuple[Array, Array]:
-        return _histrs.column_ranges(to_core(X), count_threads(self.n_jobs))
+        low, high = _histrs.column_ranges(to_core(X), count_threads(self.n_jobs))
+        largest = high.max(initial=0.0)
+        if largest > np.finfo(X.dtype).max / 2:
+            raise ValueError(
+                f"X has values up to {largest:.3g}, of which a sum of two overflows; divide X by a "
+                "scale."
+            )
+        return low, high
 
     def _error_bound(self, low: Array, high: Array) -> Array:
         if self.method_ == "chebyshev":

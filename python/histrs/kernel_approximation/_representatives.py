@@ -45,6 +45,8 @@ KERNELS: Mapping[str, Callable[..., NDArray[Any]]] = {
 }
 # Of the largest eigenvalue: what rounding leaves of the kernel of many representatives.
 _INDEFINITE = 1e-6
+# Kernel values below have eigenvalues that count, and whose inverses overflow.
+_SMALLEST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
 class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -96,7 +98,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             X = self._validate(X, reset=True)
             Z = self._choose(X)
             K = self._kernel(Z, Z)
-            self._set_inner_product(DenseInnerProduct(_positive_semidefinite(0.5 * (K + K.T))))
+            self._set_inner_product(DenseInnerProduct(_positive_semidefinite(0.5 * K + 0.5 * K.T)))
             self.representatives_ = Z
         return self
 
@@ -172,6 +174,12 @@ def _check_histograms(map: RepresentativeMap, X: Matrix) -> None:
 
 def _positive_semidefinite(K: Array) -> Array:
     values = eigvalsh(K)
+    largest = np.abs(K).max(initial=0.0)
+    if 0.0 < largest < _SMALLEST:
+        raise ValueError(
+            f"the largest kernel value of the representatives is {largest:.3g}, the inverse of "
+            "which overflows; multiply X by a scale."
+        )
     if values[0] < -_INDEFINITE * max(values[-1], 0.0):
         raise ValueError(
             f"the kernel of the representatives has the eigenvalue {values[0]:.3g}, beside "

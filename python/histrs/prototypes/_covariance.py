@@ -36,6 +36,7 @@ from histrs.prototypes._learned import (
     scale_gamma,
 )
 from histrs.prototypes._sharpness import searched_gamma
+from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, stacked, symmetric
 
 Float64 = NDArray[np.float64]
@@ -200,6 +201,7 @@ class CovarianceCompressor(InSpace):
         own = labels[start]
         self.gamma_ = self._choose_gamma(training, start, random)
         stack = stacked(np.asarray(training.X))
+        check_definite(stack, self.n_jobs)
         # In the basis in which the mean is the identity.
         X = stack.astype(np.float64)
         root = np.linalg.cholesky(symmetric(X.mean(axis=0)))

@@ -63,6 +63,11 @@ def compression_curve(
     curve : CompressionCurve
         Ratios and errors. A set smaller than a ratio in some run counts whole.
 
+    Raises
+    ------
+    TypeError
+        If `estimator` is of another kind.
+
     References
     ----------
     .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for
@@ -79,6 +84,11 @@ def compression_curve(
     >>> curve.ratios, curve.errors.shape
     (array([0.02, 0.5 ]), (2, 5))
     """
+    if not isinstance(estimator, PrototypeClassifier):
+        raise TypeError(
+            f"estimator is of type {type(estimator).__name__}: give a classifier of "
+            "histrs.prototypes, such as RandomSubset()."
+        )
     y, y_test = np.asarray(y), np.asarray(y_test)
     ratios = np.sort(np.fromiter(ratios, dtype=np.float64))
     seeds = list(random_states) if "random_state" in estimator.get_params() else [None]

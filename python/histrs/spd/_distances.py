@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._validation import count_threads
-from histrs.spd._stack import as_stack, same_dtype
+from histrs.spd._stack import Stack, as_stack, same_dtype
 
 
 def jbld_distances(
@@ -136,6 +136,11 @@ def airm_distances(
            [1.3863, 0.    ]])
     """
     return _distances(_histrs.airm_distances, _histrs.airm_paired, X, Y, paired, n_jobs)
+
+
+def check_definite(X: Stack, n_jobs: int | None = None) -> None:
+    """Refuse what is not positive definite, by its place."""
+    jbld_distances(X, X, paired=True, n_jobs=n_jobs)
 
 
 def _distances(

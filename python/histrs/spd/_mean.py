@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._warnings import warn
-from histrs.spd._distances import jbld_distances
+from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, as_stack, symmetric
 
 
@@ -89,8 +89,7 @@ def jbld_mean(
         raise ValueError(f"max_iter = {max_iter} is out of range: it must be at least 1.")
     stack = as_stack(X)
     weights = _weights(sample_weight, len(stack))
-    # Refuses what is not positive definite, by its place.
-    jbld_distances(stack, stack, paired=True)
+    check_definite(stack)
     wide = stack.astype(np.float64)
     C, n_iter, residual = _fixed_point(wide, weights, tol, max_iter)
     if residual > tol:

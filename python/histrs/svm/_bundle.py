@@ -417,7 +417,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         if self.feature_map is None:
             tags.input_tags.sparse = True
-        elif not self._takes_codes():
+        elif hasattr(self.feature_map, "__sklearn_tags__") and not self._takes_codes():
             tags.input_tags.sparse = get_tags(self.feature_map).input_tags.sparse
             tags.input_tags.positive_only = get_tags(self.feature_map).input_tags.positive_only
         return tags

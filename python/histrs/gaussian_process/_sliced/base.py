@@ -26,8 +26,9 @@ from histrs.gaussian_process._variance import VarianceName
 Model = TypeVar("Model", bound=BaseEstimator)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
-# Rows that metric and hyper-parameters are learned from.
-LEARNING_ROWS = 2048
+# Rows that the metric is learned from, and those of them whose likelihood is searched.
+LEARNING_ROWS = 6144
+SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 _EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
@@ -134,10 +135,12 @@ class BaseSlicedGP(BaseEstimator):
             return max(256, 512 // n_sets)
         return max(512 if n_rows <= _MANY_ROWS else 256, n_sets) // n_sets
 
-    def _rows_to_learn_from(self, n_rows: int, random: np.random.RandomState) -> NDArray[np.intp]:
-        if n_rows <= LEARNING_ROWS:
+    def _rows_to_learn_from(
+        self, n_rows: int, most: int, random: np.random.RandomState
+    ) -> NDArray[np.intp]:
+        if n_rows <= most:
             return np.arange(n_rows)
-        return np.sort(random.choice(n_rows, LEARNING_ROWS, replace=False))
+        return np.sort(random.choice(n_rows, most, replace=False))
 
     def _threads(self) -> int:
         return count_threads(self.n_jobs)

@@ -12,7 +12,7 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._sliced.base import BaseSlicedGP, distinct_rows
+from histrs.gaussian_process._sliced.base import SEARCHED_ROWS, BaseSlicedGP, distinct_rows
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._state import replaced_whole
@@ -141,7 +141,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         A = columns.apply(numbers)
         kept = distinct_rows(A, codes[:, None].astype(np.float64))
         random = self._random()
-        rows = kept[self._rows_to_learn_from(len(kept), random)]
+        rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
             learned = learn_class_metric(

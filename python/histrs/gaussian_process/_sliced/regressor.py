@@ -9,10 +9,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.block_cg import Array
-from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
+    LEARNING_ROWS,
+    SEARCHED_ROWS,
     BaseSlicedGP,
     distinct_rows,
 )
@@ -71,7 +72,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 2,048.
+        more than 6,144 and 2,048.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -157,23 +158,23 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             A, Y = columns.apply(numbers), y.reshape(len(y), -1)
             kept = distinct_rows(A, Y)
             random = draft._random()
-            rows = kept[draft._rows_to_learn_from(len(kept), random)]
+            rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
             n_sets = draft._n_steps() + 1
             # As the inner model will: targets of one value, but for rounding, are 0.
             spread = IntersectionGPRegressor()._standardised(Y[rows])
-            # On matrices of this size, BLAS's threads mostly wait for one another.
-            with blas_threads_at_most(1):
-                learned = learn_metric(
-                    A[rows],
-                    spread,
-                    n_directions=draft._n_directions(len(kept), n_sets),
-                    n_steps=draft._n_steps(),
-                    random=random,
-                    n_threads=draft._threads(),
-                )
+            learned = learn_metric(
+                A[rows],
+                spread,
+                n_directions=draft._n_directions(len(kept), n_sets),
+                n_steps=draft._n_steps(),
+                n_searched=SEARCHED_ROWS,
+                random=random,
+                n_threads=draft._threads(),
+            )
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
             inner = IntersectionGPRegressor(
-                optimizer=None,
+                # Few rows do not tell the noise of many.
+                optimizer=None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
                 noise=noise if Y.shape[1] > 1 else float(noise[0]),
                 amplitude=noise if Y.shape[1] > 1 else float(noise[0]),
                 feature_weights=learned.weights,
