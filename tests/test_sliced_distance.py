@@ -360,6 +360,13 @@ def test_a_metric_that_does_not_fit_is_refused_and_changes_nothing(X, metric):
     np.testing.assert_array_equal(sliced.transform(X), before)
 
 
+def test_parameters_set_after_a_fit_wait_for_the_next_one(X):
+    sliced = SlicedDistanceMap(6, columns_weight=2.0, random_state=0).fit(X)
+    before = sliced.transform(X)
+    sliced.set_params(n_projections=3, columns_weight=0.0, metric=np.eye(3), directions="gaussian")
+    np.testing.assert_array_equal(sliced.transform(X), before)
+
+
 def test_a_model_of_histograms_finds_an_interaction_on_projections(rng):
     X = rng.uniform(-1.0, 1.0, size=(300, 2))
     y = X[:, 0] * X[:, 1]

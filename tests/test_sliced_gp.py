@@ -18,7 +18,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._sliced import base
+from histrs.gaussian_process._sliced import base, classifier, regressor
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.learning import Projections, fit_kernels, learn_metric
@@ -67,6 +67,9 @@ def _learning(rng):
     columns = Projections.of(A, np.eye(3), 1)
     Y = np.column_stack([A[:, 0] * A[:, 1], A[:, 2]]) + 0.3 * rng.normal(size=(60, 2))
     return slices, columns, (Y - Y.mean(axis=0)) / Y.std(axis=0)
+
+
+ALL = np.arange(60)
 
 
 def test_kernel_of_projections_is_its_definition_at_one_size(learning):
@@ -138,6 +141,18 @@ def test_variances_are_searched_on_some_rows_and_weights_are_of_all(learning):
     )
     np.testing.assert_array_equal(fit.theta, part.theta)
     R = sum(np.exp(t) * K for t, K in zip(fit.theta, kernels, strict=True)) + np.eye(60)
+    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
+
+
+def test_likelihood_of_some_rows_and_weights_of_all(learning):
+    slices, columns, Y = learning
+    kernels, some = [slices.K, columns.K], ALL[::2]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
+    few_kernels = [K[::2, ::2] for K in kernels]
+    np.testing.assert_array_equal(
+        fit.theta, fit_kernels(few_kernels, Y[::2], np.full(2, 2.0), ALL[:30]).theta
+    )
+    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
     assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
 
 
@@ -714,7 +729,9 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     X = rng.uniform(-1.0, 1.0, size=(700, 3))
     y = targets_for(make, X[:, 0] * X[:, 1])
     exact = make(n_metric_steps=0).fit(X[:500], y[:500])
-    monkeypatch.setattr(base, "LEARNING_ROWS", 200)
+    for module in (regressor, classifier):
+        monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
+    monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
     monkeypatch.setattr(base, "_EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
     model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])

@@ -156,7 +156,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             W = draw_directions(X.shape[1], self.n_projections, self.directions, random)
             if self.metric is not None:
                 W = _checked_metric(self.metric, X.shape[1]).T @ W
-            self.directions_ = W
+            self.directions_, self._weight = W, float(self.columns_weight)
             self.offsets_ = self._offsets(X)
             self.kernel_error_ = self._error(X, random)
         return self
@@ -218,10 +218,10 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _raw(self, X: Any) -> NDArray[Any]:
         """Return projections, and weighted columns, before anything is subtracted."""
         T = np.asarray(safe_sparse_dot(X, self.directions_.astype(X.dtype)))
-        if self.columns_weight == 0.0:
+        if self._weight == 0.0:
             return T
         columns = _dense(X)
-        weighted: NDArray[Any] = np.hstack([T, X.dtype.type(self.columns_weight) * columns])
+        weighted: NDArray[Any] = np.hstack([T, X.dtype.type(self._weight) * columns])
         return weighted
 
     def _offsets(self, X: Any) -> Array:

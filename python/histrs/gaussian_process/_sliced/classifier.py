@@ -34,7 +34,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections; "auto" takes 512, above 100,000 rows 256.
+        Number of projections; "auto" takes 512, above 100,000 rows 256. Above 8,192 rows, each is
+        rounded to 255 levels.
     metric : {"learned", "identity"}, default="learned"
         Whether the metric is learned, or that of the standardised columns.
     n_metric_steps : int, default=3
@@ -66,7 +67,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     metric_ : ndarray of shape (n_columns, n_columns)
         The metric over the standardised columns, of trace `n_columns`.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the diagonal of `metric_`.
+        Share of each feature in the diagonal of `metric_`: equal ones where none was learned.
     directions_ : ndarray of shape (n_columns, n_projections + n_columns)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray

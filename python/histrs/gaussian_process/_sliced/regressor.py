@@ -42,13 +42,17 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     `IntersectionGPRegressor`.
 
     Three parameters matter: `n_projections` (more are slower and a little better),
-    `n_metric_steps` (0 for isotropic data), and `variance`.
+    `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
+    `interpolation`, `variance` and `n_jobs` may be set; the others wait for the next fit, and those
+    of the solver for the next rows.
 
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections in all; "auto" takes 256 for each set of directions up to 8,192 rows,
-        512 in all up to 100,000, and 256 above.
+        Number of projections in all, shared by the sets of directions, one and one a step, and
+        rounded down. "auto" takes 256 a set, or 512 where there is one, up to 8,192 rows, 512 in
+        all up to 100,000, and 256 above. Above 8,192 rows, each projection is rounded to 255
+        levels.
     metric : {"learned", "identity"}, default="learned"
         Whether the metric is learned, or that of the standardised columns.
     n_metric_steps : int, default=3
@@ -68,7 +72,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 2,048.
+        more than 6,144 and 2,048.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -77,9 +81,13 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     Attributes
     ----------
     metric_ : ndarray of shape (n_columns, n_columns)
-        Mean outer product of gradients over the standardised columns, of trace `n_columns`.
+        Mean outer product of gradients over the standardised columns, of trace `n_columns`: of
+        what the projections predict, as the columns' part of the kernel needs no metric. Columns
+        of numbers come first, those of categories behind them, and those that mark missing values
+        last.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the diagonal of `metric_`.
+        Share of each feature in the diagonal of `metric_`: how much it matters in interactions. A
+        feature with an effect of its own may have a small one.
     directions_ : ndarray of shape (n_columns, n_projections + n_columns)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray
