@@ -16,7 +16,7 @@ from sklearn.utils._openmp_helpers import (
 )
 
 from histrs import _histrs
-from histrs._sparse import sound
+from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 CoreMatrix: TypeAlias = (
@@ -60,8 +60,7 @@ def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
     """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
-    if sparse.issparse(y):
-        raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    refuse_sparse(y, "y")
     try:
         X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
     except ValueError as error:

@@ -32,6 +32,8 @@ OfPairs = Callable[..., NDArray[Any]]
 
 # Rows whose kernel with themselves is computed at once.
 _BLOCK = 64
+# Up to here sums of very many squares are far from the end of single precision.
+_LARGEST_SINGLE = 1e12
 
 
 class Metric(NamedTuple):
@@ -45,6 +47,19 @@ class Metric(NamedTuple):
     centroid: Centroid = mean_centroid
     bounds: Bounds | None = None
     of_pairs: OfPairs | None = None
+
+
+def _euclidean(X: Matrix, Y: Matrix, **params: Any) -> NDArray[Any]:
+    """Return Euclidean distances; in double precision where single holds no squares."""
+    if X.dtype == Y.dtype == np.float32 and max(map(_largest, (X, Y))) > _LARGEST_SINGLE:
+        X, Y = X.astype(np.float64), Y.astype(np.float64)
+    distances: NDArray[Any] = pairwise_distances(X, Y, **params)
+    return distances
+
+
+def _largest(X: Matrix) -> float:
+    sizes: Any = abs(X)
+    return float(sizes.max()) if X.shape[0] else 0.0
 
 
 def _induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
@@ -77,7 +92,7 @@ METRICS = {
     "airm": Metric(airm_distances, "covariances", jbld_centroid, airm_bounds, _airm_of_pairs),
     "chi2": Metric(chi2_distances, "histograms"),
     "emd": Metric(emd_distances, "histograms", transport_centroid, emd_bounds, emd_of_pairs),
-    "euclidean": Metric(pairwise_distances, "vectors"),
+    "euclidean": Metric(_euclidean, "vectors"),
     "exp_chi2": Metric(_induced_by(exp_chi2_kernel), "histograms"),
     "hellinger": Metric(_induced_by(hellinger_kernel), "histograms"),
     "intersection": Metric(_induced_by(intersection_kernel), "histograms"),
