@@ -6,10 +6,11 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import NotFittedError
 
+from histrs._validation import count_threads
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from histrs.kernel_approximation import AdditiveChi2Map, KernelProjectionMap, SparseKernelMap
 from histrs.metrics import additive_chi2_kernel, jbld_distances
-from histrs.neighbors import MetricKNNClassifier
+from histrs.neighbors import MetricKNNClassifier, _metrics
 from histrs.neighbors._centroids import mean_centroid
 from histrs.prototypes import (
     CondensedNN,
@@ -22,7 +23,7 @@ from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, covariance_descriptors
 from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, fingerprint
 from histrs.svm import BundleSVC, IntersectionSVC
-from histrs.transport import grid_ground_distance
+from histrs.transport import centroid_bounds, grid_ground_distance
 
 
 def histograms(rng):
@@ -296,3 +297,28 @@ def test_an_intercept_without_a_finite_penalty(rng):
     X, y = histograms(rng)
     with pytest.raises(ValueError, match="'intercept_scaling' parameter of BundleSVC"):
         BundleSVC(intercept_scaling=1e300).fit(X, y)
+
+
+def test_distances_of_kernels_whose_sums_overflow(rng):
+    X, y = histograms(rng)
+    with pytest.raises(ValueError, match="sums of kernel values overflow; divide the columns"):
+        MetricKNNClassifier(metric="hellinger").fit(X * 1e308, y).predict(X * 1e308)
+
+
+def test_positions_are_real():
+    with pytest.raises(ValueError, match="Complex data not supported: positions"):
+        centroid_bounds([[1.0, 1.0]], [[1.0, 1.0]], positions=np.ones((2, 1)) * 1j)
+
+
+def test_euclidean_distances_start_few_threads(rng, monkeypatch):
+    X, y = histograms(rng)
+    asked = []
+
+    def distances(X, Y, *, n_jobs):
+        asked.append(n_jobs)
+        return cdist(X, Y)
+
+    monkeypatch.setattr(_metrics, "pairwise_distances", distances)
+    for n_jobs in (None, 10**5):
+        MetricKNNClassifier(1, metric="euclidean", n_jobs=n_jobs).fit(X, y).predict(X)
+    assert set(asked) == {None, count_threads(10**5)}

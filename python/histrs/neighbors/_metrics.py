@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 
-from histrs._validation import HISTOGRAM_CHECKS, Matrix
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, count_threads
 from histrs.metrics import (
     additive_chi2_kernel,
     airm_distances,
@@ -49,11 +49,13 @@ class Metric(NamedTuple):
     of_pairs: OfPairs | None = None
 
 
-def _euclidean(X: Matrix, Y: Matrix, **params: Any) -> NDArray[Any]:
+def _euclidean(X: Matrix, Y: Matrix, *, n_jobs: int | None, **params: Any) -> NDArray[Any]:
     """Return Euclidean distances; in double precision where single holds no squares."""
     if X.dtype == Y.dtype == np.float32 and max(map(_largest, (X, Y))) > _LARGEST_SINGLE:
         X, Y = X.astype(np.float64), Y.astype(np.float64)
-    distances: NDArray[Any] = pairwise_distances(X, Y, **params)
+    # joblib would start as many threads as it is asked for.
+    n_threads = None if n_jobs is None else count_threads(n_jobs)
+    distances: NDArray[Any] = pairwise_distances(X, Y, n_jobs=n_threads, **params)
     return distances
 
 
@@ -74,7 +76,10 @@ def _induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[An
             parts = [kernel(block, block, n_jobs=n_jobs, **params).diagonal() for block in blocks]
             return np.concatenate(parts)
 
-        D = own(wide[0])[:, None] + own(wide[1]) - 2.0 * kernel(*wide, n_jobs=n_jobs, **params)
+        with np.errstate(over="ignore", invalid="ignore"):
+            D = own(wide[0])[:, None] + own(wide[1]) - 2.0 * kernel(*wide, n_jobs=n_jobs, **params)
+        if not np.isfinite(D).all():
+            raise ValueError("sums of kernel values overflow; divide the columns by a scale.")
         return np.maximum(D, 0.0).astype(np.result_type(X.dtype, Y.dtype), copy=False)
 
     return distances

@@ -35,8 +35,9 @@ from histrs.svm._composition import inner_product_of, last_map
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
 
-# Its square, times sums over the rows, is far from the end of double precision.
-_LARGEST_SCALING = 1e100
+# Its square, times sums over the rows, is far from the end of double precision; itself it is a
+# number of single precision.
+_LARGEST_SCALING = 1e30
 
 
 class BundleSVC(ClassifierMixin, BaseEstimator):
@@ -87,7 +88,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
     intercept_scaling : float, default=1.0
-        The scale `s`, up to 1e100: the larger, the less the intercept is penalised.
+        The scale `s`, up to 1e30: the larger, the less the intercept is penalised.
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses of each class.
     tol : float, default=1e-3
