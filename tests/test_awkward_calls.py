@@ -3,22 +3,27 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import NotFittedError
 
-from histrs.descriptors import BagOfVisualWords, FisherVector
+from histrs._validation import count_threads
+from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from histrs.kernel_approximation import AdditiveChi2Map, KernelProjectionMap, SparseKernelMap
 from histrs.metrics import additive_chi2_kernel, jbld_distances
-from histrs.neighbors import MetricKNNClassifier
+from histrs.neighbors import MetricKNNClassifier, _metrics
+from histrs.neighbors._centroids import mean_centroid
 from histrs.prototypes import (
     CondensedNN,
     CovarianceCompressor,
     HistogramCompressor,
+    RandomSubset,
     compression_curve,
 )
 from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, covariance_descriptors
-from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier
+from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, fingerprint
 from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.transport import centroid_bounds, grid_ground_distance
 
 
 def histograms(rng):
@@ -228,3 +233,92 @@ def test_curves_of_what_is_no_classifier_of_prototypes(rng):
     X, y = histograms(rng)
     with pytest.raises(TypeError, match=r"estimator is of type ndarray: give a classifier of"):
         compression_curve(X, X, y, X, y)
+
+
+def test_sparse_matrices_where_none_is_read(rng):
+    X = sparse.random(5, 4, 0.5, random_state=0)
+    for name, call in (
+        ("F", lambda: covariance_descriptors(X.tobsr())),
+        ("images", lambda: shape_context(X.tobsr())),
+        (r"images\[0\]", lambda: shape_context([X])),
+        ("image", lambda: edge_points(X.todok())),
+        ("shape", lambda: grid_ground_distance(X.tocsc())),
+    ):
+        with pytest.raises(TypeError, match=rf"Sparse data was passed for {name}, but dense"):
+            call()
+
+
+def test_pictures_are_real_and_rings_are_few():
+    with pytest.raises(ValueError, match="Complex data not supported: image"):
+        edge_points(np.ones((3, 3)) * 1j)
+    with pytest.raises(ValueError, match="n_radii = 9223372036854775808: must be at least 1"):
+        shape_context([np.eye(9)], n_radii=2**63)
+
+
+def test_fingerprints_of_sparse_matrices_of_every_format():
+    X = sparse.eye(3).tocsr()
+    assert fingerprint(X.todok()) != fingerprint((2 * X).todok())
+
+
+def test_single_precision_holds_no_square_of_these(rng):
+    X = (rng.random((20, 3)) * 1e25).astype(np.float32)
+    y = np.arange(20) % 2
+    for container in (np.asarray, sparse.csr_array):
+        model = MetricKNNClassifier(2, metric="euclidean").fit(container(X), y)
+        distances, indices = model.kneighbors(container(X))
+        expected = np.sort(cdist(X.astype(float), X.astype(float)), axis=1)[:, :2]
+        assert distances.dtype == np.float32
+        np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e19)
+        np.testing.assert_array_equal(indices[:, 0], np.arange(20))
+
+
+def test_distances_that_single_precision_does_not_hold_are_named(rng):
+    X = rng.random((20, 3)) * 1e100
+    y = np.arange(20) % 2
+    for model in (MetricKNNClassifier(metric="euclidean"), RandomSubset(metric="euclidean")):
+        with pytest.raises(ValueError, match=r"is more than float32 holds: give X in double"):
+            model.fit(X, y).kneighbors(np.ones((1, 3), dtype=np.float32))
+
+
+def test_means_of_what_has_no_sum(rng):
+    X = np.full((3, 2), 1.5e308)
+    for rows in (X, sparse.csr_array(X)):
+        np.testing.assert_allclose(mean_centroid(rows, n_jobs=1), X[:1], rtol=1e-15)
+
+
+def test_penalties_whose_square_underflows():
+    X = np.repeat([[0.0, 1.0, 1.0]], 12, axis=0)
+    X[:, 0] = np.arange(12)
+    model = PCARidgeClassifier(3, alphas=1e-300, selection="gcv").fit(X, np.arange(12) > 5)
+    assert np.isfinite(model.errors_).all()
+
+
+def test_an_intercept_without_a_finite_penalty(rng):
+    X, y = histograms(rng)
+    with pytest.raises(ValueError, match="'intercept_scaling' parameter of BundleSVC"):
+        BundleSVC(intercept_scaling=1e300).fit(X, y)
+
+
+def test_distances_of_kernels_whose_sums_overflow(rng):
+    X, y = histograms(rng)
+    with pytest.raises(ValueError, match="sums of kernel values overflow; divide the columns"):
+        MetricKNNClassifier(metric="hellinger").fit(X * 1e308, y).predict(X * 1e308)
+
+
+def test_positions_are_real():
+    with pytest.raises(ValueError, match="Complex data not supported: positions"):
+        centroid_bounds([[1.0, 1.0]], [[1.0, 1.0]], positions=np.ones((2, 1)) * 1j)
+
+
+def test_euclidean_distances_start_few_threads(rng, monkeypatch):
+    X, y = histograms(rng)
+    asked = []
+
+    def distances(X, Y, *, n_jobs):
+        asked.append(n_jobs)
+        return cdist(X, Y)
+
+    monkeypatch.setattr(_metrics, "pairwise_distances", distances)
+    for n_jobs in (None, 10**5):
+        MetricKNNClassifier(1, metric="euclidean", n_jobs=n_jobs).fit(X, y).predict(X)
+    assert set(asked) == {None, count_threads(10**5)}

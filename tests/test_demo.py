@@ -308,12 +308,29 @@ def test_unwritable_path(tmp_path, monkeypatch, capsys):
     assert "is not writable" in capsys.readouterr().err
 
 
+def test_only_pages_of_the_demo_are_replaced(run, tmp_path, monkeypatch, capsys):
+    page, output = run[1], tmp_path / "page.html"
+    output.write_text("<!DOCTYPE html><title>mine</title>")
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(["demo", "--output", str(output)])
+    assert stop.value.code == 2
+    assert "is another file than a page of the demo; name a new one" in capsys.readouterr().err
+    assert output.read_text() == "<!DOCTYPE html><title>mine</title>"
+    monkeypatch.setattr(_demo, "run_experiment", lambda *_: None)
+    monkeypatch.setattr(_demo, "page", lambda _: page)
+    for before in ("", page):
+        output.write_text(before)
+        assert _cli.main(["demo", "--output", str(output), "--quiet"]) == 0
+        assert output.read_text(encoding="utf-8") == page
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
 def test_failure_to_write(experiment, tmp_path, monkeypatch, capsys):
     def fail(*_arguments, **_options):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(_demo, "run_experiment", lambda *_: experiment)
-    monkeypatch.setattr(_cli.Path, "write_text", fail)
+    monkeypatch.setattr(_cli, "save", fail)
     assert _cli.main(["demo", "--output", str(tmp_path / "page.html")]) == 1
     assert "no space left on device" in capsys.readouterr().err
 

@@ -354,6 +354,16 @@ print("finished", flush=True)
 def test_ctrl_c_stops_single_long_calls_within_a_second(what):
     if what.startswith("emd"):
         pytest.importorskip("ot")
+    # The time is the wall's: on a busy machine another process may have had it. A call that
+    # cannot be left takes longer every time.
+    elapsed = [seconds_to_leave(what)]
+    while elapsed[-1] >= 1.0 and len(elapsed) < 4:
+        elapsed.append(seconds_to_leave(what))
+    assert elapsed[-1] < 1.0, elapsed
+
+
+def seconds_to_leave(what):
+    """Return how long a call goes on after Ctrl-C."""
     with start_python(INTERRUPTED, what) as process:
         try:
             assert process.stdout.readline() == "ready\n", process.stderr.read()
@@ -365,7 +375,7 @@ def test_ctrl_c_stops_single_long_calls_within_a_second(what):
             assert line == "interrupted\n", line + process.stderr.read()
         finally:
             process.kill()
-    assert elapsed < 1.0
+    return elapsed
 
 
 # ---- instruction sets --------------------------------------------------------------------------

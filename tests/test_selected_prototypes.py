@@ -90,6 +90,7 @@ def test_condensed_samples_classify_all_others_right(problem):
     X, y, _, _ = draw(problem)
     # Two classes at one place cannot both be right.
     place, first = np.unique(X, axis=0, return_inverse=True)
+    first = first.ravel()  # of two dimensions in NumPy 2.0
     agree = [len(set(y[first == k])) == 1 for k in range(len(place))]
     keep = np.array(agree)[first]
     if keep.sum() == 0:

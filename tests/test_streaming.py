@@ -116,8 +116,9 @@ def test_no_cancellation_where_means_are_large(rng):
     assert_close(Moments(3).update(Z).H, 4999 * np.cov(Z.T), 1e-7)
 
 
-def test_a_large_sparse_matrix_is_not_made_dense():
-    Z = sparse.random_array((200_000, 300), density=1e-3, format="csr", rng=0)
+def test_a_large_sparse_matrix_is_not_made_dense(rng):
+    parts = rng.random(60_000), (rng.integers(200_000, size=60_000), rng.integers(300, size=60_000))
+    Z = sparse.csr_array(parts, shape=(200_000, 300))
     import tracemalloc
 
     tracemalloc.start()

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from histrs import __version__
+from histrs._saving import save
 
 _LARGEST_SEED = 2**32 - 1
+# What a page of the demo has in its first bytes.
+_TITLE, _BEGINNING = b"<title>histrs demo: digits</title>", 512
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +82,22 @@ def _unwritable(output: Path) -> str | None:
         return f"--output {output}: there is no directory {output.parent}; make it first."
     if not os.access(output if output.exists() else output.parent, os.W_OK):
         return f"--output {output} is not writable."
+    try:
+        if output.exists():
+            _check_page(output)
+    except ValueError as error:
+        return f"--output {error}"
     return None
+
+
+def _check_page(path: Path) -> None:
+    """Refuse to replace what is no page of the demo."""
+    if not path.is_file():
+        raise ValueError(f"{path} is not a regular file.")
+    with path.open("rb") as file:
+        start = file.read(_BEGINNING)
+    if start and _TITLE not in start:
+        raise ValueError(f"{path} is another file than a page of the demo; name a new one.")
 
 
 def _run_demo(output: Path, seed: int, quiet: bool) -> int:
@@ -91,7 +109,7 @@ def _run_demo(output: Path, seed: int, quiet: bool) -> int:
             print(f"{stage} ...", file=sys.stderr)
 
     experiment = _demo.run_experiment(seed, report)
-    output.write_text(_demo.page(experiment), encoding="utf-8")
+    save(output, [_demo.page(experiment).encode()], _check_page)
     if not quiet:
         print(_demo.terminal_text(experiment))
         print(f"\nPage: {output.resolve()}")

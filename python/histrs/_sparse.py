@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 _CURE = "build it with SciPy's constructors or check the parts."
 
@@ -36,6 +37,14 @@ def sound(X: Any, name: str = "X") -> Any:
     except (_MalformedError, AttributeError, TypeError, IndexError, OverflowError) as error:
         raise ValueError(f"malformed {X.format.upper()} matrix {name}: {error}; {_CURE}") from error
     return X
+
+
+def refuse_sparse(X: Any, name: str) -> None:
+    """Refuse a sparse matrix where NumPy would take it for a number or iterate over it."""
+    if issparse(X):
+        raise TypeError(
+            f"Sparse data was passed for {name}, but dense data is required: {name}.toarray()."
+        )
 
 
 class _MalformedError(Exception):

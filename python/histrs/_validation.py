@@ -16,7 +16,7 @@ from sklearn.utils._openmp_helpers import (
 )
 
 from histrs import _histrs
-from histrs._sparse import sound
+from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 CoreMatrix: TypeAlias = (
@@ -75,8 +75,7 @@ def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any
 
 @contextmanager
 def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
-    if sparse.issparse(y):
-        raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    refuse_sparse(y, "y")
     try:
         yield
     except ValueError as error:

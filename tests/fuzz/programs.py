@@ -199,6 +199,10 @@ def state(model: BaseEstimator) -> bytes | None:
     """What a model is, apart from its cache."""
     try:
         contents = {k: v for k, v in vars(model).items() if k != "_cache"}
+        for name, value in contents.items():
+            # SciPy notes in a sparse matrix whether it is sorted, once somebody asks.
+            if sparse.issparse(value):
+                contents[name] = type(value), value.shape, value.tocsr().tocoo().coords, value.data
         return pickle.dumps(contents)
     except Exception:
         return None

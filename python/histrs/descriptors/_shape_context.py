@@ -8,8 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 from sklearn.utils import check_random_state
 
+from histrs._sparse import refuse_sparse
+
 Array: TypeAlias = NDArray[np.float64]
 Origin: TypeAlias = Literal["mean", "centroid", "points"]
+
+# Of points, rings and angles: more are a slip of the pen.
+_MOST = 2**31 - 1
 
 
 def edge_points(
@@ -236,8 +241,8 @@ def _check_parameters(
         ("n_radii", n_radii, 1),
         ("n_angles", n_angles, 1),
     ]:
-        if value < least:
-            raise ValueError(f"{name} = {value}: must be at least {least}.")
+        if not least <= value <= _MOST:
+            raise ValueError(f"{name} = {value}: must be at least {least}, and at most {_MOST}.")
     inner, outer = radii
     if not 0 < inner < outer < np.inf:
         raise ValueError(f"radii = {radii!r}: give two finite numbers, 0 < inner < outer.")
@@ -253,6 +258,7 @@ def _check_parameters(
 
 
 def _as_images(images: ArrayLike | Sequence[ArrayLike]) -> list[Array]:
+    refuse_sparse(images, "images")
     if isinstance(images, np.ndarray) and images.ndim == 2 and images.dtype != object:
         raise ValueError(
             f"images has shape {images.shape}: one picture is images[None], of shape "
@@ -263,6 +269,9 @@ def _as_images(images: ArrayLike | Sequence[ArrayLike]) -> list[Array]:
 
 
 def _check_image(image: ArrayLike, name: str) -> Array:
+    refuse_sparse(image, name)
+    if np.iscomplexobj(image):
+        raise ValueError(f"Complex data not supported: {name} has grey values, which are real.")
     pixels = np.asarray(image, dtype=np.float64)
     if pixels.ndim != 2 or pixels.size == 0:
         raise ValueError(

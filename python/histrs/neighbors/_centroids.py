@@ -38,4 +38,9 @@ def transport_centroid(
 
 def mean_centroid(X: Matrix, *, n_jobs: int | None, **_: Any) -> NDArray[Any]:
     """Return the arithmetic mean."""
-    return np.asarray(X.mean(axis=0), dtype=X.dtype).reshape(1, -1)
+    with np.errstate(over="ignore"):
+        mean = X.mean(axis=0)
+    if not np.isfinite(mean).all():
+        # The sum overflows, the mean does not.
+        mean = (X / X.shape[0]).sum(axis=0)
+    return np.asarray(mean, dtype=X.dtype).reshape(1, -1)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._search import check_count
+from histrs.neighbors._search import check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 
@@ -165,7 +165,7 @@ default=None
         space = self._space()
         queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
         distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
-        distances = distances.astype(queries.dtype, copy=False)
+        distances = in_precision(distances, queries.dtype)
         return (distances, indices) if return_distance else indices
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:

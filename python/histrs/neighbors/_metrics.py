@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 
-from histrs._validation import HISTOGRAM_CHECKS, Matrix
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, count_threads
 from histrs.metrics import (
     additive_chi2_kernel,
     airm_distances,
@@ -32,6 +32,8 @@ OfPairs = Callable[..., NDArray[Any]]
 
 # Rows whose kernel with themselves is computed at once.
 _BLOCK = 64
+# Up to here sums of very many squares are far from the end of single precision.
+_LARGEST_SINGLE = 1e12
 
 
 class Metric(NamedTuple):
@@ -47,6 +49,21 @@ class Metric(NamedTuple):
     of_pairs: OfPairs | None = None
 
 
+def _euclidean(X: Matrix, Y: Matrix, *, n_jobs: int | None, **params: Any) -> NDArray[Any]:
+    """Return Euclidean distances; in double precision where single holds no squares."""
+    if X.dtype == Y.dtype == np.float32 and max(map(_largest, (X, Y))) > _LARGEST_SINGLE:
+        X, Y = X.astype(np.float64), Y.astype(np.float64)
+    # joblib would start as many threads as it is asked for.
+    n_threads = None if n_jobs is None else count_threads(n_jobs)
+    distances: NDArray[Any] = pairwise_distances(X, Y, n_jobs=n_threads, **params)
+    return distances
+
+
+def _largest(X: Matrix) -> float:
+    sizes: Any = abs(X)
+    return float(sizes.max()) if X.shape[0] else 0.0
+
+
 def _induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
     """Return the squared distance ``k(x, x) + k(y, y) - 2 k(x, y)``."""
 
@@ -59,7 +76,10 @@ def _induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[An
             parts = [kernel(block, block, n_jobs=n_jobs, **params).diagonal() for block in blocks]
             return np.concatenate(parts)
 
-        D = own(wide[0])[:, None] + own(wide[1]) - 2.0 * kernel(*wide, n_jobs=n_jobs, **params)
+        with np.errstate(over="ignore", invalid="ignore"):
+            D = own(wide[0])[:, None] + own(wide[1]) - 2.0 * kernel(*wide, n_jobs=n_jobs, **params)
+        if not np.isfinite(D).all():
+            raise ValueError("sums of kernel values overflow; divide the columns by a scale.")
         return np.maximum(D, 0.0).astype(np.result_type(X.dtype, Y.dtype), copy=False)
 
     return distances
@@ -77,7 +97,7 @@ METRICS = {
     "airm": Metric(airm_distances, "covariances", jbld_centroid, airm_bounds, _airm_of_pairs),
     "chi2": Metric(chi2_distances, "histograms"),
     "emd": Metric(emd_distances, "histograms", transport_centroid, emd_bounds, emd_of_pairs),
-    "euclidean": Metric(pairwise_distances, "vectors"),
+    "euclidean": Metric(_euclidean, "vectors"),
     "exp_chi2": Metric(_induced_by(exp_chi2_kernel), "histograms"),
     "hellinger": Metric(_induced_by(hellinger_kernel), "histograms"),
     "intersection": Metric(_induced_by(intersection_kernel), "histograms"),

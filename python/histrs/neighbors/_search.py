@@ -15,6 +15,19 @@ _ROUNDING = 1e-6
 _FIRST_ROUND = 8
 
 
+def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return distances in the precision of queries, and refuse those that it cannot hold."""
+    with np.errstate(over="ignore"):
+        narrow = distances.astype(dtype, copy=False)
+    lost = np.isinf(narrow) & np.isfinite(distances)
+    if lost.any():
+        raise ValueError(
+            f"a distance of {distances[lost][0]:.3g} is more than {dtype} holds: give X in double "
+            "precision, or divide the columns by a scale."
+        )
+    return narrow
+
+
 def nearest(D: NDArray[Any], k: int) -> Found:
     """Return the `k` smallest entries of each row, and their places."""
     distances = np.empty((len(D), k), dtype=np.float64)

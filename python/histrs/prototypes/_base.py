@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._search import Found, check_count
+from histrs.neighbors._search import Found, check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 Labels = NDArray[np.int64]
@@ -77,7 +77,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         k = check_count(n_neighbors, len(self.prototype_labels_))
         queries = self._check_queries(X)
         distances, indices = self._nearest(queries, k)
-        return distances.astype(queries.dtype, copy=False), indices
+        return in_precision(distances, queries.dtype), indices
 
     @abstractmethod
     def _check_queries(self, X: ArrayLike | Matrix) -> Any:

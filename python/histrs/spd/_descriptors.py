@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs._scale import check_squares
+from histrs._sparse import refuse_sparse
 from histrs._validation import check_array
 from histrs._warnings import warn
 
@@ -85,6 +86,7 @@ def covariance_descriptors(
             [-1. ,  0.5]]])
     """
     _check_shrinkage(shrinkage)
+    refuse_sparse(F, "F")
     if regions is not None:
         return _of_regions(F, regions, shrinkage)
     sets = [_check_set(f, i) for i, f in enumerate(_iterate(F))]

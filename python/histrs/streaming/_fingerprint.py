@@ -59,6 +59,9 @@ def feed(digest: Any, value: Any) -> None:
             if not name.startswith("_") and name not in _IRRELEVANT:
                 digest.update(name.encode())
                 feed(digest, part)
+    elif is_sparse(value):
+        rows = sound(value, "in the feature map").tocsr()
+        feed(digest, [value.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
@@ -71,9 +74,6 @@ def feed(digest: Any, value: Any) -> None:
         for key in sorted(value, key=repr):
             feed(digest, key)
             feed(digest, value[key])
-    elif is_sparse(value):
-        rows = sound(value, "in the feature map").tocsr()
-        feed(digest, [value.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, partial):
         feed(digest, [value.func, value.args, value.keywords])
     elif callable(value):

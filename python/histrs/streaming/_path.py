@@ -57,7 +57,8 @@ class RidgePath:
     def generalized_errors(self, alphas: Array) -> Array:
         """Return the generalized cross-validation errors, which need the moments alone."""
         shrunk = self.values[:, None] + alphas
-        explained = (self.values[:, None] + 2 * alphas) / shrunk**2
+        # In turn: the square of a small penalty would underflow.
+        explained = (self.values[:, None] + 2 * alphas) / shrunk / shrunk
         residual = np.sum(self.y_squares) - np.sum(self.projected**2, axis=1) @ explained
         # One degree of freedom is the intercept's.
         free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n

@@ -35,6 +35,10 @@ from histrs.svm._composition import inner_product_of, last_map
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
 
+# Its square, times sums over the rows, is far from the end of double precision; itself it is a
+# number of single precision.
+_LARGEST_SCALING = 1e30
+
 
 class BundleSVC(ClassifierMixin, BaseEstimator):
     r"""Linear classifier in the space of a feature map, with the map's own inner product.
@@ -84,7 +88,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
     intercept_scaling : float, default=1.0
-        The scale `s`: the larger, the less the intercept is penalised.
+        The scale `s`, up to 1e30: the larger, the less the intercept is penalised.
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses of each class.
     tol : float, default=1e-3
@@ -159,7 +163,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         "solver": [StrOptions({"bundle", "pegasos"})],
         "expansion": [StrOptions({"delayed", "immediate"})],
         "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "intercept_scaling": [Interval(Real, 0, _LARGEST_SCALING, closed="right")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

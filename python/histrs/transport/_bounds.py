@@ -160,6 +160,8 @@ def _with_positions(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, positions: ArrayLike, n_jobs: int | None
 ) -> tuple[Matrix, Matrix | None, Distances]:
     X, Y = check_pair(X, Y)
+    if np.iscomplexobj(positions):
+        raise ValueError("Complex data not supported: positions are real.")
     positions = np.asarray(positions, dtype=np.float64)
     if positions.ndim != 2 or len(positions) != X.shape[1]:
         raise ValueError(

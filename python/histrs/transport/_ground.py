@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from histrs._sparse import refuse_sparse
+
 Metric: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
 
 
@@ -73,6 +75,7 @@ def grid_ground_distance(
 
 
 def _lengths(shape: int | Sequence[int]) -> tuple[int, ...]:
+    refuse_sparse(shape, "shape")
     try:
         lengths = tuple(operator.index(n) for n in np.atleast_1d(np.asarray(shape)).tolist())
     except TypeError as error:
