@@ -191,8 +191,8 @@ def test_without_calibration_all_is_the_posterior(rng):
     assert not hasattr(calibrated.set_params(calibration=None).fit(X, y), "calibration_")
 
 
-# Measured: on digits as logistic regression and half of what there is without calibration, on
-# breast cancer a tenth above logistic regression and two fifths of that.
+# Measured: 0.109 on digits, where logistic regression has 0.107 and the posterior itself 0.256;
+# 0.086 on breast cancer, where they have 0.077 and 0.136.
 @pytest.mark.parametrize(
     ("load", "solver", "beside_linear", "beside_none"),
     [
