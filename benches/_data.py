@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+# The kernel and the scores of the paper, which the peers compute.
+PAPER = {"feature_weights": None, "calibration": None}
+
 FASHION_MNIST = (
     "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), "
     "from the folder that HISTRS_DATA names"

@@ -244,9 +244,9 @@ def fit(quick: bool, *, kind: str) -> Trial:
         return {"residual": residual(alpha), "scores": system().K_test @ alpha}
 
     def histrs(**parameters: Any):
-        return lambda data: IntersectionGPClassifier(optimizer=None, noise=NOISE, **parameters).fit(
-            data.X, data.y
-        )
+        return lambda data: IntersectionGPClassifier(
+            optimizer=None, **_data.PAPER, noise=NOISE, **parameters
+        ).fit(data.X, data.y)
 
     def cholesky(gram, convert=lambda X: X):
         return lambda data: _peers.cholesky_weights(gram(convert(data.X)), NOISE, data.targets)
@@ -365,7 +365,9 @@ def growth(quick: bool) -> Trial:
             "residual": float(residual / (model.tol * np.max(np.abs(y)))),
         }
         if n <= 3000:
-            peer = IntersectionGPRegressor(optimizer=None, noise=NOISE, solver="cholesky")
+            peer = IntersectionGPRegressor(
+                optimizer=None, feature_weights=None, noise=NOISE, solver="cholesky"
+            )
             other = peer.fit(X, y + model.y_mean_).predict(X_test)
             found["difference"] = float(np.max(np.abs(mean - other)))
         return found
@@ -373,9 +375,9 @@ def growth(quick: bool) -> Trial:
     def side(n: int) -> Side:
         return Side(
             f"{n:,} rows",
-            lambda data: IntersectionGPRegressor(optimizer=None, noise=NOISE, solver="cg").fit(
-                *data
-            ),
+            lambda data: IntersectionGPRegressor(
+                optimizer=None, feature_weights=None, noise=NOISE, solver="cg"
+            ).fit(*data),
             partial(function.sample, n, 0),
             lambda model: digest(model, n),
             memory=True,
@@ -495,7 +497,9 @@ def boosting(quick: bool) -> Trial:
         sides=[
             Side(
                 ours,
-                lambda data: IntersectionGPRegressor(optimizer=None, noise=NOISE).fit(*data),
+                lambda data: IntersectionGPRegressor(
+                    optimizer=None, feature_weights=None, noise=NOISE
+                ).fit(*data),
                 data,
                 rmse_and_std,
                 memory=True,
@@ -544,7 +548,7 @@ def many_classes(quick: bool) -> Trial:
         return _data.bags_of_words(n, d, n_classes, n_test)
 
     def fit(data: _data.Classes) -> IntersectionGPClassifier:
-        model = IntersectionGPClassifier(optimizer=None, noise=NOISE, tol=EARLY)
+        model = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE, tol=EARLY)
         return model.fit(data.X, data.y)
 
     def digest(model: IntersectionGPClassifier) -> dict[str, float]:
@@ -591,10 +595,12 @@ def prediction(quick: bool, *, kind: str) -> Trial:
     data = _data.fashion_classes(n, n_test) if kind == "fashion" else None
     data = data or _data.gamma_classes(n, d if kind == "continuous" else 784, n_test)
     X, X_test = data.X.astype(np.float32), np.ascontiguousarray(data.X_test.astype(np.float32))
-    exact = IntersectionGPClassifier(optimizer=None, noise=NOISE).fit(X, data.y)
-    quantised = IntersectionGPClassifier(optimizer=None, noise=NOISE, n_bins=100).fit(X, data.y)
+    exact = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE).fit(X, data.y)
+    quantised = IntersectionGPClassifier(
+        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100
+    ).fit(X, data.y)
     nearest = IntersectionGPClassifier(
-        optimizer=None, noise=NOISE, n_bins=100, interpolation="nearest"
+        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100, interpolation="nearest"
     )
     nearest.fit(X, data.y)
     columns = _histrs.SortedColumns(X, THREADS)
@@ -700,14 +706,17 @@ def variance(quick: bool) -> Trial:
     n, d, n_test, n_exact = (300, 300, 300, 20) if quick else (10_000, 784, 5_000, 64)
     data = _data.gamma_classes(n, d, n_test)
     X_test = data.X_test
-    model = IntersectionGPClassifier(optimizer=None, noise=NOISE, n_bins=100).fit(data.X, data.y)
+    model = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100).fit(
+        data.X, data.y
+    )
     MEAN, EXACT = "mean, quantised", "exact"
     BOUNDS = ["coarse-quantized", "coarse", "fine"]
 
     def by(name: str, X: Any) -> Any:
         # What does not depend on the test rows is made once, before the clock starts.
         model.set_params(variance=name).latent_mean_and_variance(X[:2])
-        return lambda _: model.set_params(variance=name)._latent_variance(X)
+        state = model._state()
+        return lambda _: model.set_params(variance=name)._latent_variance(state, X)[:, 0]
 
     def below(results):
         exact = results[EXACT]

@@ -26,7 +26,7 @@ def learning(quick: bool) -> Trial:
         return _data.fashion_classes(n, 500) or _data.gamma_classes(n, d, 500)
 
     def classifier(**parameters: Any) -> IntersectionGPClassifier:
-        return IntersectionGPClassifier(noise=NOISE, solver="cg", **parameters)
+        return IntersectionGPClassifier(noise=NOISE, solver="cg", **_data.PAPER, **parameters)
 
     def fit(**parameters: Any):
         return lambda data: classifier(**parameters).fit(data.X, data.y)

@@ -32,7 +32,9 @@ def online(quick: bool) -> Trial:
 
     @cache
     def fitted(solver: str) -> IntersectionGPClassifier:
-        model = IntersectionGPClassifier(optimizer=None, noise=NOISE, solver=solver, tol=tol)
+        model = IntersectionGPClassifier(
+            optimizer=None, **_data.PAPER, noise=NOISE, solver=solver, tol=tol
+        )
         return model.fit(data().X[:n], data().y[:n])
 
     def refit(solver: str):
@@ -117,12 +119,16 @@ def online_learned(quick: bool) -> Trial:
 
     @cache
     def fitted() -> IntersectionGPRegressor:
-        return IntersectionGPRegressor(solver="cg").fit(X[:n], y[:n])
+        return IntersectionGPRegressor(solver="cg", feature_weights=None).fit(X[:n], y[:n])
 
     def given() -> IntersectionGPRegressor:
         before = fitted()
         return IntersectionGPRegressor(
-            solver="cg", optimizer=None, noise=before.noise_, amplitude=before.amplitude_
+            solver="cg",
+            optimizer=None,
+            feature_weights=None,
+            noise=before.noise_,
+            amplitude=before.amplitude_,
         )
 
     def digest(model: IntersectionGPRegressor) -> np.ndarray:

@@ -35,7 +35,12 @@ def solvers(quick: bool) -> Trial:
 
     def fit(parameters: dict[str, Any]):
         return lambda _: IntersectionGPRegressor(
-            optimizer=None, noise=NOISE, tol=tol, max_iter=10_000, **parameters
+            optimizer=None,
+            feature_weights=None,
+            noise=NOISE,
+            tol=tol,
+            max_iter=10_000,
+            **parameters,
         ).fit(data.X, y)
 
     def differences(results):

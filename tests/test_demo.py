@@ -238,7 +238,8 @@ def test_plain_gaussian_process_is_the_estimators(rng):
     X, X_test = rng.random((60, 5)), rng.random((20, 5))
     y = rng.integers(0, 3, size=60)
     plain = _models.CholeskyGP(noise=0.1, amplitude=2.0).fit(X, y)
-    model = IntersectionGPClassifier(**PLAIN, noise=0.1, amplitude=2.0, tol=1e-12).fit(X, y)
+    parameters = {**PLAIN, "calibration": None, "noise": 0.1, "amplitude": 2.0, "tol": 1e-12}
+    model = IntersectionGPClassifier(**parameters).fit(X, y)
     for method in ("decision_function", "predict_proba", "predict"):
         np.testing.assert_allclose(
             getattr(plain, method)(X_test), getattr(model, method)(X_test), rtol=1e-8

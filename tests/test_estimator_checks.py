@@ -6,11 +6,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs.descriptors import BagOfVisualWords, FisherVector
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    SlicedGPClassifier,
+    SlicedGPRegressor,
+)
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,
     KernelProjectionMap,
+    SlicedDistanceMap,
     SparseAdditiveMap,
     SparseKernelMap,
 )
@@ -86,6 +92,11 @@ POINT_ESTIMATORS = [
     RandomMutationNN(0.2, metric="euclidean", max_iter=50, random_state=0),
     RandomSubset(0.2, metric="euclidean", random_state=0),
     ReducedNN(metric="euclidean", random_state=0),
+    SlicedDistanceMap(5, random_state=0),
+    SlicedDistanceMap(5, directions="gaussian", random_state=0),
+    SlicedDistanceMap(5, directions="structured", columns_weight=2.0, random_state=0),
+    SlicedGPClassifier(n_projections=64),
+    SlicedGPRegressor(n_projections=64, n_metric_steps=1),
     StreamingPCA(),
     StreamingPCA(1),
 ]

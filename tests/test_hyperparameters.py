@@ -78,6 +78,7 @@ def test_agrees_with_the_exact_solution(rng, solver, transform, weighted, contai
         feature_transform=name,
         exponent=exponent,
         feature_weights=weights,
+        variance="exact",
         tol=1e-9,
         **solver,
     ).fit(CONTAINERS[container](X), Y)
@@ -226,7 +227,7 @@ def test_bound_bounds_the_log_det(X, n_outputs, ratio):
     noise = ratio * max(dense(X).sum(axis=1).max(), 1e-3)
     model = IntersectionGPRegressor(**PLAIN, noise=noise, log_det="bound", solver="cholesky")
     bounded = model.fit(X, y).log_marginal_likelihood()
-    exact = oracle.log_likelihood(X, y - y.mean(axis=0), noise, 1.0)
+    exact = oracle.log_likelihood(X, (y - y.mean(axis=0)) / model.y_std_, noise, 1.0)
     assert bounded <= exact + 1e-9 * (1 + abs(exact))
 
 
@@ -275,14 +276,14 @@ def test_the_largest_eigenvalue_is_never_above_its_bound(X, seed):
 def given_model(rng, transform, weighted, **options):
     X, Y = regression(rng)
     name, exponent = transform
-    if weighted:
-        options["feature_weights"] = "ard"
+    options["feature_weights"] = "ard" if weighted else None
     model = IntersectionGPRegressor(
         noise=0.2,
         amplitude=0.5,
         feature_transform=name,
         exponent=exponent,
         noise_bounds=(0.01, 1.0),
+        shared_hyperparameters=True,
         tol=1e-9,
         **options,
     )
@@ -335,7 +336,7 @@ def test_every_class_counts(rng, model_class):
     X = rng.random((40, 3))
     y = np.resize([0, 1, 2], 40)
     model = model_class(**PLAIN).fit(X, y)
-    Y = intersection.one_vs_all_targets(y)[1] if model_class is MODELS[0] else y - y.mean()
+    Y = intersection.one_vs_all_targets(y)[1] if model_class is MODELS[0] else standardised(y)
     expected = oracle.log_likelihood(X, Y, 0.1, 1.0)
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
@@ -345,7 +346,7 @@ def test_likelihood_refuses_what_it_cannot_do(rng):
     model = IntersectionGPRegressor(**PLAIN, log_det="bound").fit(X, Y)
     with pytest.raises(ValueError, match=r"no gradient.*lanczos"):
         model.log_marginal_likelihood(eval_gradient=True)
-    with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(2,\)"):
+    with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(4,\)"):
         model.log_marginal_likelihood([0.0])
 
 
@@ -363,9 +364,10 @@ def smooth(rng, n=300, noise=0.3):
 @each_way
 def test_learned_scales_are_the_most_likely(rng, way):
     X, y = smooth(rng)
-    model = IntersectionGPRegressor(noise=5.0, amplitude=0.01, **way).fit(X, y)
+    parameters = {"noise": 5.0, "amplitude": 0.01, "feature_weights": None}
+    model = IntersectionGPRegressor(**parameters, **way).fit(X, y)
     K = oracle.generalized_kernel(X)
-    centred = y - y.mean()
+    centred = standardised(y)
 
     def negative(theta):
         A = np.exp(theta[1]) * K
@@ -377,7 +379,7 @@ def test_learned_scales_are_the_most_likely(rng, way):
     found = np.log([model.noise_, model.amplitude_])
     np.testing.assert_allclose(model.theta_, found)
     assert negative(found) <= best.fun + (0.01 if way == {} else 0.5)
-    assert 0.2 < np.sqrt(model.noise_) < 0.4
+    assert 0.2 < model.y_std_[0] * np.sqrt(model.noise_) < 0.4
 
 
 @each_way
@@ -386,14 +388,16 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
     X = np.exp(4 * rng.random((300, 2)) - 3)
     K = 4 * oracle.generalized_kernel(X, name=name, exponent=exponent) + 0.01 * np.eye(300)
     y = np.linalg.cholesky(K) @ rng.normal(size=300)
-    plain = IntersectionGPRegressor(**way).fit(X, y)
-    model = IntersectionGPRegressor(feature_transform=name, **way).fit(X, y)
+    parameters = {"feature_weights": None, **way}
+    plain = IntersectionGPRegressor(**parameters).fit(X, y)
+    model = IntersectionGPRegressor(feature_transform=name, **parameters).fit(X, y)
     assert 0.7 < model.exponent_ / exponent < 1.4
     gain = model.log_marginal_likelihood() - plain.log_marginal_likelihood()
     assert gain > 5.0
     _, gradient = model.log_marginal_likelihood(eval_gradient=True)
     assert np.abs(gradient).max() < 5.0
-    at_truth = exact_likelihood(X, y[:, None], model, np.log([0.01, 4.0, exponent]))
+    truth = np.log([0.01 / y.var(), 4.0 / y.var(), exponent])
+    at_truth = exact_likelihood(X, standardised(y)[:, None], model, truth)
     _, std = model.log_marginal_likelihood(return_std=True)
     assert model.log_marginal_likelihood() > at_truth - 3 * std
 
@@ -718,6 +722,7 @@ def test_shape_functions_add_up_to_the_mean(rng, transform, container):
             oracle.generalized_kernel(part, name=name, exponent=exponent, weights=weights)
         )
         variance = prior - np.einsum("ij,ij->i", k, np.linalg.solve(K + 0.1 * np.eye(60), k.T).T)
+        variance = variance[:, None] * model.y_std_**2
         np.testing.assert_allclose(function.std**2, variance, atol=1e-8)
     assert_close(total, model.predict(X), 1e-9)
 

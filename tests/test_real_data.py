@@ -89,8 +89,10 @@ def test_accuracy(problem, exact):
 
 @pytest.mark.parametrize("preconditioner", ["auto", "pivoted-cholesky"])
 def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
+    # Calibration differs: iterations hold folds out, where the factor leaves out every row.
     model = IntersectionGPClassifier(
         **PLAIN,
+        calibration=None,
         solver="cg",
         preconditioner=preconditioner,
         tol=1e-7,
@@ -98,11 +100,10 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
     )
     model.fit(problem.X, problem.y)
     assert model.n_iter_.max() < 100
-    scores = exact.decision_function(problem.X_star)
-    assert_close(model.decision_function(problem.X_star), scores, 1e-5)
-    few = problem.X_star[:20]
-    _, variance = model.latent_mean_and_variance(few)
-    assert_close(variance, exact.latent_mean_and_variance(few)[1], 1e-5)
+    means, variances = exact.latent_mean_and_variance(problem.X_star)
+    assert_close(model.decision_function(problem.X_star), means, 1e-5)
+    _, variance = model.latent_mean_and_variance(problem.X_star[:20])
+    assert_close(variance, variances[:20], 1e-5)
 
 
 def test_single_precision_says_the_same(problem, exact):

@@ -60,16 +60,53 @@ def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
     """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
+    with _bad_targets_named(y):
+        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+    return X, y
+
+
+def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
+    """Return `y` as `fit` needs it, where `X` is a table that is looked at by itself."""
+    with _bad_targets_named(y):
+        # One that has seen no features asks for none.
+        targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
+    return targets
+
+
+@contextmanager
+def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
     refuse_sparse(y, "y")
     try:
-        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+        yield
     except ValueError as error:
         if not str(error).startswith("Input y contains"):
             raise
         place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
         index = ", ".join(str(i) for i in place)
         raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
-    return X, y
+
+
+def stored(X: Matrix) -> NDArray[Any]:
+    """Return the entries that a matrix stores."""
+    # The arrays of a sparse one may have room to spare behind the last entry.
+    entries: NDArray[Any] = X.data[: X.nnz] if sparse.issparse(X) else np.asarray(X)
+    return entries
+
+
+def check_finite(X: Matrix, name: str) -> None:
+    """Refuse entries that are no numbers, as the core does; the message names the first."""
+    bad = np.argwhere(~np.isfinite(stored(X)))
+    if len(bad) == 0:
+        return
+    first = tuple(bad[0].tolist())
+    value = stored(X)[first]
+    if sparse.issparse(X):
+        first = (int(np.searchsorted(X.indptr, first[0], side="right")) - 1, X.indices[first[0]])
+    shown = "NaN" if np.isnan(value) else str(value)
+    raise ValueError(
+        f"{name}[{first[0]}, {first[1]}] = {shown}: Input {name} contains NaN or infinity; impute "
+        "or drop the row."
+    )
 
 
 def to_core(X: Matrix) -> CoreMatrix:

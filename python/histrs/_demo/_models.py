@@ -30,6 +30,14 @@ GRIDS: Mapping[str, Grid] = {
     LINEAR: {"C": [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]},
 }
 
+# The kernel, the variances and the probabilities of `CholeskyGP`; the grid stands for a search.
+AS_WRITTEN_OUT: Mapping[str, Any] = {
+    "optimizer": None,
+    "feature_weights": None,
+    "variance": "exact",
+    "calibration": None,
+}
+
 GP_CG = "histrs GP, cg"
 GP_CHOLESKY = "histrs GP, cholesky"
 PLAIN = "NumPy Cholesky GP"
@@ -43,9 +51,9 @@ def make_model(name: str, parameters: Parameters) -> Any:
     if name == PLAIN:
         model = CholeskyGP()
     elif name == GP_CG:
-        model = IntersectionGPClassifier(optimizer=None, solver="cg", tol=TOL, n_jobs=1)
+        model = IntersectionGPClassifier(**AS_WRITTEN_OUT, solver="cg", tol=TOL, n_jobs=1)
     else:
-        model = IntersectionGPClassifier(optimizer=None, solver="cholesky", n_jobs=1)
+        model = IntersectionGPClassifier(**AS_WRITTEN_OUT, solver="cholesky", n_jobs=1)
     return model.set_params(**parameters)
 
 

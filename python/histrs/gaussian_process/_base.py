@@ -28,6 +28,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs._warnings import warn
+from histrs.gaussian_process._explanation import Explanation, explain
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
     Bounds,
@@ -241,8 +242,8 @@ class BaseIntersectionGP(BaseEstimator):
         noise = np.array([system.noise for system in systems])
         amplitude = np.array([system.amplitude for system in systems])
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
-        with np.errstate(over="ignore"):
-            self.dual_coef_ = weights * (self._units() / amplitude)
+        self._standard_weights = weights
+        self.dual_coef_ = self._weights_of_users(weights, amplitude)
         if not np.all(np.isfinite(self.dual_coef_)):
             raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
         shared = len(systems) == 1
@@ -254,8 +255,18 @@ class BaseIntersectionGP(BaseEstimator):
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
+    def _weights_of_users(self, weights: Array, amplitude: Array | float) -> Array:
+        """Return the weights alpha of eq. 2 from those of standardised targets."""
+        with np.errstate(over="ignore"):
+            in_units: Array = weights * (self._units() / amplitude)
+        return in_units
+
     def _units(self) -> Array:
         """Return what one of each standardised target is in the user's unit."""
+        raise NotImplementedError
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        """Return standard deviations as users see them, from those of standardised targets."""
         raise NotImplementedError
 
     def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
@@ -284,8 +295,8 @@ class BaseIntersectionGP(BaseEstimator):
 
     def _weights(self) -> Array:
         """Return the weights of standardised targets."""
-        posterior: Posterior = self._state()["_posterior"]
-        return posterior.weights
+        weights: Array = self._standard_weights
+        return weights
 
     # ---- hyper-parameters --------------------------------------------------------------------
 
@@ -470,8 +481,15 @@ class BaseIntersectionGP(BaseEstimator):
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the objects of the core."""
-        return {k: value for k, value in super().__getstate__().items() if k != "_posterior"}
+        """Return the state without the objects of the core, and weights once."""
+        left_out = ("_posterior", "dual_coef_")
+        return {k: v for k, v in super().__getstate__().items() if k not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state, and what follows from it."""
+        super().__setstate__(state)
+        if "_standard_weights" in state:
+            self.dual_coef_ = self._weights_of_users(self._standard_weights, self.amplitude_)
 
     def _state(self) -> dict[str, Any]:
         """Return what was learned, which a fit in another thread replaces whole."""
@@ -486,8 +504,7 @@ class BaseIntersectionGP(BaseEstimator):
         first, *others = values.scales()
         system = self._make_system(state["X_fit_"], values.kernel, first, None)
         systems = (system, *(system.with_scales(scales) for scales in others))
-        weights = state["dual_coef_"] * state["amplitude_"] / self._units()
-        return Posterior(systems, weights, self._readouts(state), self.tol)
+        return Posterior(systems, state["_standard_weights"], self._readouts(state), self.tol)
 
     # ---- prediction --------------------------------------------------------------------------
 
@@ -531,6 +548,30 @@ class BaseIntersectionGP(BaseEstimator):
         posterior: Posterior = self._state()["_posterior"]
         return posterior.score(self._predicted, self.n_bins, self.interpolation).error_bound()
 
+    def explain(self, X: ArrayLike | Matrix) -> Explanation:
+        r"""Take the posterior mean of rows apart by feature.
+
+        The mean of a row is the offset plus the sum of one number for each feature, which depends
+        on that feature alone: :math:`f_d(x(d))` of `shape_functions`. For a classifier it is that
+        of the targets +1 and -1 (`latent_mean_and_variance`).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        explanation : Explanation
+            Named tuple ``(names, data, values, std, offset)``. The standard deviations are exact,
+            and take a solve for each entry.
+        """
+        X, state = self._check_test(X), self._state()
+        names = state.get("feature_names_in_")
+        if names is None:
+            names = np.array([f"x{d}" for d in range(X.shape[1])], dtype=object)
+        return explain(state["_posterior"], X, names, self._units(), count_threads(self.n_jobs))
+
     def shape_functions(
         self,
         features: Sequence[int] | None = None,
@@ -562,9 +603,10 @@ class BaseIntersectionGP(BaseEstimator):
         functions : list of ShapeFunction
             Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
         """
-        posterior: Posterior = self._state()["_posterior"]
+        state = self._state()
+        posterior: Posterior = state["_posterior"]
         n_threads = count_threads(self.n_jobs)
-        n_features = self.n_features_in_
+        n_features = state["n_features_in_"]
         chosen = range(n_features) if features is None else features
         functions = []
         for feature in chosen:
@@ -574,14 +616,12 @@ class BaseIntersectionGP(BaseEstimator):
             rows = rows_of_one_feature(knots, feature, n_features)
             values = posterior.read("mean", rows, n_threads) - posterior.readouts["mean"].offset
             values = values[:, 0] if values.shape[1] == 1 else values
-            std = self._std_of_functions(posterior, rows) if return_std else None
+            std = None
+            if return_std:
+                variance = posterior.latent_variance(rows, "exact", None, self.n_eigenvectors)
+                std = self._spread(state, np.sqrt(variance))
             functions.append(ShapeFunction(feature, knots, values, std))
         return functions
-
-    def _std_of_functions(self, posterior: Posterior, rows: Matrix) -> Array:
-        variance = posterior.latent_variance(rows, "exact", None, self.n_eigenvectors)
-        std: Array = np.sqrt(variance) * self._units()
-        return std[:, 0] if len(posterior.systems) == 1 and np.ptp(self._units()) == 0 else std
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

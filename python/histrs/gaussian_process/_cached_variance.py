@@ -1,5 +1,7 @@
 """Posterior variances at little more than the price of the mean, from what is solved once."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -25,6 +27,9 @@ _MAX_KNOTS = 4_000_000
 _N_BINS = 1024
 # Variances below this part of the prior mean are rounding.
 _LEAST = 1e-12
+# What a row that is left out keeps on the diagonal, as part of `s`: with nothing, the matrix would
+# be singular.
+_APART = 1e-6
 
 
 class CachedVariance:
@@ -37,7 +42,8 @@ class CachedVariance:
     is at least the posterior variance, since less is known in a subspace, and takes one score with
     as many outputs as directions (LOVE: Pleiss et al., 2018). How much is missing is learned:
     :math:`\log v = a + b \log u` is fitted to training rows, each predicted without itself, whose
-    variances :math:`1 / [A^{-1}]_{ii} - s` are solved for.
+    variances :math:`1 / [A^{-1}]_{ii} - s` are solved for. Their `u` is without themselves too: it
+    is that of :math:`A` with zeros for what a row has to do with others.
 
     Attributes
     ----------
@@ -52,12 +58,13 @@ class CachedVariance:
         # A seed of its own: variances must not change from call to call.
         rng = np.random.default_rng(0)
         rank = int(np.clip(_MAX_NUMBERS / max(n, 1), _N_PROBES, _RANK))
-        self._score = _score(system, _directions(system, min(rank, n), rng))
-        self._floor = _LEAST * float(system.diagonal.mean()) if n > 0 else 0.0
         n_solved = min(n, int(np.clip(_MAX_NUMBERS / 2 / max(n, 1), _MIN_SOLVED, _N_SOLVED)))
         rows = np.sort(rng.choice(n, n_solved, replace=False))
+        space = _krylov_space(system, min(rank, n), rows, rng)
+        self._score = _score(system, space.root(system.s))
+        self._floor = _LEAST * float(system.diagonal.mean()) if n > 0 else 0.0
         exact = np.maximum(_without_itself(system, rows), self._floor)
-        upper = self._upper(system.rows[rows])
+        upper = np.maximum(space.upper_without_itself(system, rows), self._floor)
         self._coefficients = _fit(upper, exact)
         halves = [np.arange(n_solved) % 2 == half for half in (0, 1)]
         estimate = np.empty(n_solved)
@@ -82,14 +89,46 @@ class CachedVariance:
         return upper
 
 
-def _directions(system: KernelSystem, rank: int, rng: np.random.Generator) -> Array:
-    """Return `R` with `R R^T = Q T^-1 Q^T`, from a block Krylov space of random signs."""
+class _Space(NamedTuple):
+    """A block Krylov space of `A = K + s I`."""
+
+    Q: Array
+    """An orthonormal basis, of shape (n_samples, rank)."""
+    T: Array
+    """`Q^T A Q`."""
+    AQ: Array
+    """Some rows of `A Q`."""
+
+    def root(self, s: float) -> Array:
+        """Return `R` with `R R^T = Q T^-1 Q^T`."""
+        values, vectors = linalg.eigh(self.T, check_finite=False)
+        kept = values > 0.5 * s
+        directions: Array = self.Q @ (vectors[:, kept] / np.sqrt(values[kept]))
+        return directions
+
+    def upper_without_itself(self, system: KernelSystem, rows: NDArray[np.intp]) -> Array:
+        """Return `u` of the training rows that `AQ` is of, each as if it were not one."""
+        q, w, prior = self.Q[rows], self.AQ, system.diagonal[rows]
+        cross = q[:, :, None] * w[:, None, :]
+        square = q[:, :, None] * q[:, None, :]
+        T = self.T - cross - cross.transpose(0, 2, 1)
+        T += (prior + (1.0 + _APART) * system.s)[:, None, None] * square
+        projected = w - (prior + system.s)[:, None] * q
+        with blas_threads_at_most(1):
+            solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]
+        upper: Array = prior - np.einsum("ij,ij->i", projected, solved)
+        return upper
+
+
+def _krylov_space(
+    system: KernelSystem, rank: int, rows: NDArray[np.intp], rng: np.random.Generator
+) -> _Space:
+    """Return a block Krylov space from random signs."""
     n = len(system.diagonal)
     Q = np.empty((n, 0))
-    if rank == 0:
-        return Q
-    V = rng.choice([-1.0, 1.0], size=(n, min(_N_PROBES, rank)))
     T = np.zeros((rank, rank))
+    AQ = np.empty((len(rows), rank))
+    V = rng.choice([-1.0, 1.0], size=(n, min(_N_PROBES, rank)))
     while True:
         # What is random stays so where the space ends.
         V, _ = linalg.qr(V - Q @ (Q.T @ V), mode="economic", check_finite=False)
@@ -99,15 +138,12 @@ def _directions(system: KernelSystem, rank: int, rng: np.random.Generator) -> Ar
             product = system.multiply(np.ascontiguousarray(V))
         new = slice(Q.shape[1] - V.shape[1], Q.shape[1])
         T[: Q.shape[1], new] = Q.T @ product
+        AQ[:, new] = product[rows]
         if Q.shape[1] == rank:
             break
         V = product - Q @ (Q.T @ product)
     # Of the lower half, nothing was computed.
-    T = np.triu(T) + np.triu(T, 1).T
-    values, vectors = linalg.eigh(T, check_finite=False)
-    kept = values > 0.5 * system.s
-    directions: Array = Q @ (vectors[:, kept] / np.sqrt(values[kept]))
-    return directions
+    return _Space(Q, np.triu(T) + np.triu(T, 1).T, AQ)
 
 
 def _score(system: KernelSystem, R: Array) -> Score:

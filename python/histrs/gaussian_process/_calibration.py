@@ -15,6 +15,8 @@ _PRIOR_LOGIT = 10.0
 # tell of.
 _MAX_COUPLED = 64
 _MAX_ITER = 500
+# Scores that are smaller, of targets -1 and +1, say nothing.
+_LEAST_SIZE = 1e-100
 
 
 def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
@@ -40,7 +42,9 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     z = np.hstack([-scores, scores]) if binary else scores
     n_classes = z.shape[1]
     coupled = not binary and n_classes <= _MAX_COUPLED
-    size = max(float(np.sqrt(np.mean(z * z))), np.finfo(np.float64).tiny)
+    size = float(np.sqrt(np.mean(z * z)))
+    if size < _LEAST_SIZE:
+        size = 1.0
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0

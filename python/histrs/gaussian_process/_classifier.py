@@ -43,12 +43,12 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
 
     Parameters
     ----------
-    noise : float, default=0.1
-        Variance of the noise on the targets, where the search for it starts. Without a search,
-        features whose rows sum to much more than 1 ask for a smaller `amplitude` or a larger
-        `noise`.
-    amplitude : float, default=1.0
-        Variance that multiplies the kernel, where the search for it starts.
+    noise : float or array-like of shape (n_outputs,), default=0.1
+        Variance of the noise on the targets, where the search for it starts; an array, one for
+        each output, where these do not share it. Without a search, features whose rows sum to much
+        more than 1 ask for a smaller `amplitude` or a larger `noise`.
+    amplitude : float or array-like of shape (n_outputs,), default=1.0
+        Variance that multiplies the kernel, likewise.
     tol : float, default=1e-4
         A class is solved when no entry of its residual is larger (section 5.1 of [1]_).
     max_iter : int, default=1000
@@ -75,9 +75,11 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         (eq. 16).
     exponent : float, default=1.0
         Exponent of the transform, where the search for it starts.
-    feature_weights : "ard", array-like of shape (n_features,) or None, default=None
-        Weights `w` of the features (eq. 17); None is 1 for all. "ard" (automatic relevance
-        determination) learns them.
+    feature_weights : {"scale", "ard"}, array-like of shape (n_features,) or None, default="scale"
+        Weights `w` of the features (eq. 17). "scale" is 1 over the spread of each column, a
+        standard deviation that a few outliers do not move, so that the units of columns do not
+        matter. None is 1 for all: then a column of large numbers carries the kernel, as histograms
+        want it that share a unit. "ard" (automatic relevance determination) learns them, from 1.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -87,22 +89,34 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         quadrature, or takes it from the Cholesky factor up to 2048 rows and with
         ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
         has no gradient.
+    shared_hyperparameters : bool or None, default=None
+        Whether all classes share one noise and one amplitude. None is True: they come
+        from the same rows and are of one size.
     noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    variance : {"exact", "fine", "coarse", "coarse-quantized"}, default="exact"
+    variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
         How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
-        solve. The others are bounds above it: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and
-        `n_eigenvectors` projections, ``"coarse"`` (CAPU, eq. 30) one score of squared features,
-        ``"coarse-quantized"`` (q-CAPU) one look-up a feature, in a table of `n_bins` cells, or of
-        100 when that is None.
+        solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
+        hundred outputs, from directions that are found once, corrected by rows that are solved
+        exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
+        ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
+        above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
+        ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
+        one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
+        two are often two to three times too large.
     n_eigenvectors : int, default=2
         Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
     random_state : int, RandomState or None, default=0
         Random vectors of the Lanczos quadrature, the same for all hyper-parameters, and starts.
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and classes.
+    calibration : {"leave-one-out"} or None, default="leave-one-out"
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        and offsets to what the model predicts of training rows without each: in closed form where
+        the system was factorised, else by fits without a tenth of the rows at a time. None leaves
+        the posterior as it is, whose probabilities are too certain.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -116,8 +130,15 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
-    noise_, amplitude_, exponent_ : float
-        The hyper-parameters of the fit.
+    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
+        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
+    exponent_ : float
+        Exponent of the fit.
+    calibration_ : tuple of ndarray
+        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    std_error_ : float
+        Mean relative error of standard deviations, measured on training rows, each without itself;
+        0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
     feature_transform_ : str
@@ -134,7 +155,8 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     residual_ : ndarray of shape (n_outputs,)
         Largest absolute entry of `Y - (amplitude K + noise I) alpha`.
     quantization_error_bound_ : ndarray of shape (n_outputs,)
-        With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram.
+        With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
+        scores are what `decision_function` returns.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -175,7 +197,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     >>> model = IntersectionGPClassifier().fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.93
     True
-    >>> bool(0.05 < model.noise_ < 0.2), bool(0.0005 < model.amplitude_ < 0.005)
+    >>> bool(0.05 < model.noise_ < 0.2), bool(0.001 < model.amplitude_ < 0.02)
     (True, True)
     """
 
@@ -404,7 +426,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             For two classes, positive for ``classes_[1]``.
         """
         X, state = self._check_test(X), self._state()
-        return _scores_as_users_see_them(self._read(state, "decision", X))
+        return _one_or_each(self._read(state, "decision", X))
 
     @overload
     def predict(
@@ -439,7 +461,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         labels = best_class(self._read(state, "decision", X), state["classes_"])
         if not return_std:
             return labels
-        return labels, np.sqrt(_shared(self._predictive_variance(state, X)))
+        return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
 
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
@@ -495,12 +517,15 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             hyper-parameters.
         """
         X, state = self._check_test(X), self._state()
-        mean = _scores_as_users_see_them(self._read(state, "mean", X))
-        return mean, _shared(self._latent_variance(state, X))
+        mean = _one_or_each(self._read(state, "mean", X))
+        return mean, _one_or_each(self._latent_variance(state, X))
 
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
         variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
         return variance
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        return _one_or_each(std)
 
     # ---- probabilities -----------------------------------------------------------------------
 
@@ -581,14 +606,9 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
 
 
-def _scores_as_users_see_them(scores: Array) -> Array:
-    """Return one column as a row of numbers."""
-    return scores[:, 0] if scores.shape[1] == 1 else scores
-
-
-def _shared(variance: Array) -> Array:
-    """Return the variance that all outputs share, or those of each."""
-    return variance[:, 0] if variance.shape[1] == 1 else variance
+def _one_or_each(columns: Array) -> Array:
+    """Return what there is one of for every row as a vector, and one for each output as it is."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns
 
 
 def _one_an_output(systems: tuple[KernelSystem, ...], n_outputs: int) -> tuple[KernelSystem, ...]:

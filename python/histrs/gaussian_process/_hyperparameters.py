@@ -180,10 +180,11 @@ class SearchSpace:
         """Fail unless the search starts within its bounds."""
         for name in self.names:
             low, high = self._bounds[name]
-            value = np.asarray(self.start.get(name))
-            if np.any((value < low) | (value > high)):
+            values = np.ravel(self.start.get(name))
+            outside = values[(values < low) | (values > high)]
+            if len(outside) > 0:
                 raise ValueError(
-                    f"{name} = {value} is outside {name}_bounds = ({low}, {high}): widen the "
+                    f"{name} = {outside[0]} is outside {name}_bounds = ({low}, {high}): widen the "
                     "bounds, or start within them."
                 )
 

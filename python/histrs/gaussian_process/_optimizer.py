@@ -24,7 +24,7 @@ _EDGE = 0.5
 _RATIOS = np.logspace(-6, 3, 28)
 # What a finer quadrature may move the logarithms of the optimum, or the likelihood of it in units
 # of a sample and output, without calling for a finer one still.
-_SMALL_MOVE = 0.02
+_SMALL_MOVE = 0.05
 _SMALL_CHANGE = 1e-5
 
 
@@ -166,9 +166,9 @@ class Search:
             if "feature_weights" in names:
                 # It would only multiply all weights.
                 names = [name for name in names if name != "amplitude"]
-            optimum = self._search(
-                self._likelihood.evaluate, self._space.only(names, optimum.values), self._record
-            )
+            space = self._space.only(names, optimum.values)
+            n_outputs = self._likelihood.shape[1]
+            optimum = self._search(self._likelihood.evaluate, space, self._record, n_outputs)
         return optimum
 
     def _search_scales(self, space: SearchSpace) -> Optimum:
@@ -212,7 +212,7 @@ class Search:
         best = space.only(space.names, candidates[int(np.nanargmax(likelihoods))])
         # The history is of all outputs.
         record = self._record if outputs == slice(0, self._likelihood.shape[1]) else None
-        return self._search(evaluate, best, record)
+        return self._search(evaluate, best, record, outputs.stop - outputs.start)
 
     def _scale_candidates(
         self, spectrum: Spectrum, space: SearchSpace, outputs: slice
@@ -240,11 +240,16 @@ class Search:
         function: Callable[[Hyperparameters, list[str]], Evaluation],
         space: SearchSpace,
         record: Callable[[Hyperparameters, float], None] | None,
+        n_outputs: int,
     ) -> Optimum:
         start = space.clip(space.pack(space.start))
         with_gradient = self._method == "l-bfgs-b"
         objective = _Objective(function, space, record, with_gradient=with_gradient)
-        options = self._gradient_options() if with_gradient else self._simplex_options(space, start)
+        options = (
+            self._gradient_options(n_outputs)
+            if with_gradient
+            else self._simplex_options(space, start)
+        )
         bounds = optimize.Bounds(*space.bounds.T)
         result = optimize.minimize(objective, start, bounds=bounds, **options)
         value, theta = objective.best
@@ -253,8 +258,8 @@ class Search:
         stuck = not settled_well and result.nit in (0, options["options"]["maxiter"])
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 
-    def _gradient_options(self) -> dict[str, Any]:
-        least_gain = _SETTLED * float(np.prod(self._likelihood.shape))
+    def _gradient_options(self, n_outputs: int) -> dict[str, Any]:
+        least_gain = _SETTLED * float(self._likelihood.shape[0] * n_outputs)
         return {
             "method": "L-BFGS-B",
             "jac": True,

@@ -130,6 +130,12 @@ class Posterior:
                 columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
         return np.column_stack(columns) * self.amplitude
 
+    def latent_covariance(self, X: Matrix) -> Array:
+        """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""
+        return np.stack(
+            [a * s.latent_covariance(X) for a, s in zip(self.amplitude, self.systems, strict=True)]
+        )
+
     def _variance(
         self, k: int, name: VarianceName, n_bins: int | None, n_eigenvectors: int
     ) -> Variance:

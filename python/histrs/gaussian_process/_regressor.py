@@ -1,28 +1,31 @@
 """Gaussian process regression."""
 
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, canonical, validate_fit
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior, Readout
 from histrs.gaussian_process._state import replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
+_OVERFLOW = "The sum or the spread of y overflows. Scale y down."
 
 
 class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    The target, its mean subtracted, has covariance
+    The target, its mean subtracted and divided by its standard deviation, has covariance
 
     .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
 
@@ -30,15 +33,16 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     whose components are piecewise linear with knots at the training values. Several targets are
     solved together by preconditioned block conjugate gradients on the sorted columns of the data,
     in memory linear in the number of stored values. Hyper-parameters are those of largest marginal
-    likelihood, summed over the targets (section 6 of [1]_), unless `optimizer` is None.
+    likelihood (section 6 of [1]_), for each target its own, unless `optimizer` is None. The unit of
+    a target does not matter: predictions and their standard deviations scale with it.
 
     Parameters
     ----------
-    noise : float, default=0.1
-        Variance of the noise on the target, in its units squared, where the search for it starts.
-    amplitude : float, default=1.0
-        Variance that multiplies the kernel, units of the target squared per unit of a feature,
-        where the search for it starts.
+    noise : float or array-like of shape (n_targets,), default=0.1
+        Variance of the noise on the target, as part of the variance of the target, where the
+        search for it starts; an array, one for each target that has its own.
+    amplitude : float or array-like of shape (n_targets,), default=1.0
+        Variance that multiplies the kernel, as part of the variance of the target, likewise.
     tol : float, default=1e-4
         A target is solved when no entry of its residual is larger than `tol` times the largest
         absolute centred target.
@@ -66,9 +70,11 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         (eq. 16).
     exponent : float, default=1.0
         Exponent of the transform, where the search for it starts.
-    feature_weights : "ard", array-like of shape (n_features,) or None, default=None
-        Weights `w` of the features (eq. 17); None is 1 for all. "ard" (automatic relevance
-        determination) learns them.
+    feature_weights : {"scale", "ard"}, array-like of shape (n_features,) or None, default="scale"
+        Weights `w` of the features (eq. 17). "scale" is 1 over the spread of each column, a
+        standard deviation that a few outliers do not move, so that the units of columns do not
+        matter. None is 1 for all: then a column of large numbers carries the kernel, as histograms
+        want it that share a unit. "ard" (automatic relevance determination) learns them, from 1.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -78,16 +84,23 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         quadrature, or takes it from the Cholesky factor up to 2048 rows and with
         ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
         has no gradient.
+    shared_hyperparameters : bool or None, default=None
+        Whether all targets share one noise and one amplitude. None is False:
+        each target has its own, as if it were fitted alone.
     noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    variance : {"exact", "fine", "coarse", "coarse-quantized"}, default="exact"
+    variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
         How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
-        solve. The others are bounds above it: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and
-        `n_eigenvectors` projections, ``"coarse"`` (CAPU, eq. 30) one score of squared features,
-        ``"coarse-quantized"`` (q-CAPU) one look-up a feature, in a table of `n_bins` cells, or of
-        100 when that is None.
+        solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
+        hundred outputs, from directions that are found once, corrected by rows that are solved
+        exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
+        ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
+        above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
+        ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
+        one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
+        two are often two to three times too large.
     n_eigenvectors : int, default=2
         Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
     random_state : int, RandomState or None, default=0
@@ -107,8 +120,17 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         The targets that were solved for, centred.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
-    noise_, amplitude_, exponent_ : float
-        The hyper-parameters of the fit.
+    y_std_ : ndarray of shape (n_targets,)
+        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
+        noise and amplitude.
+    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
+        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
+        the units of the target. Arrays for several targets that do not share them.
+    exponent_ : float
+        Exponent of the fit.
+    std_error_ : float
+        Mean relative error of standard deviations, measured on training rows, each without itself;
+        0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
     feature_transform_ : str
@@ -123,7 +145,7 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
     n_iter_ : ndarray of shape (n_targets,)
         Iterations until each target was solved; 1 when the matrix was factorised.
     residual_ : ndarray of shape (n_targets,)
-        Largest absolute entry of `Y - (amplitude K + noise I) alpha`.
+        Largest absolute entry of `Y - (amplitude K + noise I) alpha`, in units of the target.
     quantization_error_bound_ : ndarray of shape (n_targets,)
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
     n_features_in_ : int
@@ -290,13 +312,10 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
 
     def _standardised(self, Y: Array) -> Array:
         """Take the unit of the targets; return them in it, less their means."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = Y - Y.mean(axis=0)
-            largest = np.max(np.abs(centred), axis=0, initial=0.0)
-        if not np.all(np.isfinite(largest)):
-            raise ValueError("The sum or the spread of y overflows. Scale y down.")
-        # A target of one value has no unit of its own, and rounding is no spread.
-        constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+        _, centred = _centred(Y)
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+        # A target of one value has no unit of its own.
+        constant = largest == 0.0
         largest[constant] = 1.0
         self.y_std_ = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))
         self.y_std_[constant] = 1.0
@@ -306,10 +325,11 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         """Keep the targets and their means; return what is left, in the unit of the first fit."""
         # Adding the means to what is left would give nearly the targets.
         self._Y_given = Y.copy()
-        self.y_mean_ = Y.mean(axis=0)
-        centred: Array = (Y - self.y_mean_) / self.y_std_
+        self.y_mean_, centred = _centred(Y)
+        with np.errstate(over="ignore"):
+            centred /= self.y_std_
         if not np.all(np.isfinite(centred)):
-            raise ValueError("The sum or the spread of y overflows. Scale y down.")
+            raise ValueError(_OVERFLOW)
         return centred
 
     def _units(self) -> Array:
@@ -333,14 +353,14 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             )
         return np.vstack([before, Y.reshape(len(Y), -1)])
 
-    @overload
-    def predict(self, X: ArrayLike | Matrix, return_std: Literal[False] = False) -> Array: ...
-    @overload
-    def predict(self, X: ArrayLike | Matrix, return_std: Literal[True]) -> tuple[Array, Array]: ...
     def predict(
-        self, X: ArrayLike | Matrix, return_std: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Predict targets, and on request their standard deviation.
+        self,
+        X: ArrayLike | Matrix,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Any:
+        """Predict targets, and on request how uncertain they are.
 
         Parameters
         ----------
@@ -348,7 +368,13 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             Histograms.
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
-            `variance` says; exactly, it takes a solve for every row.
+            `variance` says.
+        return_cov : bool, default=False
+            Whether to return the predictive covariance of the rows too, exactly, which takes a
+            solve for every row.
+        return_quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities, between 0 and 1, whose quantiles to return too; their standard
+            deviations are those of `return_std`.
 
         Returns
         -------
@@ -356,13 +382,105 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
             Eq. 2, plus the mean of the targets.
         std : ndarray of the same shape
             Only with `return_std`: square root of eq. 3, noise included.
+        covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Only with `return_cov`: noise included, on the diagonal.
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
+            Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If more than one of these is asked for, or a probability is not between 0 and 1.
         """
+        if return_std + return_cov + (return_quantiles is not None) > 1:
+            raise ValueError(
+                "Ask for one of return_std, return_cov and return_quantiles at a time."
+            )
         X, state = self._check_test(X), self._state()
         mean = self._shaped(self._read(state, "mean", X))
-        if not return_std:
+        if return_cov:
+            return mean, self._covariance(state, X)
+        if not return_std and return_quantiles is None:
             return mean
         variance = self._latent_variance(state, X) + state["_posterior"].noise
-        return mean, self._spread(state, np.sqrt(variance))
+        std = self._spread(state, np.sqrt(variance))
+        if return_std:
+            return mean, std
+        probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=np.float64))
+        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(
+                f"return_quantiles = {return_quantiles!r}: give probabilities between 0 and 1."
+            )
+        z = ndtri(probabilities).reshape(-1, *[1] * (mean.ndim - 1))
+        return mean, mean[:, None] + z * std[:, None]
+
+    def _covariance(self, state: dict[str, Any], X: Matrix) -> Array:
+        posterior: Posterior = state["_posterior"]
+        covariance = posterior.latent_covariance(X)
+        rows = np.arange(X.shape[0])
+        covariance[:, rows, rows] += posterior.noise[:, None]
+        in_units: Array = np.moveaxis(covariance, 0, 2) * state["y_std_"] ** 2
+        return in_units[:, :, 0] if self._single_target else in_units
+
+    def sample_y(
+        self,
+        X: ArrayLike | Matrix,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Array:
+        """Draw targets of rows from the posterior, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Histograms.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+            Draws them.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Joint draws: a column is one for all rows.
+        """
+        random = check_random_state(random_state)
+        mean, covariance = self.predict(X, return_cov=True)
+        means = mean.reshape(len(mean), -1)
+        samples = np.empty((*means.shape, n_samples))
+        for k, column in enumerate(means.T):
+            part = covariance if self._single_target else covariance[:, :, k]
+            values, vectors = np.linalg.eigh(part)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            samples[:, k] = column[:, None] + root @ random.standard_normal((len(root), n_samples))
+        return samples[:, 0] if self._single_target else samples
+
+    def predict_leave_one_out(self) -> tuple[Array, Array]:
+        """Predict every training row by the fit without it, in closed form.
+
+        Returns
+        -------
+        mean : ndarray of the shape of the targets
+            Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
+            targets and their unit stay those of all rows.
+        std : ndarray of the same shape
+            Predictive standard deviations, noise included.
+
+        Raises
+        ------
+        ValueError
+            If the system was not factorised: choose ``solver="cholesky"``.
+        """
+        state = self._state()
+        posterior: Posterior = state["_posterior"]
+        if not posterior.is_factorised:
+            raise ValueError(
+                "Leave-one-out in closed form needs a Cholesky factor, for which there are too "
+                'many rows here: fit with solver="cholesky", or use cross_val_predict.'
+            )
+        mean, variance = leave_one_out(posterior, state["Y_fit_"] / state["y_std_"])
+        mean = mean * state["y_std_"] + state["y_mean_"]
+        return self._shaped(mean), self._spread(state, np.sqrt(variance))
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent function, without the noise.
@@ -389,7 +507,6 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         return mean[:, 0] if self._single_target else mean
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations in the unit of each target, from those of scale 1."""
         in_unit: Array = std * state["y_std_"]
         return self._shaped(in_unit)
 
@@ -398,3 +515,17 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _centred(Y: Array) -> tuple[Array, Array]:
+    """Return the means, and the targets less these: 0 for targets of one value, up to rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = Y.mean(axis=0)
+        centred = Y - means
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+    if not np.all(np.isfinite(largest)):
+        raise ValueError(_OVERFLOW)
+    constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+    means[constant] = Y[0, constant]
+    centred[:, constant] = 0.0
+    return means, centred

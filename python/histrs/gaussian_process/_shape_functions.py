@@ -19,7 +19,8 @@ class ShapeFunction(NamedTuple):
     values: Array
     """The function there, of shape (n_knots,), or (n_knots, n_outputs) with several outputs."""
     std: Array | None
-    """Posterior standard deviation of the function there, which all outputs share."""
+    """Its posterior standard deviation there, of the shape of `values`; of a classifier whose
+    classes share their hyper-parameters, of shape (n_knots,)."""
 
 
 def training_values(X: Matrix, feature: int, max_knots: int | None) -> Array:

@@ -68,6 +68,9 @@ _MIN_NESTED_OUTPUTS = 9
 _WORK_BYTES = 1 << 30
 _MIN_OUTPUTS = 32
 
+# Tolerance of the solves for covariances, which are errors of their entries.
+_COVARIANCE_TOLERANCE = 1e-6
+
 # Test rows whose variances are solved for at a time.
 _VARIANCE_BLOCK = 64
 
@@ -399,6 +402,22 @@ class KernelSystem:
                 solved[rows] = solution.residual <= limit
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved
+
+    def latent_covariance(self, X: Matrix) -> Array:
+        """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
+        X = self.kernel.rows(X, self.n_threads)
+        k = self.cross_kernel(X)
+        X = X.astype(np.float64, copy=False)
+        prior = _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        if self.uses_cholesky(1):
+            half = self.factor.solve_lower(k)
+            covariance: Array = prior - half.T @ half
+        else:
+            scale = np.max(k, axis=0, initial=0.0)
+            scale[scale == 0.0] = 1.0
+            solution = self.solve(k / scale, np.full(k.shape[1], _COVARIANCE_TOLERANCE))
+            covariance = prior - k.T @ (solution.X * scale)
+        return 0.5 * (covariance + covariance.T)
 
     def cross_product(self, X: Matrix, V: Array) -> Array:
         """Return `K(X, X_train) V` of transformed rows."""

@@ -124,18 +124,21 @@ def _check_strategy(strategy: str, model: Model | None = None) -> None:
 
 def _cost(model: Model, pool: ArrayLike | Matrix, strategy: str) -> Array:
     """Return what is smallest for the row to ask for."""
-    if strategy == "mean" and isinstance(model, IntersectionGPClassifier):
-        return _margin(np.asarray(model.decision_function(pool)))
-    mean, variance = model.latent_mean_and_variance(pool)
-    # All outputs share it.
-    variance = (variance if variance.ndim == 1 else variance[:, 0]) + model.noise_
-    return -variance if strategy == "variance" else _margin(mean) / np.sqrt(variance)
+    X, state = model._check_test(pool), model._state()
+    # Of the latent functions: calibrated logits would say how sure, not how well known.
+    margin = _margin(model._read(state, "mean", X)) if strategy != "variance" else None
+    if strategy == "mean" and margin is not None:
+        return margin
+    # Of targets of scale 1, so that none of several counts for its unit.
+    variances = model._latent_variance(state, X) + state["_posterior"].noise
+    variance: Array = variances.mean(axis=1)
+    return -variance if margin is None else margin / np.sqrt(variance)
 
 
 def _margin(scores: Array) -> Array:
     """Return how far the first class is before the second."""
-    if scores.ndim == 1:
-        return np.abs(scores)
+    if scores.shape[1] == 1:
+        return np.abs(scores[:, 0])
     best = np.partition(scores, -2, axis=1)[:, -2:]
     margin: Array = 0.5 * (best[:, 1] - best[:, 0])
     return margin

@@ -18,16 +18,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    canonical,
+    check_finite,
+    unchanged_on_error,
+    validate_data,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 DirectionsName: TypeAlias = Literal["orthogonal", "gaussian", "structured"]
 
-_CHECKS = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 # Standard deviations of a projection between its smallest training value and 0.
 _MARGIN = 0.5
 # Rows whose distances the error is measured on.
 _ERROR_ROWS = 500
+# Rows whose projections are in memory at once, beside those that are returned.
+_BLOCK = 8192
 
 
 class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -51,8 +58,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Number of directions `P`.
     directions : {"orthogonal", "gaussian", "structured"}, default="orthogonal"
         How directions are drawn: in orthogonal blocks, which vary less ([2]_); independently; or
-        as rows of products of Walsh-Hadamard matrices and random signs, whose entries all have one
-        size.
+        as rows of products of Walsh-Hadamard matrices and random signs, which are uniform on the
+        sphere only in the limit of many columns.
     metric : array-like of shape (n_features, n_features), default=None
         Distances are :math:`|M (x - x')|` with this matrix `M`; None takes the Euclidean one.
     columns_weight : float, default=0.0
@@ -144,15 +151,14 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             that fits.
         """
         with unchanged_on_error(self):
-            X = validate_data(self, X, **_CHECKS)
+            X = self._checked(X, reset=True)
             random = check_random_state(self.random_state)
             W = draw_directions(X.shape[1], self.n_projections, self.directions, random)
             if self.metric is not None:
                 W = _checked_metric(self.metric, X.shape[1]).T @ W
-            self.directions_ = W
-            T = self._raw(X)
-            self.offsets_ = offsets(T)
-            self.kernel_error_ = self._error(X, T, random)
+            self.directions_, self._weight = W, float(self.columns_weight)
+            self.offsets_ = self._offsets(X)
+            self.kernel_error_ = self._error(X, random)
         return self
 
     def transform(self, X: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -177,16 +183,21 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             If an entry is NaN or infinite, or `out` has another shape or dtype.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._checked(X, reset=False)
         shape = (X.shape[0], self._n_features_out)
-        if out is not None and (out.shape != shape or out.dtype != X.dtype):
+        if out is None:
+            out = np.empty(shape, X.dtype)
+        elif getattr(out, "shape", None) != shape or out.dtype != X.dtype:
             raise ValueError(
-                f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {X.dtype}."
+                f"out is {_described(out)}, and the projections are an array of shape {shape} and "
+                f"dtype {X.dtype}: give one."
             )
-        T = self._raw(X)
-        T -= self.offsets_.astype(T.dtype)
-        projections: NDArray[Any] = np.maximum(T, 0.0, out=T if out is None else out)
-        return projections
+        for start in range(0, shape[0], _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            T = self._raw(X[rows])
+            T -= self.offsets_.astype(T.dtype)
+            np.maximum(T, 0.0, out=out[rows])
+        return out
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the map."""
@@ -199,16 +210,40 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _n_features_out(self) -> int:
         return len(self.offsets_)
 
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        X = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
+        check_finite(X, "X")
+        return X
+
     def _raw(self, X: Any) -> NDArray[Any]:
         """Return projections, and weighted columns, before anything is subtracted."""
         T = np.asarray(safe_sparse_dot(X, self.directions_.astype(X.dtype)))
-        if self.columns_weight == 0.0:
+        if self._weight == 0.0:
             return T
         columns = _dense(X)
-        weighted: NDArray[Any] = np.hstack([T, X.dtype.type(self.columns_weight) * columns])
+        weighted: NDArray[Any] = np.hstack([T, X.dtype.type(self._weight) * columns])
         return weighted
 
-    def _error(self, X: Any, T: NDArray[Any], random: np.random.RandomState) -> float:
+    def _offsets(self, X: Any) -> Array:
+        """Return what `offsets` would of all projections, which need not be there at once."""
+        n_rows = X.shape[0]
+        first = self._raw(X[:_BLOCK])
+        if n_rows <= _BLOCK:
+            return offsets(first)
+        # About the mean of some rows, sums of squares do not cancel.
+        origin = first.mean(axis=0, dtype=np.float64)
+        low = np.full(len(origin), np.inf)
+        total, squares = np.zeros_like(low), np.zeros_like(low)
+        for start in range(0, n_rows, _BLOCK):
+            T = self._raw(X[start : start + _BLOCK]) - origin
+            low = np.minimum(low, T.min(axis=0))
+            total += T.sum(axis=0)
+            squares += np.sum(T * T, axis=0)
+        spread = np.sqrt(np.maximum(squares / n_rows - (total / n_rows) ** 2, 0.0))
+        below: Array = origin + low - _MARGIN * spread
+        return below
+
+    def _error(self, X: Any, random: np.random.RandomState) -> float:
         rows = np.arange(X.shape[0])
         if len(rows) > _ERROR_ROWS:
             rows = np.sort(random.choice(rows, _ERROR_ROWS, replace=False))
@@ -217,7 +252,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             Z = Z @ _checked_metric(self.metric, X.shape[1]).T
         exact = pdist(np.asarray(Z, dtype=np.float64))
         P = self.directions_.shape[1]
-        estimate = pdist(np.asarray(T[rows, :P], dtype=np.float64), "cityblock")
+        T = np.asarray(self._raw(X[rows])[:, :P], dtype=np.float64)
+        estimate = pdist(T, "cityblock")
         estimate /= P * mean_projection(X.shape[1])
         mean = float(np.mean(exact)) if len(exact) > 0 else 0.0
         return float(np.sqrt(np.mean((estimate - exact) ** 2))) / mean if mean > 0.0 else 0.0
@@ -231,6 +267,12 @@ def _dense(X: Any) -> NDArray[Any]:
 def mean_projection(d: int) -> float:
     """Return `c_d`, the mean length of a unit vector's projection on a random direction."""
     return float(np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / np.sqrt(np.pi))
+
+
+def _described(out: Any) -> str:
+    if isinstance(out, np.ndarray):
+        return f"an array of shape {out.shape} and dtype {out.dtype}"
+    return f"a {type(out).__name__}"
 
 
 def offsets(T: NDArray[Any]) -> Array:
@@ -271,8 +313,11 @@ def _structured_block(d: int, random: np.random.RandomState) -> Array:
     block = np.eye(size)
     for _ in range(3):
         block = H @ (random.choice([-1.0, 1.0], size)[:, None] * block)
-    block = block[:, :d].T
-    unit: Array = block / np.linalg.norm(block, axis=0)
+    rows = block[:, :d]
+    length = np.linalg.norm(rows, axis=1)
+    # Of few columns, a row may have nothing in those that are there.
+    seen = length > 1e-6
+    unit: Array = (rows[seen] / length[seen, None]).T
     return unit
 
 

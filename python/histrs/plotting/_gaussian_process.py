@@ -145,21 +145,20 @@ def plot_shape_functions(
         raise ValueError(f"{axes.size} axes for {len(functions)} features: give one for each.")
     for ax, function, band in zip(axes.ravel(), functions, spread, strict=False):
         if band is not None and band.std is not None:
-            values = _output(band, output)
-            ax.fill_between(
-                band.knots, values - 2 * band.std, values + 2 * band.std, alpha=0.25, linewidth=0
-            )
-        ax.plot(function.knots, _output(function, output))
+            values, std = _of_output(band.values, output), _of_output(band.std, output)
+            ax.fill_between(band.knots, values - 2 * std, values + 2 * std, alpha=0.25, linewidth=0)
+        ax.plot(function.knots, _of_output(function.values, output))
         ax.set_title(_name(model, feature_names, function.feature), fontsize="medium")
     return axes.ravel()[: len(functions)]
 
 
-def _output(function: ShapeFunction, output: int) -> Any:
-    return function.values if function.values.ndim == 1 else function.values[:, output]
+def _of_output(values: Any, output: int) -> Any:
+    """Return the column of an output, or what all outputs share."""
+    return values if values.ndim == 1 else values[:, output]
 
 
 def _varied(functions: list[ShapeFunction], output: int) -> list[int]:
-    ranges = [float(np.ptp(_output(function, output))) for function in functions]
+    ranges = [float(np.ptp(_of_output(function.values, output))) for function in functions]
     return sorted(np.argsort(ranges)[::-1][: 2 * _COLUMNS].tolist())
 
 

@@ -1,5 +1,6 @@
 """What sliced classifiers and regressors share."""
 
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
@@ -15,20 +16,26 @@ from histrs._validation import count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._sliced.classes import LearnedClasses
-from histrs.gaussian_process._sliced.columns import Columns, is_frame_of_categories
+from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
+from histrs.gaussian_process._sliced.table import Table, has_categories
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-Inner = TypeVar("Inner", bound=BaseIntersectionGP)
+Model = TypeVar("Model", bound=BaseEstimator)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
-# Rows that metric and hyper-parameters are learned from.
-LEARNING_ROWS = 2048
+# Rows that the metric is learned from, and those of them whose likelihood is searched.
+LEARNING_ROWS = 6144
+SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 _EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
+# Rows whose projections are in memory at once.
+_BLOCK = 16_384
+# What may be set after a fit.
+_OF_PREDICTIONS = ("n_bins", "interpolation", "variance", "n_jobs", "verbose")
 
 
 class BaseSlicedGP(BaseEstimator):
@@ -80,25 +87,40 @@ class BaseSlicedGP(BaseEstimator):
 
     _inner: BaseIntersectionGP
     _projection: Projection
+    _table: Table
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        """Return a table whose columns are those of the fit."""
-        if is_frame_of_categories(X):
+    def _read_table(self, X: Any, *, reset: bool) -> Array:
+        """Return rows as numbers, of a table whose columns are those of the fit."""
+        if has_categories(X) or (not reset and self._table.categories):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-        )
+            if len(X) == 0:
+                raise ValueError("Found 0 rows while a minimum of 1 is required: X is empty.")
+        else:
+            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        if reset:
+            self._table = Table.of(X)
+        return self._table.read(X)
 
     def _project(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        return self._projection.apply(self._check_rows(X, reset=False))
+        return self._projection.apply(self._read_table(X, reset=False))
+
+    def _answers(self, X: Any, ask: Callable[[Any, NDArray[Any]], Any]) -> Any:
+        """Return what the inner model says of rows, of some at a time."""
+        check_is_fitted(self)
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        numbers = fitted._read_table(X, reset=False)
+        inner = fitted._inner_now(_OF_PREDICTIONS)
+        parts = [
+            ask(inner, fitted._projection.apply(numbers[start : start + _BLOCK]))
+            for start in range(0, len(numbers), _BLOCK)
+        ]
+        if isinstance(parts[0], tuple):
+            return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        return np.concatenate(parts)
 
     # ---- fitting -----------------------------------------------------------------------------
 
@@ -113,10 +135,12 @@ class BaseSlicedGP(BaseEstimator):
             return max(256, 512 // n_sets)
         return max(512 if n_rows <= _MANY_ROWS else 256, n_sets) // n_sets
 
-    def _rows_to_learn_from(self, n_rows: int, random: np.random.RandomState) -> NDArray[np.intp]:
-        if n_rows <= LEARNING_ROWS:
+    def _rows_to_learn_from(
+        self, n_rows: int, most: int, random: np.random.RandomState
+    ) -> NDArray[np.intp]:
+        if n_rows <= most:
             return np.arange(n_rows)
-        return np.sort(random.choice(n_rows, LEARNING_ROWS, replace=False))
+        return np.sort(random.choice(n_rows, most, replace=False))
 
     def _threads(self) -> int:
         return count_threads(self.n_jobs)
@@ -126,30 +150,52 @@ class BaseSlicedGP(BaseEstimator):
         return random
 
     def _keep_projection(
-        self, columns: Columns, learned: Learned | LearnedClasses, X: Any
+        self, columns: Columns, learned: Learned | LearnedClasses, numbers: Array
     ) -> NDArray[Any]:
         """Keep the projection that was learned; return the training rows' projections."""
         W = np.hstack([*(part.W for part in learned.sets), learned.columns.W])
         low = np.concatenate([*(part.low for part in learned.sets), learned.columns.low])
         projection = Projection(columns, W, low, None)
-        n_rows = len(X)
+        n_rows = len(numbers)
         if n_rows > _EXACT_ROWS:
             some = np.linspace(0, n_rows - 1, _EXACT_ROWS).astype(np.intp)
-            projection = projection.rounding(take(X, some))
+            projection = projection.rounding(numbers[some])
         self._projection = projection
         self.metric_ = learned.G
         self.directions_, self.offsets_ = W, low
-        self.feature_importances_ = columns.importances(np.diag(learned.G))
-        return projection.apply(X)
+        sources = columns.sources(self._table.sources)
+        self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
+        return projection.apply(numbers)
 
     def _inner_parameters(self) -> dict[str, Any]:
-        names = ("tol", "max_iter", "solver", "n_bins", "interpolation", "variance", "n_jobs")
-        return {name: getattr(self, name) for name in (*names, "verbose")}
+        names = ("tol", "max_iter", "solver", *_OF_PREDICTIONS)
+        return {name: getattr(self, name) for name in names}
 
-    def _current_inner(self) -> Any:
-        """Return the inner model under what is now set."""
-        check_is_fitted(self)
-        return self._inner.set_params(**self._inner_parameters())
+    def _inner_now(self, names: Sequence[str]) -> Any:
+        """Return a copy of the inner model under what is now set of these parameters."""
+        # Made once, and not by each copy after the model was unpickled.
+        self._inner._state()
+        return copied(self._inner).set_params(**{name: getattr(self, name) for name in names})
+
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Posterior means.
+        variance : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Posterior variances; one for all classes.
+        """
+        answers: tuple[Array, Array] = self._answers(
+            X, lambda inner, T: inner.latent_mean_and_variance(T)
+        )
+        return answers
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
@@ -164,18 +210,15 @@ class BaseSlicedGP(BaseEstimator):
     @property
     def std_error_(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        return float(self._current_inner().std_error_)
+        check_is_fitted(self)
+        return float(self._inner_now(_OF_PREDICTIONS).std_error_)
 
     @property
     def quantization_error_bound_(self) -> Array:
         """What no number from the table of `n_bins` cells is off by more than."""
-        bound: Array = self._current_inner().quantization_error_bound_
+        check_is_fitted(self)
+        bound: Array = self._inner_now(_OF_PREDICTIONS).quantization_error_bound_
         return bound
-
-
-def take(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of a matrix or a data frame."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:
@@ -187,13 +230,7 @@ def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:
     return np.sort(first)
 
 
-def checked_targets(y: ArrayLike) -> Array:
-    """Return targets as a matrix in double precision."""
-    Y = np.asarray(y, dtype=np.float64)
-    return Y.reshape(len(Y), -1)
-
-
-def copied(model: Inner) -> Inner:
+def copied(model: Model) -> Model:
     """Return a model of the same state, which may change by itself."""
     copy = object.__new__(type(model))
     copy.__dict__ = model.__dict__.copy()

@@ -64,7 +64,9 @@ def learn_class_metric(
     """
     n, d = A.shape
     G = np.eye(d)
-    if n_steps > 0 and n >= _MIN_ROWS:
+    # Of rare classes there may be no row among those drawn.
+    present, labels = np.unique(labels, return_inverse=True)
+    if n_steps > 0 and n >= _MIN_ROWS and len(present) > 1:
         seen = np.ones(n, dtype=bool)
         order = random.permutation(n)
         seen[order[np.argsort(labels[order], kind="stable")][::3]] = False

@@ -1,17 +1,18 @@
 """Classification on learned projections."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.validation import check_consistent_length
 
-from histrs._labels import encode
+from histrs._labels import checked_labels, classes_of
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
+from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._sliced.base import BaseSlicedGP, copied, distinct_rows, take
+from histrs.gaussian_process._sliced.base import SEARCHED_ROWS, BaseSlicedGP, distinct_rows
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._state import replaced_whole
@@ -33,7 +34,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections; "auto" takes 512, above 100,000 rows 256.
+        Number of projections; "auto" takes 512, above 100,000 rows 256. Above 8,192 rows, each is
+        rounded to 255 levels.
     metric : {"learned", "identity"}, default="learned"
         Whether the metric is learned, or that of the standardised columns.
     n_metric_steps : int, default=3
@@ -65,13 +67,15 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     metric_ : ndarray of shape (n_columns, n_columns)
         The metric over the standardised columns, of trace `n_columns`.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the diagonal of `metric_`.
+        Share of each feature in the diagonal of `metric_`: equal ones where none was learned.
     directions_ : ndarray of shape (n_columns, n_projections + n_columns)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray
         What is subtracted from each.
     noise_ : float
         Noise variance of the targets +1 and -1.
+    n_iter_ : ndarray of shape (n_outputs,)
+        Iterations of the solver; 1 when the matrix was factorised.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -119,40 +123,49 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             If an entry is infinite, the lengths differ, or there are fewer than two classes.
         """
         with replaced_whole(self) as draft:
-            X = draft._check_rows(X, reset=True)
-            classes, codes = encode(y)
-            check_consistent_length(X, codes)
-            if len(classes) < 2:
-                raise ValueError(
-                    "SlicedGPClassifier needs samples of at least 2 classes, but y contains only "
-                    f"one class: {classes.tolist()[0]!r}. Add samples of another one."
-                )
-            columns = Columns(X)
-            A = columns.apply(X)
-            kept = distinct_rows(A, codes[:, None].astype(np.float64))
-            random = draft._random()
-            rows = kept[draft._rows_to_learn_from(len(kept), random)]
-            # On matrices of this size, BLAS's threads mostly wait for one another.
-            with blas_threads_at_most(1):
-                learned = learn_class_metric(
-                    A[rows],
-                    np.unique(codes[rows], return_inverse=True)[1],
-                    n_directions=draft._n_directions(len(kept), 1),
-                    n_steps=min(draft._n_steps(), _MAX_STEPS),
-                    random=random,
-                    n_threads=draft._threads(),
-                )
-            inner = IntersectionGPClassifier(
-                feature_weights=learned.weights, **draft._inner_parameters()
-            )
-            T = draft._keep_projection(columns, learned, take(X, kept))
-            draft._inner = inner.fit(T, codes[kept])
-            draft.classes_, draft.noise_ = classes, inner.noise_
+            draft._fit(X, y, None)
         return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, declared: ArrayLike | None) -> None:
+        numbers = self._read_table(X, reset=True)
+        labels = checked_labels(validate_targets(self, y))
+        check_consistent_length(numbers, labels)
+        classes = classes_of(labels)
+        if len(classes) < 2 and declared is None:
+            raise ValueError(
+                "SlicedGPClassifier needs samples of at least 2 classes, but y contains only "
+                f"one class: {classes.tolist()[0]!r}. Add samples of another one."
+            )
+        codes = np.searchsorted(classes, labels)
+        columns = Columns(numbers)
+        A = columns.apply(numbers)
+        kept = distinct_rows(A, codes[:, None].astype(np.float64))
+        random = self._random()
+        rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
+        # On matrices of this size, BLAS's threads mostly wait for one another.
+        with blas_threads_at_most(1):
+            learned = learn_class_metric(
+                A[rows],
+                codes[rows],
+                n_directions=self._n_directions(len(kept), 1),
+                n_steps=min(self._n_steps(), _MAX_STEPS),
+                random=random,
+                n_threads=self._threads(),
+            )
+        inner = IntersectionGPClassifier(
+            feature_weights=learned.weights, **self._inner_parameters()
+        )
+        T = self._keep_projection(columns, learned, numbers[kept])
+        # On an estimator without data, as `fit`, but with declared classes.
+        self._inner = inner.partial_fit(T, labels[kept], declared)
+        self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Add rows of known classes; metric and variances stay. The first call is `fit`.
+        """Add rows, of known and of new classes; metric and variances stay.
+
+        The first call on an estimator without data is `fit`. Rows come behind those that there are
+        even where they equal one.
 
         Parameters
         ----------
@@ -160,8 +173,9 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             Further rows.
         y : array-like of shape (n_samples,)
             Their labels.
-        classes : array-like, default=None
-            All classes; where given, the labels of the first call must be these.
+        classes : array-like of shape (n_classes,), default=None
+            Labels that the model keeps whether it has rows of them or not, beside those that it
+            keeps already; `y` must then have no others. None lets the classes be those of the rows.
 
         Returns
         -------
@@ -171,41 +185,47 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         Raises
         ------
         ValueError
-            As `fit`; if there are other columns than before, or labels of no known class.
+            As `fit`; if there are other columns than before; if labels are neither in `classes`
+            nor known, or of another type.
         """
-        if not self.__sklearn_is_fitted__():
-            self.fit(X, y)
-            return self
-        T = self._project(X)
-        labels = np.asarray(y)
-        check_consistent_length(T, labels)
-        unknown = np.flatnonzero(~np.isin(labels, self.classes_))
-        if len(unknown) > 0:
-            raise ValueError(
-                f"y[{unknown[0]}] = {labels.tolist()[unknown[0]]!r} is none of the classes of the "
-                f"fit, {self.classes_.tolist()}: fit anew."
-            )
         with replaced_whole(self) as draft:
-            codes = np.searchsorted(self.classes_, labels)
-            draft._inner = copied(self._current_inner()).partial_fit(T, codes)
+            if not draft.__sklearn_is_fitted__():
+                draft._fit(X, y, classes)
+                return self
+            T = draft._project(X)
+            inner = draft._inner_now(tuple(draft._inner_parameters()))
+            draft._inner = inner.partial_fit(T, y, classes)
+            draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the most probable classes.
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[NDArray[Any], Array]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
+        """Predict the most probable classes, and on request how uncertain the outputs are.
 
         Parameters
         ----------
         X : {array-like, data frame} of shape (n_samples, n_features)
             Rows.
+        return_std : bool, default=False
+            Whether to return the predictive standard deviation too, of the targets +1 and -1, noise
+            included, computed as `variance` says.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Predicted classes.
+        std : ndarray of shape (n_samples,)
+            Only with `return_std`.
         """
-        T = self._project(X)
-        labels: NDArray[Any] = self.classes_[self._current_inner().predict(T)]
-        return labels
+        answers: NDArray[Any] | tuple[NDArray[Any], Array] = self._answers(
+            X, lambda inner, T: inner.predict(T, return_std=return_std)
+        )
+        return answers
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the logits of the probabilities.
@@ -220,8 +240,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``.
         """
-        T = self._project(X)
-        scores: Array = self._current_inner().decision_function(T)
+        scores: Array = self._answers(X, lambda inner, T: inner.decision_function(T))
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -237,6 +256,5 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        T = self._project(X)
-        probabilities: Array = self._current_inner().predict_proba(T)
+        probabilities: Array = self._answers(X, lambda inner, T: inner.predict_proba(T))
         return probabilities

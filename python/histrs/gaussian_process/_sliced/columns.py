@@ -1,11 +1,9 @@
-"""Columns of a table as numbers of one scale: categories, missing values, skewed and wild ones."""
-
-from typing import Any
+"""Columns of numbers of one scale: missing values, skewed ones and wild ones."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import skew
-from sklearn.preprocessing import OneHotEncoder, PowerTransformer
+from sklearn.preprocessing import PowerTransformer
 
 from histrs._solvers.block_cg import Array
 
@@ -13,69 +11,43 @@ from histrs._solvers.block_cg import Array
 _MOST = 6.0
 # Columns that lean more than this are straightened.
 _SKEW = 1.0
+# Of values in units of the largest of the fit, the largest; its square is finite.
+_LARGEST = 1e150
 
 
 class Columns:
-    """Turns tables into standardised matrices, as the table it is fitted to asks for.
+    """Standardises matrices as the one it is fitted to asks for.
 
-    Categorical columns of a data frame become one column for each category. A missing number
-    becomes the mean, and a column of its own tells which are missing. Skewed columns go through the
-    transform of Yeo and Johnson (2000), all are standardised, and clipped at six standard
-    deviations.
+    A missing number becomes the mean, and a column of its own tells which are missing. Skewed
+    columns go through the transform of Yeo and Johnson (2000), all are standardised, and clipped at
+    six standard deviations.
     """
 
-    def __init__(self, X: Any) -> None:
-        names = _categorical(X)
-        self._categories = None
-        if names:
-            self._categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-            self._categories.fit(X[names].astype(object))
-        self._names = names
-        numbers = self._numbers(X)
+    def __init__(self, numbers: Array) -> None:
         self._missing = np.flatnonzero(np.isnan(numbers).any(axis=0))
-        self._n_features = X.shape[1]
-        self._sources = self._find_sources(X)
-        with np.errstate(invalid="ignore"):
-            self._means = np.array([_mean(column) for column in numbers.T])
+        self._means = np.array([_mean(column) for column in numbers.T])
         filled = self._filled(numbers)
         self._scale_in = _Scale(filled)
         standard = self._scale_in.apply(filled)
-        self._skewed = np.flatnonzero(np.abs(np.nan_to_num(skew(standard, axis=0))) > _SKEW)
+        # Of columns that are constant, or nearly, there is no skewness.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            leaning = np.nan_to_num(skew(standard * (standard.std(axis=0) > 0.0), axis=0))
+        self._skewed = np.flatnonzero(np.abs(leaning) > _SKEW)
         self._power = None
         if len(self._skewed) > 0:
-            self._power = PowerTransformer().fit(standard[:, self._skewed])
+            # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
+            self._power = PowerTransformer(standardize=False).fit(standard[:, self._skewed])
+            self._scale_power = _Scale(self._power.transform(standard[:, self._skewed]))
         self._scale_out = _Scale(self._straight(standard))
 
-    def apply(self, X: Any) -> Array:
+    def apply(self, numbers: Array) -> Array:
         """Return the standardised matrix of any rows."""
-        standard = self._scale_in.apply(self._filled(self._numbers(X)))
+        standard = self._scale_in.apply(self._filled(numbers))
         return self._scale_out.apply(self._straight(standard))
 
-    def _find_sources(self, X: Any) -> NDArray[np.intp]:
-        """Return which input column each column comes from."""
-        if self._categories is None:
-            sources = np.arange(X.shape[1])
-        else:
-            places = {name: place for place, name in enumerate(X.columns)}
-            numbers = [places[name] for name in X.columns if name not in self._names]
-            sizes = [len(found) for found in self._categories.categories_]
-            names = [places[name] for name in self._names]
-            sources = np.concatenate([numbers, np.repeat(names, sizes)]).astype(np.intp)
-        return np.concatenate([sources, sources[self._missing]])
-
-    def importances(self, diagonal: Array) -> Array:
-        """Return the share of each input column in a sum over the columns made of them."""
-        shares = np.zeros(self._n_features)
-        np.add.at(shares, self._sources, np.maximum(diagonal, 0.0))
-        total = shares.sum()
-        return shares / total if total > 0.0 else shares
-
-    def _numbers(self, X: Any) -> Array:
-        if self._categories is None:
-            numbers: Array = np.asarray(X, dtype=np.float64)
-            return numbers
-        rest = X.drop(columns=self._names).to_numpy(dtype=np.float64)
-        return np.hstack([rest, self._categories.transform(X[self._names].astype(object))])
+    def sources(self, of_numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return what each column comes from, given that of each column of numbers."""
+        return np.concatenate([of_numbers, of_numbers[self._missing]])
 
     def _filled(self, numbers: Array) -> Array:
         missing = np.isnan(numbers)
@@ -85,7 +57,9 @@ class Columns:
     def _straight(self, standard: Array) -> Array:
         straight = standard.copy()
         if self._power is not None:
-            straight[:, self._skewed] = self._power.transform(standard[:, self._skewed])
+            with np.errstate(over="ignore"):
+                power = self._power.transform(standard[:, self._skewed])
+            straight[:, self._skewed] = self._scale_power.apply(power)
         return np.clip(straight, -_MOST, _MOST)
 
 
@@ -102,26 +76,23 @@ class _Scale:
         self._factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
 
     def apply(self, X: Array) -> Array:
-        scaled: Array = (X / self._size - self._mean) * self._factor
-        return scaled
+        # Where rows are larger than all of the fit by more than numbers can say, as large as those.
+        with np.errstate(over="ignore"):
+            scaled = np.clip(X / self._size, -_LARGEST, _LARGEST)
+        standard: Array = (scaled - self._mean) * self._factor
+        return standard
 
 
 def _mean(column: Array) -> float:
+    """Return the mean of what is known, also where the sum would overflow."""
     known = column[~np.isnan(column)]
-    return float(known.mean()) if len(known) > 0 else 0.0
+    size = float(np.max(np.abs(known), initial=0.0))
+    return float(np.mean(known / size)) * size if size > 0.0 else 0.0
 
 
-def _categorical(X: Any) -> list[str]:
-    """Return the names of the categorical columns of a data frame, none of anything else."""
-    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
-        return []
-    return [
-        name
-        for name, dtype in zip(X.columns, X.dtypes, strict=True)
-        if str(dtype) in ("category", "object", "string", "str", "bool", "boolean")
-    ]
-
-
-def is_frame_of_categories(X: Any) -> bool:
-    """Say whether this is a data frame with columns that are no numbers."""
-    return bool(_categorical(X))
+def importances(sources: NDArray[np.intp], diagonal: Array, n_features: int) -> Array:
+    """Return the share of each feature in a sum over the columns that are made of them."""
+    shares = np.zeros(n_features)
+    np.add.at(shares, sources, np.maximum(diagonal, 0.0))
+    total = float(shares.sum())
+    return shares / total if total > 0.0 else shares

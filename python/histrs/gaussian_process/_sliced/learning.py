@@ -7,14 +7,20 @@ added.
 """
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
-from scipy import optimize
+from numpy.typing import NDArray
+from scipy import linalg, optimize
 from scipy.linalg import lapack
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import factorise_in_place
+from histrs._threads import blas_threads_at_most
 from histrs.kernel_approximation._sliced_distance import draw_directions, offsets
+
+Indices: TypeAlias = NDArray[np.intp]
 
 # Logarithms of the ratio of signal to noise, of each kernel.
 _START = 2.0
@@ -72,32 +78,24 @@ class Fit:
     """Noise variance of each target."""
     alpha: Array
     """Weights of the training rows, of shape (n_samples, n_targets), noise counted in."""
-    likelihood: float
-    """Log likelihood of a target and sample."""
 
 
-def fit_kernels(kernels: list[Array], Y: Array, start: Array) -> Fit:
-    r"""Maximise the likelihood of :math:`\sigma^2 (\sum_g e^{\theta_g} K_g + I)` over `theta`.
+def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
+    r"""Return `theta` of largest likelihood of :math:`\sigma^2 (\sum_g e^{\theta_g} K_g + I)`.
 
     The scale :math:`\sigma^2` of each target has a closed form.
     """
     n, n_targets = Y.shape
-    diagonal = np.diag_indices(n)
-
-    def factor(theta: Array) -> tuple[Array, int]:
-        R = sum(np.exp(t) * K for t, K in zip(theta, kernels, strict=True))
-        R[diagonal] += 1.0
-        L, info = lapack.dpotrf(R.T, lower=1, clean=0, overwrite_a=1)
-        return L, info
 
     def objective(theta: Array) -> tuple[float, Array]:
-        L, info = factor(theta)
-        if info != 0:
+        try:
+            L = _factor(kernels, theta)
+        except linalg.LinAlgError:
             return 1e3, np.zeros(len(theta))
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         alpha = lapack.dpotrs(L, Y, lower=1)[0]
         inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / n, np.finfo(float).tiny)
+        noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / n, np.finfo(np.float64).tiny)
         gradient = np.empty(len(theta))
         scaled = alpha / np.sqrt(noise)
         for g, (t, K) in enumerate(zip(theta, kernels, strict=True)):
@@ -109,22 +107,46 @@ def fit_kernels(kernels: list[Array], Y: Array, start: Array) -> Fit:
         scale = _STEEPNESS / (n * n_targets)
         return scale * value, scale * gradient
 
-    result = optimize.minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[_BOUNDS] * len(kernels),
-        options={"maxiter": _MAX_ITER, "ftol": 2e-5, "gtol": 2e-3},
-    )
-    theta = result.x
-    L, info = factor(theta)
-    while info != 0:
-        theta = theta - 1.0
-        L, info = factor(theta)
+    # On matrices of this size, BLAS's threads mostly wait for one another.
+    with blas_threads_at_most(1):
+        result = optimize.minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[_BOUNDS] * len(kernels),
+            options={"maxiter": _MAX_ITER, "ftol": 2e-5, "gtol": 2e-3},
+        )
+    theta: Array = result.x
+    return theta
+
+
+def fit_kernels(kernels: list[Array], Y: Array, start: Array, some: Indices) -> Fit:
+    """Return the fit whose `theta` is the likeliest for some of the rows."""
+    if len(some) == len(Y):
+        theta = likeliest(kernels, Y, start)
+    else:
+        theta = likeliest([K[np.ix_(some, some)] for K in kernels], Y[some], start)
+    while True:
+        try:
+            L = _factor(kernels, theta)
+            break
+        except linalg.LinAlgError:
+            # More noise makes any kernel matrix definite.
+            theta = theta - 1.0
     alpha = lapack.dpotrs(L, Y, lower=1)[0]
-    noise = np.einsum("ij,ij->j", Y, alpha) / n
-    return Fit(theta, noise, alpha, -float(result.fun) / _STEEPNESS)
+    return Fit(theta, np.einsum("ij,ij->j", Y, alpha) / len(Y), alpha)
+
+
+def _factor(kernels: list[Array], theta: Array) -> Array:
+    weights = np.exp(theta)
+    R = weights[0] * kernels[0]
+    term = np.empty_like(R)
+    for weight, K in zip(weights[1:], kernels[1:], strict=True):
+        R += np.multiply(weight, K, out=term)
+    R[np.diag_indices_from(R)] += 1.0
+    # The transpose has the order that LAPACK wants, and is the same matrix.
+    return factorise_in_place(R.T)
 
 
 def _lower_product(inverse: Array, K: Array) -> float:
@@ -162,6 +184,7 @@ def learn_metric(
     *,
     n_directions: int,
     n_steps: int,
+    n_searched: int,
     random: np.random.RandomState,
     n_threads: int,
 ) -> Learned:
@@ -177,19 +200,24 @@ def learn_metric(
         Directions of each set.
     n_steps : int
         Steps of the metric, each of which adds a set.
+    n_searched : int
+        Rows that the likelihood is of, at most; gradients are of all.
     random : RandomState
-        Draws the directions.
+        Draws the directions, and these rows.
     n_threads : int
         Threads of the core.
     """
-    d = A.shape[1]
+    n, d = A.shape
+    some = np.arange(n)
+    if n > n_searched:
+        some = np.sort(random.choice(n, n_searched, replace=False))
     columns = Projections.of(A, np.eye(d), n_threads)
     W = draw_directions(d, n_directions, "orthogonal", random)
     sets = [Projections.of(A, W, n_threads)]
     total = sets[0].K
     theta = np.full(2, _START)
     G = np.eye(d)
-    fit = fit_kernels([total, columns.K], Y, theta)
+    fit = fit_kernels([total, columns.K], Y, theta, some)
     for _ in range(n_steps):
         gradient = sum(np.einsum("ipc,dp->icd", s.slopes(fit.alpha), s.W) for s in sets)
         rows = gradient.reshape(-1, d)
@@ -201,7 +229,8 @@ def learn_metric(
         W = matrix_root(G) @ draw_directions(d, n_directions, "orthogonal", random)
         sets.append(Projections.of(A, W, n_threads))
         total = total + (sets[-1].K - total) / len(sets)
-        fit = fit_kernels([total, columns.K], Y, np.clip(fit.theta, *_WARM_BOUNDS))
+        start = np.clip(fit.theta, *_WARM_BOUNDS)
+        fit = fit_kernels([total, columns.K], Y, start, some)
     return Learned(sets, columns, fit, G)
 
 

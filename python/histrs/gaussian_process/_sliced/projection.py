@@ -24,9 +24,9 @@ class Projection:
     levels: Array | None
     """Ascending levels of each projection, of shape (n_projections, n_levels)."""
 
-    def apply(self, X: Any) -> NDArray[Any]:
+    def apply(self, numbers: Array) -> NDArray[Any]:
         """Return the projections of rows, in single precision where they are rounded."""
-        A = self.columns.apply(X)
+        A = self.columns.apply(numbers)
         dtype = np.float64 if self.levels is None else np.float32
         T = np.empty((len(A), self.W.shape[1]), dtype)
         for start in range(0, len(A), _ROWS):
@@ -35,9 +35,9 @@ class Projection:
             T[rows] = part if self.levels is None else _rounded(part, self.levels)
         return T
 
-    def rounding(self, X: Any) -> "Projection":
+    def rounding(self, numbers: Array) -> "Projection":
         """Return the projection that rounds to quantiles of these rows."""
-        T = np.maximum(self.columns.apply(X) @ self.W - self.low, 0.0)
+        T = np.maximum(self.columns.apply(numbers) @ self.W - self.low, 0.0)
         levels = np.quantile(T, np.linspace(0.0, 1.0, _N_LEVELS), axis=0).T
         return Projection(self.columns, self.W, self.low, np.ascontiguousarray(levels))
 

@@ -9,15 +9,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.block_cg import Array
-from histrs._threads import blas_threads_at_most
-from histrs._validation import check_array
+from histrs._validation import validate_targets
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
+    LEARNING_ROWS,
+    SEARCHED_ROWS,
     BaseSlicedGP,
-    checked_targets,
-    copied,
     distinct_rows,
-    take,
 )
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.learning import learn_metric
@@ -44,13 +42,17 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     `IntersectionGPRegressor`.
 
     Three parameters matter: `n_projections` (more are slower and a little better),
-    `n_metric_steps` (0 for isotropic data), and `variance`.
+    `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
+    `interpolation`, `variance` and `n_jobs` may be set; the others wait for the next fit, and those
+    of the solver for the next rows.
 
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections in all; "auto" takes 256 for each set of directions up to 8,192 rows,
-        512 in all up to 100,000, and 256 above.
+        Number of projections in all, shared by the sets of directions, one and one a step, and
+        rounded down. "auto" takes 256 a set, or 512 where there is one, up to 8,192 rows, 512 in
+        all up to 100,000, and 256 above. Above 8,192 rows, each projection is rounded to 255
+        levels.
     metric : {"learned", "identity"}, default="learned"
         Whether the metric is learned, or that of the standardised columns.
     n_metric_steps : int, default=3
@@ -70,7 +72,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 2,048.
+        more than 6,144 and 2,048.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -79,15 +81,21 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     Attributes
     ----------
     metric_ : ndarray of shape (n_columns, n_columns)
-        Mean outer product of gradients over the standardised columns, of trace `n_columns`.
+        Mean outer product of gradients over the standardised columns, of trace `n_columns`: of
+        what the projections predict, as the columns' part of the kernel needs no metric. Columns
+        of numbers come first, those of categories behind them, and those that mark missing values
+        last.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the diagonal of `metric_`.
+        Share of each feature in the diagonal of `metric_`: how much it matters in interactions. A
+        feature with an effect of its own may have a small one.
     directions_ : ndarray of shape (n_columns, n_projections + n_columns)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray
         What is subtracted from each.
     noise_ : float or ndarray of shape (n_targets,)
         Noise variance, relative to the variance of the target.
+    n_iter_ : ndarray of shape (n_targets,)
+        Iterations of the solver; 1 when the matrix was factorised.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -144,37 +152,37 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             If an entry is infinite, a target is not finite, or the lengths differ.
         """
         with replaced_whole(self) as draft:
-            X = draft._check_rows(X, reset=True)
-            y = _checked_y(y)
-            check_consistent_length(X, y)
-            columns = Columns(X)
-            A, Y = columns.apply(X), checked_targets(y)
+            numbers, y = draft._read_table(X, reset=True), draft._checked_targets(y)
+            check_consistent_length(numbers, y)
+            columns = Columns(numbers)
+            A, Y = columns.apply(numbers), y.reshape(len(y), -1)
             kept = distinct_rows(A, Y)
             random = draft._random()
-            rows = kept[draft._rows_to_learn_from(len(kept), random)]
+            rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
             n_sets = draft._n_steps() + 1
-            spread = _standardised(Y[rows])
-            # On matrices of this size, BLAS's threads mostly wait for one another.
-            with blas_threads_at_most(1):
-                learned = learn_metric(
-                    A[rows],
-                    spread,
-                    n_directions=draft._n_directions(len(kept), n_sets),
-                    n_steps=draft._n_steps(),
-                    random=random,
-                    n_threads=draft._threads(),
-                )
+            # As the inner model will: targets of one value, but for rounding, are 0.
+            spread = IntersectionGPRegressor()._standardised(Y[rows])
+            learned = learn_metric(
+                A[rows],
+                spread,
+                n_directions=draft._n_directions(len(kept), n_sets),
+                n_steps=draft._n_steps(),
+                n_searched=SEARCHED_ROWS,
+                random=random,
+                n_threads=draft._threads(),
+            )
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
             inner = IntersectionGPRegressor(
-                optimizer=None,
+                # Few rows do not tell the noise of many.
+                optimizer=None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
                 noise=noise if Y.shape[1] > 1 else float(noise[0]),
                 amplitude=noise if Y.shape[1] > 1 else float(noise[0]),
                 feature_weights=learned.weights,
                 **draft._inner_parameters(),
             )
-            T = draft._keep_projection(columns, learned, take(X, kept))
+            T = draft._keep_projection(columns, learned, numbers[kept])
             draft._inner = inner.fit(T, y[kept])
-            draft.noise_ = inner.noise_
+            draft.noise_, draft.n_iter_ = inner.noise_, inner.n_iter_
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -201,10 +209,11 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         if not self.__sklearn_is_fitted__():
             self.fit(X, y)
             return self
-        T, y = self._project(X), _checked_y(y)
-        check_consistent_length(T, y)
         with replaced_whole(self) as draft:
-            draft._inner = copied(self._current_inner()).partial_fit(T, y)
+            T, y = draft._project(X), draft._checked_targets(y)
+            check_consistent_length(T, y)
+            draft._inner = draft._inner_now(tuple(draft._inner_parameters())).partial_fit(T, y)
+            draft.n_iter_ = draft._inner.n_iter_
         return self
 
     @overload
@@ -228,29 +237,17 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         std : ndarray of the same shape
             Only with `return_std`.
         """
-        T = self._project(X)
-        inner: IntersectionGPRegressor = self._current_inner()
-        return inner.predict(T, return_std=True) if return_std else inner.predict(T)
+        answers: Array | tuple[Array, Array] = self._answers(
+            X, lambda inner, T: inner.predict(T, return_std=return_std)
+        )
+        return answers
+
+    def _checked_targets(self, y: ArrayLike) -> Array:
+        y = validate_targets(self, y, multi_output=True, y_numeric=True)
+        return np.asarray(y, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _checked_y(y: ArrayLike) -> Array:
-    checked: Array = check_array(
-        y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=1
-    )
-    return checked
-
-
-def _standardised(Y: Array) -> Array:
-    centred = Y - Y.mean(axis=0)
-    size = np.max(np.abs(centred), axis=0, initial=0.0)
-    size[size == 0.0] = 1.0
-    spread = np.sqrt(np.mean((centred / size) ** 2, axis=0))
-    spread[spread == 0.0] = 1.0
-    standardised: Array = centred / size / spread
-    return standardised

@@ -1,0 +1,291 @@
+"""How good the answers are, on real tables and with defaults alone: ``python -m benches.quality``.
+
+Every table is split at random some times into three quarters to fit and a quarter to predict.
+Written are ``docs/quality.md`` and ``benches/results/quality.json``.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn import datasets
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from benches._harness import ROOT
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    SlicedGPClassifier,
+    SlicedGPRegressor,
+)
+
+PAGE = ROOT / "docs" / "quality.md"
+RESULTS = ROOT / "benches" / "results" / "quality.json"
+FOLDER = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
+# Rows of a table, drawn at random where there are more.
+MOST_ROWS = 2000
+
+Table = tuple[NDArray[Any], NDArray[Any]]
+Model = Callable[[], Any]
+
+
+def _npz(name: str) -> Table:
+    with np.load(FOLDER / "tables" / f"{name}.npz") as z:
+        return z["X"].astype(np.float64), z["y"]
+
+
+def _tsv(name: str) -> Table:
+    with gzip.open(FOLDER / "pmlb" / f"{name}.tsv.gz", "rt") as lines:
+        values = np.loadtxt(lines, skiprows=1)
+    return values[:, :-1], values[:, -1]
+
+
+REGRESSION: dict[str, Callable[[], Table]] = {
+    "diabetes": lambda: datasets.load_diabetes(return_X_y=True),
+    **{
+        name: lambda name=name: _npz(name)
+        for name in ("airfoil", "concrete", "energy", "yacht", "wine-quality-red")
+    },
+}
+CLASSES: dict[str, Callable[[], Table]] = {
+    "breast cancer": lambda: datasets.load_breast_cancer(return_X_y=True),
+    "digits": lambda: datasets.load_digits(return_X_y=True),
+    "iris": lambda: datasets.load_iris(return_X_y=True),
+    "wine": lambda: datasets.load_wine(return_X_y=True),
+    **{
+        name: lambda name=name: _npz(name)
+        for name in ("sonar", "ionosphere", "pima-indians-diabetes", "german")
+    },
+    **{
+        name: lambda name=name: _tsv(name)
+        for name in ("satimage", "letter", "mfeat_pixel", "analcatdata_authorship")
+    },
+}
+
+
+def _non_negative(model: Any) -> Any:
+    """Return the model on columns that begin at 0; beyond the training rows they are clipped."""
+    return make_pipeline(MinMaxScaler(clip=True), model)
+
+
+def _lightgbm(kind: str) -> dict[str, Model]:
+    try:
+        import lightgbm
+    except ImportError:
+        return {}
+    return {"LightGBM": lambda: getattr(lightgbm, kind)(verbose=-1)}
+
+
+REGRESSORS: dict[str, Model] = {
+    "SlicedGP": SlicedGPRegressor,
+    "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor()),
+    "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
+    **_lightgbm("LGBMRegressor"),
+    "random forest": lambda: RandomForestRegressor(random_state=0, n_jobs=2),
+    "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
+}
+CLASSIFIERS: dict[str, Model] = {
+    "SlicedGP": SlicedGPClassifier,
+    "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier()),
+    "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
+    **_lightgbm("LGBMClassifier"),
+    "random forest": lambda: RandomForestClassifier(random_state=0, n_jobs=2),
+    "logistic, tuned": lambda: make_pipeline(
+        StandardScaler(), LogisticRegressionCV(scoring="neg_log_loss", max_iter=500)
+    ),
+}
+
+
+def _calibration_error(P: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
+    """Return the expected calibration error of the most probable class, in ten bins."""
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == codes
+    bins = np.minimum((10 * confidence).astype(int), 9)
+    gaps = [abs(np.sum(right[bins == b] - confidence[bins == b])) for b in range(10)]
+    return float(np.sum(gaps) / len(P))
+
+
+def _regress(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
+    start = time.perf_counter()
+    model.fit(A, a)
+    fitted = time.perf_counter()
+    std = None
+    if _gives_std(model):
+        mean, std = model.predict(B, return_std=True)
+    else:
+        mean = model.predict(B)
+    end = time.perf_counter()
+    scores = {"RMSE": float(np.sqrt(np.mean((mean - b) ** 2)) / np.std(a))}
+    if std is not None:
+        scores["coverage"] = float(np.mean(np.abs(mean - b) < 1.96 * std))
+    return scores | {"fit": fitted - start, "predict": end - fitted}
+
+
+def _gives_std(model: Any) -> bool:
+    last = model[-1] if hasattr(model, "steps") else model
+    return isinstance(last, IntersectionGPRegressor | SlicedGPRegressor)
+
+
+def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
+    start = time.perf_counter()
+    model.fit(A, a)
+    fitted = time.perf_counter()
+    P = model.predict_proba(B)
+    end = time.perf_counter()
+    return {
+        "log loss": float(log_loss(b, np.clip(P, 1e-15, 1), labels=range(P.shape[1]))),
+        "accuracy": float(np.mean(P.argmax(axis=1) == b)),
+        "calibration error": _calibration_error(P, b),
+        "fit": fitted - start,
+        "predict": end - fitted,
+    }
+
+
+def measure(n_splits: int, log: Callable[[str], None]) -> dict[str, Any]:
+    """Return the scores of every model on every split of every table."""
+    found: dict[str, Any] = {"splits": n_splits, "regression": {}, "classification": {}}
+    for kind, tables, models, judge in (
+        ("regression", REGRESSION, REGRESSORS, _regress),
+        ("classification", CLASSES, CLASSIFIERS, _classify),
+    ):
+        for table, load in tables.items():
+            try:
+                X, y = load()
+            except FileNotFoundError:
+                log(f"{table}: not there (HISTRS_DATA)")
+                continue
+            if kind == "classification":
+                y = np.unique(y, return_inverse=True)[1]
+            if len(X) > MOST_ROWS:
+                some = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
+                X, y = X[some], y[some]
+            scores: dict[str, list[dict[str, float]]] = {name: [] for name in models}
+            for seed in range(n_splits):
+                strata = y if kind == "classification" else None
+                A, B, a, b = train_test_split(
+                    X, y, test_size=0.25, random_state=seed, stratify=strata
+                )
+                for name, make in models.items():
+                    with warnings.catch_warnings():
+                        # Of the peers; ours would be a finding.
+                        warnings.filterwarnings("ignore", module="sklearn|lightgbm")
+                        if "GP" not in name:
+                            warnings.simplefilter("ignore", ConvergenceWarning)
+                        scores[name].append(judge(make(), A, a, B, b))
+            found[kind][table] = {"rows": len(X), "columns": X.shape[1], "scores": scores}
+            first = "RMSE" if kind == "regression" else "log loss"
+            means = {name: np.mean([s[first] for s in runs]) for name, runs in scores.items()}
+            log(f"{table}: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items()))
+    return found
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the page of all scores."""
+    lines = [
+        "# Quality of the answers",
+        "",
+        "Defaults alone, on tables that scikit-learn bundles and on others of the UCI and PMLB "
+        f"collections, at most {MOST_ROWS:,} rows each; means over {found['splits']} random "
+        "splits into three quarters and one, with standard errors. Smaller is better; the best of "
+        "a row is bold. Repeat it with `python -m benches.quality`.",
+        "",
+    ]
+    for kind, first, title in (
+        ("regression", "RMSE", "Regression: root mean square error over the standard deviation"),
+        ("classification", "log loss", "Classification: log loss"),
+    ):
+        lines += _table(found[kind], first, title)
+    lines += _summary(found)
+    return "\n".join(lines) + "\n"
+
+
+def _table(tables: dict[str, Any], score: str, title: str) -> list[str]:
+    names = list(next(iter(tables.values()))["scores"])
+    lines = [f"## {title}", "", "| table | rows x columns | " + " | ".join(names) + " |"]
+    lines.append("|---|--:|" + "--:|" * len(names))
+    ranks = []
+    for table, entry in tables.items():
+        runs = {n: np.array([s[score] for s in entry["scores"][n]]) for n in names}
+        means = np.array([runs[n].mean() for n in names])
+        ranks.append(rankdata(means))
+        cells = []
+        for name, mean in zip(names, means, strict=True):
+            error = runs[name].std() / max(len(runs[name]) - 1, 1) ** 0.5
+            text = f"{mean:.3f} ± {error:.3f}"
+            cells.append(f"**{text}**" if mean == means.min() else text)
+        size = f"{entry['rows']:,} x {entry['columns']}"
+        lines.append(f"| {table} | {size} | " + " | ".join(cells) + " |")
+    mean_ranks = np.mean(ranks, axis=0)
+    lines.append("| mean rank | | " + " | ".join(f"{r:.2f}" for r in mean_ranks) + " |")
+    return [*lines, ""]
+
+
+def _summary(found: dict[str, Any]) -> list[str]:
+    lines = ["## In all", "", "| | " + " | ".join(CLASSIFIERS) + " |"]
+    lines.append("|---|" + "--:|" * len(CLASSIFIERS))
+    wanted = [
+        ("classification", "log loss", "mean log loss"),
+        ("classification", "accuracy", "mean accuracy"),
+        ("classification", "calibration error", "mean calibration error"),
+        ("classification", "fit", "median seconds of a fit, classes"),
+    ]
+    for kind, score, title in wanted:
+        cells = [_over_tables(found[kind], name, score) for name in CLASSIFIERS]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    lines += ["", "| | " + " | ".join(REGRESSORS) + " |", "|---|" + "--:|" * len(REGRESSORS)]
+    for score, title in (
+        ("RMSE", "mean RMSE / sd"),
+        ("coverage", "coverage of 95% intervals"),
+        ("fit", "median seconds of a fit"),
+    ):
+        cells = [_over_tables(found["regression"], name, score) for name in REGRESSORS]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _over_tables(tables: dict[str, Any], name: str, score: str) -> str:
+    values = [
+        np.mean([s[score] for s in entry["scores"][name]])
+        for entry in tables.values()
+        if name in entry["scores"] and score in entry["scores"][name][0]
+    ]
+    if not values:
+        return "-"
+    return f"{np.median(values):.2f}" if score == "fit" else f"{np.mean(values):.3f}"
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--render", action="store_true", help="make the page from the results")
+    options = parser.parse_args()
+    if options.render:
+        found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    else:
+        found = measure(options.splits, lambda line: print(line, flush=True))
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

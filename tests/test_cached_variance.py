@@ -1,0 +1,145 @@
+"""Variances from what is solved once, against those that are solved for each row."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _cached_variance,
+)
+from histrs.gaussian_process._cached_variance import CachedVariance
+from tests.helpers import CONTAINERS, ExactGP, awkward_histograms
+
+
+def additive(rng, n=1500, d=8):
+    X = rng.random((n, d))
+    return X, np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
+
+
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return X - X.min(axis=0), y
+
+
+DATA = {
+    "additive": lambda: additive(np.random.default_rng(0)),
+    "diabetes": diabetes,
+    "digits": lambda: load_digits(return_X_y=True),
+    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_standard_deviations_are_near_the_exact_ones(name):
+    X, y = DATA[name]()
+    train = np.random.default_rng(0).random(len(y)) < 0.7
+    regression = name in ("additive", "diabetes")
+    model_class = IntersectionGPRegressor if regression else IntersectionGPClassifier
+    model = model_class(variance="cached").fit(X[train], y[train])
+    std = model.predict(X[~train], return_std=True)[1]
+    measured = model.std_error_
+    exact = model.set_params(variance="exact").predict(X[~train], return_std=True)[1]
+    assert model.std_error_ == 0.0
+    error = np.abs(std / exact - 1.0)
+    assert error.mean() < 0.015
+    assert np.quantile(error, 0.99) < 0.06
+    # What the model says of itself is honest.
+    assert error.mean() / 3.0 < measured < 0.015 * 3.0
+
+
+def test_auto_is_exact_where_there_is_a_factor(rng):
+    X, y = additive(rng, 200)
+    model = IntersectionGPRegressor().fit(X, y)
+    expected = model.predict(X, return_std=True)[1]
+    assert model.std_error_ == 0.0
+    exact = model.set_params(variance="exact").predict(X, return_std=True)[1]
+    np.testing.assert_array_equal(expected, exact)
+    model.set_params(variance="auto", solver="cg").fit(X, y)
+    assert 0.0 < model.std_error_ < 0.02
+    for bound in ("fine", "coarse"):
+        with pytest.raises(AttributeError, match="not measured with variance='"):
+            _ = model.set_params(variance=bound).std_error_
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 17, 101])
+def test_few_rows(rng, n):
+    X = awkward_histograms(rng, n) if n > 2 else rng.random((n, 6))
+    y = rng.normal(size=n)
+    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "tol": 1e-9}
+    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y)
+    X_star = np.vstack([X, rng.random((9, 6)), np.zeros((1, 6))])
+    _, variance = model.latent_mean_and_variance(X_star)
+    prior = X_star.sum(axis=1)
+    assert np.all(variance >= 0.0)
+    assert np.all(variance <= prior * model.y_std_**2 * (1 + 1e-9))
+    assert variance[-1] == 0.0
+    assert np.isfinite(model.std_error_)
+    space = _cached_variance._krylov_space(model._posterior.system, min(100, n), np.arange(n), rng)
+    np.testing.assert_allclose(space.Q.T @ space.Q, np.eye(min(100, n)), atol=1e-10)
+
+
+def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
+    X = rng.random((60, 4))
+    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg"}
+    model = IntersectionGPRegressor(**parameters).fit(X, rng.normal(size=60))
+    cached = CachedVariance(model._posterior.system)
+    X_star = rng.random((20, 4))
+    exact = ExactGP.of(X, np.zeros((60, 1)), 0.1).latent_variance(X_star)
+    np.testing.assert_allclose(cached._upper(X_star), exact, rtol=1e-6)
+    # Of what is exact, nothing is to be corrected.
+    np.testing.assert_allclose(cached._coefficients, [0.0, 1.0], atol=0.05)
+
+
+def test_fewer_directions_bound_from_above(rng):
+    X, y = additive(rng, 600)
+    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "noise": 0.01}
+    model = IntersectionGPRegressor(**parameters).fit(X, y)
+    cached = CachedVariance(model._posterior.system)
+    X_star = rng.random((50, 8))
+    exact = ExactGP.of(X, np.zeros((600, 1)), 0.01).latent_variance(X_star)
+    assert np.all(cached._upper(X_star) >= exact - 1e-9)
+
+
+@pytest.mark.parametrize("times", [2, 40])
+def test_rows_that_repeat(rng, times):
+    X, y = additive(rng, 60, 3)
+    X, y = np.tile(X, (times, 1)), np.tile(y, times) + 0.1 * rng.normal(size=60 * times)
+    parameters = {"solver": "cg", "optimizer": None}
+    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y)
+    X_star, _ = additive(rng, 60, 3)
+    std = model.predict(X_star, return_std=True)[1]
+    exact = model.set_params(variance="exact", tol=1e-8).predict(X_star, return_std=True)[1]
+    assert np.mean(np.abs(std / exact - 1.0)) < 0.015
+
+
+def test_containers_and_calls_do_not_matter(rng):
+    X = awkward_histograms(rng, 150)
+    y = rng.normal(size=150)
+    parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
+    expected = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    for container in ("F", "CSR array", "COO"):
+        M = CONTAINERS[container](X)
+        model = IntersectionGPRegressor(**parameters).fit(M, y)
+        for _ in range(2):
+            np.testing.assert_allclose(model.predict(M, return_std=True)[1], expected, rtol=1e-4)
+
+
+def test_rows_that_come_and_go_are_counted(rng):
+    X, y = additive(rng, 400)
+    parameters = {"variance": "cached", "optimizer": None, "solver": "cg", "feature_weights": None}
+    model = IntersectionGPRegressor(**parameters).fit(X[:200], y[:200])
+    before = model.latent_mean_and_variance(X[200:])[1]
+    model.partial_fit(X[200:], y[200:])
+    after = model.latent_mean_and_variance(X[200:])[1]
+    assert np.all(after < before)
+
+
+def test_tables_of_large_data_are_near_scores(rng, monkeypatch):
+    X, y = additive(rng, 500)
+    parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
+    expected = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
+    found = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    np.testing.assert_allclose(found, expected, rtol=0.01)

@@ -1,0 +1,152 @@
+"""What can be asked of a posterior beside means and standard deviations."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.model_selection import cross_val_predict
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from tests.helpers import PLAIN, assert_close, standardised
+from tests.oracles import intersection as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+NOISE, AMPLITUDE = 0.2, 0.5
+SOLVERS = {"cholesky": {"solver": "cholesky"}, "cg": {"solver": "cg", "tol": 1e-10}}
+each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+
+
+@pytest.fixture
+def data(rng):
+    X, X_star = rng.gamma(1.0, size=(40, 4)), rng.gamma(1.0, size=(7, 4))
+    X_star[0] = 0.0
+    return X, 3.0 + 10.0 * standardised(np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)), X_star
+
+
+def fitted(X, y, **options):
+    return IntersectionGPRegressor(**PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options).fit(X, y)
+
+
+def exact_covariance(X, X_star):
+    """Return the predictive covariance of targets of variance 1, by definition."""
+    K, k, prior = (
+        AMPLITUDE * oracle.intersection_kernel(A, B)
+        for A, B in [(X, X), (X, X_star), (X_star, X_star)]
+    )
+    inverse = np.linalg.inv(K + NOISE * np.eye(len(K)))
+    return prior - k.T @ inverse @ k + NOISE * np.eye(len(X_star))
+
+
+@each_solver
+def test_covariance_is_its_definition(data, solver):
+    X, y, X_star = data
+    model = fitted(X, y, **solver)
+    mean, covariance = model.predict(X_star, return_cov=True)
+    np.testing.assert_array_equal(mean, model.predict(X_star))
+    assert_close(covariance, 100.0 * exact_covariance(X, X_star), 1e-6)
+    _, std = model.predict(X_star, return_std=True)
+    assert_close(np.sqrt(np.diag(covariance)), std, 1e-6)
+
+
+def test_covariances_of_several_targets(data):
+    X, y, X_star = data
+    model = fitted(X, np.column_stack([y, -7.0 * y]))
+    _, covariance = model.predict(X_star, return_cov=True)
+    assert covariance.shape == (7, 7, 2)
+    assert_close(covariance[:, :, 1], 49.0 * covariance[:, :, 0], 1e-12)
+    assert_close(covariance[:, :, 0], 100.0 * exact_covariance(X, X_star), 1e-6)
+
+
+def test_samples_have_the_posterior_moments(data):
+    X, y, X_star = data
+    model = fitted(X, y)
+    samples = model.sample_y(X_star, 20_000, random_state=0)
+    mean, covariance = model.predict(X_star, return_cov=True)
+    spread = np.sqrt(np.diag(covariance))
+    assert (np.abs(samples.mean(axis=1) - mean) < 5 * spread / np.sqrt(20_000)).all()
+    error = np.abs(np.cov(samples) - covariance) / np.outer(spread, spread)
+    assert error.max() < 0.05
+    np.testing.assert_array_equal(samples, model.sample_y(X_star, 20_000, random_state=0))
+    assert fitted(X, np.column_stack([y, y])).sample_y(X_star, 3).shape == (7, 2, 3)
+
+
+def test_quantiles_are_those_of_the_normal_distribution(data):
+    X, y, X_star = data
+    model = fitted(X, y)
+    mean, std = model.predict(X_star, return_std=True)
+    same, quantiles = model.predict(X_star, return_quantiles=[0.025, 0.5, 0.9])
+    np.testing.assert_array_equal(same, mean)
+    for column, p in zip(quantiles.T, [0.025, 0.5, 0.9], strict=True):
+        np.testing.assert_allclose(column, stats.norm.ppf(p, mean, std))
+    two = fitted(X, np.column_stack([y, 2 * y])).predict(X_star, return_quantiles=[0.1, 0.2])[1]
+    assert two.shape == (7, 2, 2)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, np.nan, [[0.5]]])
+def test_a_probability_is_between_0_and_1(data, wrong):
+    X, y, X_star = data
+    with pytest.raises(ValueError, match="probabilities between 0 and 1"):
+        fitted(X, y).predict(X_star, return_quantiles=wrong)
+
+
+def test_one_thing_at_a_time(data):
+    X, y, X_star = data
+    with pytest.raises(ValueError, match="one of return_std, return_cov"):
+        fitted(X, y).predict(X_star, return_std=True, return_cov=True)
+
+
+def test_leave_one_out_is_a_refit_without_the_row(data):
+    X, y, _ = data
+    model = fitted(X, y)
+    mean, std = model.predict_leave_one_out()
+    centre = y.mean()
+    for row in (0, 17, 39):
+        rest = np.delete(np.arange(40), row)
+        K = AMPLITUDE * oracle.intersection_kernel(X[rest]) + NOISE * np.eye(39)
+        k = AMPLITUDE * oracle.intersection_kernel(X[rest], X[[row]])[:, 0]
+        # The mean and the unit of the targets are those of all rows.
+        expected = centre + k @ np.linalg.solve(K, y[rest] - centre)
+        variance = NOISE + AMPLITUDE * X[row].sum() - k @ np.linalg.solve(K, k)
+        assert mean[row] == pytest.approx(expected)
+        assert std[row] == pytest.approx(10.0 * np.sqrt(variance))
+    crossed = cross_val_predict(fitted(X, y), X, y, cv=40)
+    assert np.corrcoef(crossed, mean)[0, 1] > 0.99
+
+
+def test_leave_one_out_without_a_factor_names_the_cure(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match=r'solver="cholesky"'):
+        fitted(X, y, solver="cg").predict_leave_one_out()
+
+
+def test_explanations_add_up(data):
+    X, y, X_star = data
+    model = fitted(X, y)
+    found = model.explain(X_star)
+    assert found.values.shape == found.std.shape == X_star.shape
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.offset, model.predict(X_star))
+    np.testing.assert_array_equal(found.data, X_star)
+    assert found.names.tolist() == ["x0", "x1", "x2", "x3"]
+    # Where a feature is 0 it adds 0 for certain.
+    np.testing.assert_array_equal(found.values[0], 0.0)
+    np.testing.assert_array_equal(found.std[0], 0.0)
+    functions = model.shape_functions([1], return_std=True)[0]
+    for row in (2, 5):
+        x = X_star[row, 1]
+        if x <= functions.knots[-1]:
+            expected = np.interp(x, functions.knots, functions.values)
+            assert found.values[row, 1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_explanations_of_classes_and_frames(data):
+    pd = pytest.importorskip("pandas")
+    X, y, X_star = data
+    names = ["a", "b", "c", "d"]
+    model = IntersectionGPClassifier(**PLAIN).fit(
+        pd.DataFrame(X, columns=names), np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    )
+    found = model.explain(pd.DataFrame(X_star, columns=names))
+    assert found.names.tolist() == names
+    assert found.values.shape == (7, 4, 3)
+    mean, _ = model.latent_mean_and_variance(pd.DataFrame(X_star, columns=names))
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.offset, mean, atol=1e-12)

@@ -1,0 +1,756 @@
+"""Gaussian processes on learned projections."""
+
+import pickle
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import skew
+from sklearn.base import clone
+from sklearn.datasets import load_wine, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from histrs.gaussian_process import (
+    IntersectionGPRegressor,
+    SlicedGPClassifier,
+    SlicedGPRegressor,
+)
+from histrs.gaussian_process._sliced import base, classifier, regressor
+from histrs.gaussian_process._sliced.classes import learn_class_metric
+from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.learning import Projections, fit_kernels, learn_metric
+from tests.helpers import assert_close
+from tests.oracles import sliced as oracle
+
+
+def few(**parameters):
+    """A regressor with so few projections that it is quick."""
+    return SlicedGPRegressor(**{"n_projections": 96, "n_metric_steps": 1, **parameters})
+
+
+def few_classes(**parameters):
+    return SlicedGPClassifier(**{"n_projections": 96, **parameters})
+
+
+BOTH = pytest.mark.parametrize("make", [few, few_classes])
+
+
+@pytest.fixture(name="table")
+def _table(rng):
+    """Rows with an interaction of two columns, and some noise."""
+    X = rng.normal(size=(160, 4))
+    return X, X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=160)
+
+
+def targets_for(make, y):
+    return y if make is few else np.where(y > 0, "up", "down")
+
+
+def answers(model, X):
+    """All that a model says of rows, as numbers."""
+    if hasattr(model, "predict_proba"):
+        return np.column_stack([model.predict_proba(X), model.predict(X, return_std=True)[1]])
+    return np.column_stack(model.predict(X, return_std=True))
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="learning")
+def _learning(rng):
+    """Two kernels, and targets whose noise they tell."""
+    A = rng.normal(size=(60, 3))
+    slices = Projections.of(A, np.linalg.qr(rng.normal(size=(3, 3)))[0], 1)
+    columns = Projections.of(A, np.eye(3), 1)
+    Y = np.column_stack([A[:, 0] * A[:, 1], A[:, 2]]) + 0.3 * rng.normal(size=(60, 2))
+    return slices, columns, (Y - Y.mean(axis=0)) / Y.std(axis=0)
+
+
+ALL = np.arange(60)
+
+
+def test_kernel_of_projections_is_its_definition_at_one_size(learning):
+    slices, _, _ = learning
+    K = oracle.sliced_kernel(slices.T, weights=np.ones(3))
+    assert slices.scale == pytest.approx(np.trace(K) / 60 - K.mean())
+    assert_close(slices.K, K / slices.scale, 1e-13)
+
+
+def test_likelihood_is_largest_where_dense_numpy_says_so(learning):
+    slices, columns, Y = learning
+    kernels = [slices.K, columns.K]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
+    likelihood = oracle.log_likelihood(kernels, Y, fit.theta)
+    # The optimiser stops where the objective is flat to its tolerance.
+    step = 1e-5
+    for g in range(2):
+        sides = [fit.theta + sign * step * np.eye(2)[g] for sign in (1, -1)]
+        slope = np.diff([oracle.log_likelihood(kernels, Y, theta) for theta in sides])[0]
+        assert abs(slope / (2 * step)) < 2e-3
+    for theta in np.array(np.meshgrid(range(-6, 13, 3), range(-6, 13, 3))).reshape(2, -1).T:
+        assert oracle.log_likelihood(kernels, Y, theta) < likelihood + 1e-4
+
+
+def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monkeypatch):
+    slices, columns, Y = learning
+    kernels = [slices.K, columns.K]
+    seen = []
+
+    def watched(objective, start, **options):
+        places = (start, np.array([-3.0, 5.0]), np.array([6.0, -1.0]))
+        seen.extend((theta, objective(theta)) for theta in places)
+        return original(objective, start, **options)
+
+    from histrs.gaussian_process._sliced import learning as module
+
+    original = module.optimize.minimize
+    monkeypatch.setattr(module.optimize, "minimize", watched)
+    fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
+    assert len(seen) == 3
+    for theta, (value, gradient) in seen:
+        assert -value / module._STEEPNESS == pytest.approx(
+            oracle.log_likelihood(kernels, Y, theta), abs=1e-9
+        )
+        for g in range(2):
+            sides = [theta + sign * 1e-5 * np.eye(2)[g] for sign in (1, -1)]
+            up, down = (oracle.log_likelihood(kernels, Y, side) for side in sides)
+            assert -gradient[g] / module._STEEPNESS == pytest.approx(
+                (up - down) / 2e-5, rel=1e-5, abs=1e-8
+            )
+
+
+def test_weights_and_noise_are_those_of_the_kernel(learning):
+    slices, columns, Y = learning
+    fit = fit_kernels([slices.K, columns.K], Y, np.full(2, 2.0), np.arange(60))
+    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
+    alpha = np.linalg.solve(R, Y)
+    assert_close(fit.alpha, alpha, 1e-9)
+    np.testing.assert_allclose(fit.noise, np.sum(Y * alpha, axis=0) / 60, rtol=1e-9)
+
+
+def test_variances_are_searched_on_some_rows_and_weights_are_of_all(learning):
+    slices, columns, Y = learning
+    some = np.arange(0, 60, 2)
+    kernels = [slices.K, columns.K]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
+    part = fit_kernels(
+        [K[np.ix_(some, some)] for K in kernels], Y[some], np.full(2, 2.0), np.arange(30)
+    )
+    np.testing.assert_array_equal(fit.theta, part.theta)
+    R = sum(np.exp(t) * K for t, K in zip(fit.theta, kernels, strict=True)) + np.eye(60)
+    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
+
+
+def test_likelihood_of_some_rows_and_weights_of_all(learning):
+    slices, columns, Y = learning
+    kernels, some = [slices.K, columns.K], ALL[::2]
+    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
+    few_kernels = [K[::2, ::2] for K in kernels]
+    np.testing.assert_array_equal(
+        fit.theta, fit_kernels(few_kernels, Y[::2], np.full(2, 2.0), ALL[:30]).theta
+    )
+    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
+    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
+
+
+def test_slopes_are_those_of_finite_differences(rng, learning):
+    slices, _, _ = learning
+    alpha = rng.normal(size=(60, 2))
+    slopes = slices.slopes(alpha)
+    # To the right of a row, no other being within the step.
+    step = 1e-9
+    for p in range(3):
+        t = slices.T[:, [p]]
+        here, there = (np.minimum(t + shift, t.T) @ alpha / slices.scale for shift in (0.0, step))
+        np.testing.assert_allclose(slopes[:, p], (there - here) / step, atol=1e-4)
+
+
+def test_a_metric_is_learned_from_gradients(rng):
+    A = rng.normal(size=(200, 4))
+    y = A[:, :1] * A[:, 1:2]
+    learned = learn_metric(
+        A,
+        (y - y.mean()) / y.std(),
+        n_directions=40,
+        n_steps=2,
+        n_searched=200,
+        random=np.random.RandomState(0),
+        n_threads=1,
+    )
+    assert len(learned.sets) == 3
+    assert np.trace(learned.G) == pytest.approx(4.0)
+    np.testing.assert_allclose(learned.G, learned.G.T, atol=1e-12)
+    assert np.linalg.eigvalsh(learned.G).min() > -1e-12
+    assert np.diag(learned.G)[:2].sum() > 3.0
+    # Weights make of all projections the kernel that was fitted.
+    T = np.hstack([*(part.T for part in learned.sets), learned.columns.T])
+    K = oracle.sliced_kernel(T, weights=learned.weights)
+    slices = sum(part.K for part in learned.sets) / 3
+    sizes = np.exp(learned.fit.theta)
+    assert_close(K, sizes[0] * slices + sizes[1] * learned.columns.K, 1e-12)
+    np.testing.assert_allclose(
+        K @ learned.fit.alpha + learned.fit.alpha, (y - y.mean()) / y.std(), atol=1e-7
+    )
+
+
+def test_a_metric_of_classes_needs_two_of_them(rng):
+    A = rng.normal(size=(1200, 3))
+    for labels in (np.zeros(1200, dtype=int), np.full(1200, 3)):
+        learned = learn_class_metric(
+            A,
+            labels,
+            n_directions=6,
+            n_steps=2,
+            random=np.random.RandomState(0),
+            n_threads=1,
+        )
+        np.testing.assert_array_equal(learned.G, np.eye(3))
+
+
+# ---- regression ----------------------------------------------------------------------------------
+
+
+def test_predictions_are_those_of_a_dense_process_with_the_learned_kernel(table):
+    X, y = table
+    model = few(tol=1e-8).fit(X[:120], y[:120])
+    inner = model._inner
+    rows = (np.clip(X, -1e9, 1e9) - X[:120].mean(axis=0)) / X[:120].std(axis=0)
+    T = oracle.projections(rows, model.directions_, model.offsets_)
+    weights = inner.feature_weights_ * inner.amplitude_
+    K = oracle.sliced_kernel(T, weights=weights)
+    unit = y[:120].std()
+    gp = oracle.DenseGP(K[:120, :120] * unit**2, y[:120], model.noise_ * unit**2)
+    mean, std = gp.predict(K[120:, :120] * unit**2, np.diag(K)[120:] * unit**2)
+    found = model.predict(X[120:], return_std=True)
+    np.testing.assert_allclose(found[0], mean, atol=1e-6 * unit)
+    np.testing.assert_allclose(found[1], std, rtol=1e-6)
+
+
+def test_an_interaction_is_found_where_an_additive_model_fails(table):
+    X, y = table
+    model = few(n_projections=200).fit(X[:120], y[:120])
+    assert model.score(X[120:], y[120:]) > 0.6
+    additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor())
+    assert additive.fit(X[:120], y[:120]).score(X[120:], y[120:]) < 0.3
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert np.min(model.feature_importances_[:2]) > 3.0 * np.max(model.feature_importances_[2:])
+
+
+def test_learning_the_metric_helps_where_columns_do_not_matter(rng):
+    X = rng.normal(size=(300, 10))
+    y = X[:, 0] * X[:, 1] + 0.05 * rng.normal(size=300)
+    errors = {
+        metric: 1.0
+        - few(n_projections=300, metric=metric).fit(X[:200], y[:200]).score(X[200:], y[200:])
+        for metric in ("learned", "identity")
+    }
+    assert errors["learned"] < 0.8 * errors["identity"]
+
+
+def test_metric_identity_takes_no_steps(table):
+    X, y = table
+    identity = few(metric="identity", n_metric_steps=3).fit(X, y)
+    none = few(n_metric_steps=0).fit(X, y)
+    np.testing.assert_array_equal(identity.predict(X), none.predict(X))
+    np.testing.assert_array_equal(identity.metric_, np.eye(4))
+    assert identity.directions_.shape == (4, 96 + 4)
+
+
+def test_standard_deviations_cover(rng):
+    X = rng.uniform(-2.0, 2.0, size=(600, 2))
+    y = np.sin(X[:, 0] * X[:, 1]) + 0.2 * rng.normal(size=600)
+    mean, std = few().fit(X[:300], y[:300]).predict(X[300:], return_std=True)
+    covered = np.mean(np.abs(y[300:] - mean) < 1.96 * std)
+    assert 0.9 < covered < 0.99
+    assert np.median(std) < 0.35
+
+
+def test_standard_deviations_grow_away_from_the_rows(table):
+    X, y = table
+    model = few().fit(X, y)
+    _, inside = model.predict(X, return_std=True)
+    far = np.array([[6.0, 6, 6, 6], [-6, -6, -6, -6], [50, -50, 50, -50], [1e300, -1e300, 0, 0]])
+    mean, outside = model.predict(far, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.min(outside) > 2.0 * np.median(inside)
+    # Rows beyond six deviations count as those there.
+    near, further = model.predict([[100.0, 0, 0, 0], [1e9, 0, 0, 0]])
+    assert near == further
+
+
+def test_targets_in_any_unit(table):
+    X, y = table
+    mean, std = few().fit(X, y).predict(X, return_std=True)
+    for unit in (1e-200, 1e-3, 1e200):
+        scaled = few().fit(X, unit * y).predict(X, return_std=True)
+        np.testing.assert_allclose(scaled[0] / unit, mean, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(scaled[1] / unit, std, rtol=1e-6)
+
+
+def test_columns_in_any_unit(table):
+    X, y = table
+    expected = few().fit(X, y).predict(X)
+    for unit in (1e-300, 1e300):
+        np.testing.assert_allclose(few().fit(unit * X, y).predict(unit * X), expected, atol=1e-6)
+
+
+def test_targets_together(table):
+    X, y = table
+    Y = np.column_stack([y, -3.0 * y, X[:, 2]])
+    model = few().fit(X, Y)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == Y.shape
+    assert model.noise_.shape == (3,)
+    np.testing.assert_allclose(mean[:, 1], -3.0 * mean[:, 0], atol=1e-6)
+    np.testing.assert_allclose(std[:, 1], 3.0 * std[:, 0], rtol=1e-6)
+    assert model.score(X, Y) > 0.9
+
+
+def test_latent_variance_is_without_the_noise(table):
+    X, y = table
+    model = few().fit(X, y)
+    mean, std = model.predict(X[:5], return_std=True)
+    latent, variance = model.latent_mean_and_variance(X[:5])
+    np.testing.assert_array_equal(latent, mean)
+    np.testing.assert_allclose(variance + model.noise_ * y.var(), std**2, rtol=1e-9)
+
+
+def test_more_rows_are_as_a_fit_with_the_same_projections(table):
+    X, y = table
+    model = few(tol=1e-8).fit(X[:80], y[:80])
+    whole = IntersectionGPRegressor(
+        **{**model._inner.get_params(), "noise": model.noise_, "amplitude": model.noise_}
+    )
+    T = model._projection.apply(X)
+    model.partial_fit(X[80:100], y[80:100]).partial_fit(X[100:], y[100:])
+    # In the unit of the first rows.
+    unit = y[:80].std() / y.std()
+    whole.set_params(noise=model.noise_ * unit**2, amplitude=model.noise_ * unit**2).fit(T, y)
+    for found, expected in zip(
+        model.predict(X, return_std=True), whole.predict(T, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_first_call_of_partial_fit_is_fit(table):
+    X, y = table
+    np.testing.assert_array_equal(few().partial_fit(X, y).predict(X), few().fit(X, y).predict(X))
+
+
+def test_rows_that_are_equal_count_once(table):
+    X, y = table
+    once, twice = few().fit(X, y), few().fit(np.vstack([X, X[::-1]]), np.append(y, y[::-1]))
+    np.testing.assert_allclose(twice.predict(X), once.predict(X), rtol=1e-6, atol=1e-9)
+    # Measured again with another result, they tell the noise.
+    noisy = few().fit(np.vstack([X, X]), np.append(y, y + 0.5))
+    assert noisy.noise_ > 2.0 * once.noise_
+
+
+def test_tables_are_within_their_bound(table):
+    X, y = table
+    model = few(n_bins=64).fit(X, y)
+    quick = model.predict(X)
+    exact = model.set_params(n_bins=None).predict(X)
+    assert not hasattr(model, "quantization_error_bound_")
+    bound = model.set_params(n_bins=64).quantization_error_bound_
+    assert 0.0 < np.max(np.abs(quick - exact)) <= bound
+    np.testing.assert_array_equal(model.predict(X), quick)
+
+
+# ---- classification ------------------------------------------------------------------------------
+
+
+def test_moons_are_told_apart():
+    X, y = make_moons(500, noise=0.2, random_state=0)
+    model = few_classes().fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > 0.94
+    probabilities = model.predict_proba(X[300:])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    log_loss = -np.mean(np.log(probabilities[np.arange(200), y[300:]]))
+    assert log_loss < 0.2
+    scores = model.decision_function(X[300:])
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-scores)), probabilities[:, 1])
+    np.testing.assert_array_equal(scores > 0, model.predict(X[300:]) == 1)
+
+
+def test_three_classes_of_strings():
+    X, y = load_wine(return_X_y=True)
+    labels = np.array(["red", "rose", "white"])[y]
+    model = few_classes().fit(X[::2], labels[::2])
+    assert model.classes_.tolist() == ["red", "rose", "white"]
+    assert model.score(X[1::2], labels[1::2]) > 0.93
+    best = np.argmax(model.predict_proba(X), axis=1)
+    np.testing.assert_array_equal(model.classes_[best], model.predict(X))
+    _, std = model.predict(X, return_std=True)
+    _, variance = model.latent_mean_and_variance(X)
+    np.testing.assert_allclose(std**2, variance + model.noise_)
+
+
+def test_a_metric_of_many_rows_leaves_out_columns_without_use(rng):
+    X = rng.normal(size=(1500, 6))
+    y = X[:, 0] * X[:, 1] > 0
+    model = few_classes().fit(X[:1200], y[:1200])
+    assert model.feature_importances_[:2].sum() > 0.6
+    plain = few_classes(metric="identity").fit(X[:1200], y[:1200])
+    assert model.score(X[1200:], y[1200:]) > plain.score(X[1200:], y[1200:])
+
+
+def test_more_rows_and_new_classes(table):
+    X, y = table
+    labels = np.digitize(y, [-0.3, 0.3])
+    first = labels < 2
+    model = few_classes().fit(X[first], labels[first])
+    model.partial_fit(X[~first], labels[~first])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(X, labels) > 0.9
+    assert model.predict_proba(X).shape == (160, 3)
+
+
+def test_declared_classes_stay_without_rows(table):
+    X, y = table
+    labels = np.where(y > 0, "up", "down")
+    model = few_classes().partial_fit(X, labels, classes=["down", "level", "up"])
+    assert model.classes_.tolist() == ["down", "level", "up"]
+    assert np.max(model.predict_proba(X)[:, 1]) < 0.5
+    with pytest.raises(ValueError, match=r"'sideways' is neither in classes"):
+        model.partial_fit(X[:1], ["sideways"], classes=["down", "level", "up"])
+    assert model.classes_.tolist() == ["down", "level", "up"]
+
+
+def test_classes_of_one_row(table):
+    X, _ = table
+    labels = np.array([0] * 158 + [1, 2])
+    probabilities = few_classes().fit(X, labels).predict_proba(X)
+    assert np.argmax(probabilities[:100], axis=1).tolist() == [0] * 100
+    assert np.all(np.isfinite(probabilities))
+
+
+def test_one_class_is_refused(table):
+    X, _ = table
+    with pytest.raises(ValueError, match=r"at least 2 classes, but y contains only one class: 'a'"):
+        few_classes().fit(X, ["a"] * 160)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="frame")
+def _frame(rng):
+    """A table in which the sign of a slope depends on a category."""
+    kind = rng.choice(["left", "middle", "right"], size=200)
+    x = rng.uniform(-2.0, 2.0, size=200)
+    frame = pd.DataFrame({"x": x, "kind": pd.Categorical(kind), "idle": rng.normal(size=200)})
+    slope = pd.Series(kind).map({"left": -1.0, "middle": 0.0, "right": 1.0}).to_numpy()
+    return frame, slope * x + 0.05 * rng.normal(size=200)
+
+
+def test_categories_interact_with_numbers(frame):
+    X, y = frame
+    model = few(n_projections=400, n_metric_steps=3).fit(X[:150], y[:150])
+    assert model.score(X[150:], y[150:]) > 0.85
+    assert model.feature_importances_.shape == (3,)
+    assert model.feature_importances_[2] < 0.1
+    assert model.feature_names_in_.tolist() == ["x", "kind", "idle"]
+
+
+@pytest.mark.parametrize("dtype", ["category", "object", "string"])
+def test_categories_in_any_column_type(frame, dtype):
+    X, y = frame
+    expected = few().fit(X, y).predict(X)
+    other = X.assign(kind=X["kind"].astype(str).astype(dtype))
+    np.testing.assert_array_equal(few().fit(other, y).predict(other), expected)
+
+
+def test_categories_of_mixed_types(frame):
+    X, y = frame
+    mixed = X.assign(kind=X["kind"].astype(object).map({"left": 1, "middle": "m", "right": 2.5}))
+    assert few().fit(mixed, y).score(mixed, y) > 0.8
+
+
+def test_unknown_and_missing_categories(frame):
+    X, y = frame
+    model = few().fit(X, y)
+    rows = X[:3].assign(kind=["left", "unheard of", None])
+    mean, std = model.predict(rows, return_std=True)
+    # Unknown ones, and missing ones where the fit had none, are alike, and uncertain.
+    other = model.predict(X[1:3].assign(kind=[None, "new"]))
+    np.testing.assert_array_equal(mean[1:], other)
+    assert std[1] > std[0]
+    # Missing in the fit, they are a category of their own.
+    gaps = X.assign(kind=X["kind"].where(X["kind"] != "left"))
+    np.testing.assert_allclose(few().fit(gaps, y).score(gaps, y), model.score(X, y), atol=0.02)
+
+
+def test_order_of_rows_does_not_change_the_columns(rng, frame):
+    X, y = frame
+    order = rng.permutation(200)
+    first, second = few().fit(X, y), few().fit(X.iloc[order], y[order])
+    np.testing.assert_allclose(second.predict(X), first.predict(X), atol=1e-3)
+
+
+def test_missing_numbers(rng, table):
+    X, y = table
+    y = y + 2.0 * (rng.random(160) < 0.3)
+    gaps = X.copy()
+    # That a value is missing says something.
+    gaps[y > y.mean() + 1.0, 2] = np.nan
+    model = few(n_projections=200).fit(gaps[:120], y[:120])
+    assert model.score(gaps[120:], y[120:]) > few(n_projections=200).fit(X[:120], y[:120]).score(
+        X[120:], y[120:]
+    )
+    # Missing where the fit had none, a number counts as the mean.
+    filled, empty = X[:1].copy(), X[:1].copy()
+    filled[0, 0], empty[0, 0] = X[:120, 0].mean(), np.nan
+    full = few().fit(X[:120], y[:120])
+    np.testing.assert_allclose(full.predict(empty), full.predict(filled))
+
+
+def test_skewed_columns_are_straightened(rng):
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] * X[:, 1]
+    plain = few().fit(X[:150], y[:150])
+    skewed = np.exp(X)
+    model = few().fit(skewed[:150], y[:150])
+    assert model.score(skewed[150:], y[150:]) > plain.score(X[150:], y[150:]) - 0.1
+    skewed = np.exp(3.0 * X)
+    A = Columns(skewed).apply(skewed)
+    assert np.max(np.abs(skew(A))) < 0.5 * np.min(skew(skewed))
+    np.testing.assert_allclose(A.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(A.std(axis=0), 1.0)
+    assert np.all(np.isfinite(Columns(skewed).apply(np.array([[1e300, -1e300], [0.0, -1e9]]))))
+
+
+AWKWARD = {
+    "one row": (1, lambda X: X),
+    "two rows": (2, lambda X: X),
+    "equal rows": (20, np.ones_like),
+    "one column": (20, lambda X: X[:, :1]),
+    "constant column": (20, lambda X: np.column_stack([X, np.full(len(X), 1e9 + 0.1)])),
+    "nothing known": (20, lambda X: np.column_stack([X, np.full(len(X), np.nan)])),
+    "one known": (20, lambda X: np.where(np.arange(len(X))[:, None] == 0, X, np.nan)),
+    "one wild value": (20, lambda X: np.column_stack([X, 1e12 * (np.arange(len(X)) == 3)])),
+    "single precision": (20, lambda X: X.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("case", AWKWARD.values(), ids=AWKWARD)
+@BOTH
+def test_awkward_rows(table, make, case):
+    n_rows, change = case
+    if make is few_classes and n_rows == 1:
+        pytest.skip("of one row there is one class")
+    X = change(table[0][:n_rows])
+    y = np.arange(n_rows) % 2
+    model = make().fit(X, y)
+    assert np.all(np.isfinite(answers(model, X)))
+    assert np.all(np.isfinite(answers(model, np.full((2, X.shape[1]), -1e9))))
+    assert np.all(np.isfinite(model.feature_importances_))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e9 - 0.1])
+def test_targets_of_one_value_are_predicted(table, value):
+    X, _ = table
+    mean, std = few().fit(X, np.full(160, value)).predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, value)
+    assert np.all(std <= 1e-15 * (1.0 + abs(value)))
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+@BOTH
+def test_bad_tables_are_refused_and_change_nothing(frame, make):
+    X, y = frame
+    y = targets_for(make, y)
+    model = make().fit(X, y)
+    before = answers(model, X)
+    infinite = X.copy()
+    infinite.loc[3, "x"] = np.inf
+    dated = X.assign(x=pd.date_range("2020-01-01", periods=200))
+    refused = [
+        (infinite, r"Column 'x' of X: Input X contains infinity"),
+        (X.assign(x="a"), r"Column 'x' of X: could not convert string to float: 'a'"),
+        (dated, r"Column 'x' of X holds datetime64"),
+        (X[["kind", "x", "idle"]], r"same order"),
+        (X[["x", "kind"]], r"missing"),
+        (X[:0], r"Found 0 rows"),
+    ]
+    for bad, message in refused:
+        for ask in (model.predict, lambda bad: model.partial_fit(bad, y[: len(bad)])):
+            with pytest.raises(ValueError, match=message):
+                ask(bad)
+    with (
+        pytest.warns(UserWarning, match="valid feature names"),
+        pytest.raises(ValueError, match=r"X is a ndarray, and the fit had categories in columns"),
+    ):
+        model.predict(X.to_numpy())
+    with pytest.raises(ValueError, match="Input X contains inf"):
+        model.fit(infinite[["x", "idle"]], y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="can be no category"):
+        model.fit(X.assign(kind=[[0]] * 200), y)
+    np.testing.assert_array_equal(answers(model, X), before)
+
+
+def test_a_number_that_becomes_a_category_is_refused_by_name(table):
+    X = pd.DataFrame(table[0], columns=list("abcd"))
+    model = few().fit(X, table[1])
+    with pytest.raises(ValueError, match="Column 'b' of X: could not convert string to float: 'q'"):
+        model.predict(X.assign(b="q"))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_targets_are_named(table, bad):
+    X, y = table
+    y = y.copy()
+    y[7] = bad
+    with pytest.raises(ValueError, match=r"The first is y\[7\]"):
+        few().fit(X, y)
+    model = few().fit(X, table[1])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"The first is y\[7\]"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="as many targets a row as before"):
+        model.partial_fit(X, np.ones((160, 2)))
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@BOTH
+def test_a_model_without_data_says_so(table, make):
+    X, _ = table
+    model = make()
+    for ask in (model.predict, model.latent_mean_and_variance):
+        with pytest.raises(NotFittedError):
+            ask(X)
+    for name in ("std_error_", "quantization_error_bound_", "n_iter_"):
+        assert not hasattr(model, name)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_projections": 0},
+        {"n_projections": "all"},
+        {"metric": "manhattan"},
+        {"n_metric_steps": -1},
+        {"tol": 0.0},
+        {"n_bins": 1},
+        {"variance": "none"},
+        {"solver": "lu"},
+    ],
+    ids=str,
+)
+def test_parameters_are_checked(table, make, parameters):
+    X, y = table
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        make(**parameters).fit(X, targets_for(make, y))
+
+
+# ---- state ---------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_parameters_set_after_a_fit_change_predictions_alone(table, make):
+    X, y = table
+    y = targets_for(make, y)
+    model = make().fit(X, y)
+    before = answers(model, X)
+    model.set_params(
+        n_projections=7,
+        metric="identity",
+        n_metric_steps=0,
+        tol=0.5,
+        max_iter=1,
+        solver="cg",
+        random_state=5,
+    )
+    np.testing.assert_array_equal(answers(model, X), before)
+    # Those that are documented do.
+    model.set_params(n_bins=2)
+    assert not np.array_equal(answers(model, X), before)
+    model.set_params(n_bins=None, variance="coarse")
+    assert not np.array_equal(answers(model, X), before)
+    model.set_params(variance="auto", n_jobs=2)
+    np.testing.assert_array_equal(answers(model, X), before)
+
+
+def test_predictions_of_threads_do_not_meet(table):
+    """One asks by table and one exactly, of copies that share what was learned."""
+    X, y = table
+    model = few(variance="exact").fit(X, y)
+    quick = clone(model).set_params(n_bins=2)
+    quick.__dict__.update({k: v for k, v in vars(model).items() if k not in quick.get_params()})
+    expected = [model.predict(X), quick.predict(X)]
+    assert not np.array_equal(*expected)
+    wrong = []
+
+    def ask(asked, answer):
+        wrong.extend(asked for _ in range(50) if not np.array_equal(asked.predict(X), answer))
+
+    threads = [
+        threading.Thread(target=ask, args=pair)
+        for pair in zip((model, quick), expected, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@BOTH
+def test_a_pickled_model_predicts_the_same(frame, make):
+    X, y = frame
+    model = make().fit(X, targets_for(make, y))
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(answers(restored, X), answers(model, X), rtol=1e-7, atol=1e-9)
+    # What is costly to make is made once.
+    assert restored._inner._posterior is restored._inner_now(())._posterior
+    restored.partial_fit(X[:10], targets_for(make, y)[:10])
+
+
+@BOTH
+def test_same_bits_for_any_number_of_threads_and_in_every_fit(table, make):
+    X, y = table
+    y = targets_for(make, y)
+    expected = answers(make(n_jobs=1).fit(X, y), X)
+    for n_jobs in (2, 7):
+        np.testing.assert_array_equal(answers(make(n_jobs=n_jobs).fit(X, y), X), expected)
+    assert not np.array_equal(answers(make(random_state=1).fit(X, y), X), expected)
+
+
+@BOTH
+def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkeypatch):
+    X = rng.uniform(-1.0, 1.0, size=(700, 3))
+    y = targets_for(make, X[:, 0] * X[:, 1])
+    exact = make(n_metric_steps=0).fit(X[:500], y[:500])
+    for module in (regressor, classifier):
+        monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
+    monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
+    monkeypatch.setattr(base, "_EXACT_ROWS", 400)
+    monkeypatch.setattr(base, "_BLOCK", 64)
+    model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
+    T = model._projection.apply(X)
+    assert T.dtype == np.float32
+    assert all(len(np.unique(column)) <= 255 for column in T.T)
+    raw = np.maximum(Columns(X[:500]).apply(X) @ model.directions_ - model.offsets_, 0.0)
+    levels = model._projection.levels
+    inside = (levels[:, 0] <= raw) & (raw <= levels[:, -1])
+    assert np.mean(inside) > 0.95
+    half = 0.5 * np.max(np.diff(levels, axis=1), axis=1) * np.ones_like(raw)
+    assert np.all(np.abs(T - raw)[inside] <= half[inside] + 1e-6)
+    assert model.score(X[500:], y[500:]) > exact.score(X[500:], y[500:]) - 0.05
+    assert model.std_error_ < 0.2
+
+
+def test_projections_that_are_asked_for(table):
+    X, y = table
+    assert few(n_projections=40, n_metric_steps=3).fit(X, y).directions_.shape == (4, 44)
+    assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
+    assert SlicedGPRegressor().fit(X[:40], y[:40]).directions_.shape == (4, 4 * 256 + 4)
+    assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 512 + 4)

@@ -1,0 +1,170 @@
+"""Targets and columns of any unit: what is predicted scales with them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from tests.helpers import assert_close
+
+SOLVERS = ["auto", "cg"]
+each_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def smooth(rng, n=120):
+    X = rng.random((n, 3))
+    return X, np.sin(5 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=n)
+
+
+def coverage(model, X, y):
+    mean, std = model.predict(X, return_std=True)
+    return np.mean(np.abs(y - mean) < 1.96 * std)
+
+
+@each_solver
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e-5, 1e7, 1e12, 1e160])
+def test_predictions_scale_with_the_targets(rng, solver, unit):
+    X, y = smooth(rng)
+    X_star, y_star = smooth(rng)
+    model = IntersectionGPRegressor(solver=solver).fit(X, y)
+    scaled = IntersectionGPRegressor(solver=solver).fit(X, unit * y)
+    # The arithmetic is the same but for the rounding of the targets.
+    np.testing.assert_allclose(scaled.noise_, model.noise_, rtol=1e-4)
+    np.testing.assert_allclose(scaled.amplitude_, model.amplitude_, rtol=1e-4)
+    np.testing.assert_allclose(scaled.y_std_, unit * model.y_std_, rtol=1e-12)
+    mean, std = model.predict(X_star, return_std=True)
+    scaled_mean, scaled_std = scaled.predict(X_star, return_std=True)
+    assert_close(scaled_mean / unit, mean, 1e-4)
+    np.testing.assert_allclose(scaled_std / unit, std, rtol=1e-3)
+    if 1e-150 < unit < 1e150:
+        assert scaled.score(X_star, unit * y_star) == pytest.approx(
+            model.score(X_star, y_star), abs=1e-4
+        )
+    assert coverage(scaled, X_star, unit * y_star) == coverage(model, X_star, y_star) > 0.85
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-17, 2.0**23, 2.0**40])
+def test_powers_of_two_leave_every_bit(rng, unit):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor().fit(X, y)
+    scaled = IntersectionGPRegressor().fit(X, unit * y)
+    assert (scaled.noise_, scaled.amplitude_) == (model.noise_, model.amplitude_)
+    for actual, expected in zip(
+        scaled.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(actual, unit * expected)
+
+
+@pytest.mark.parametrize("model_class", [IntersectionGPRegressor, IntersectionGPClassifier])
+def test_units_of_columns_do_not_matter(rng, model_class):
+    X, y = smooth(rng)
+    if model_class is IntersectionGPClassifier:
+        y = y > np.median(y)
+    units = np.array([1e-6, 1.0, 1e9])
+    model, scaled = model_class().fit(X, y), model_class().fit(X * units, y)
+    np.testing.assert_allclose(scaled.feature_weights_ * units, model.feature_weights_, rtol=1e-9)
+    means = model.latent_mean_and_variance(X)[0]
+    assert_close(scaled.latent_mean_and_variance(X * units)[0], means, 1e-6)
+    # Without weights the largest column is all that counts.
+    parameters = {"feature_weights": None, "optimizer": None}
+    plain = model_class(**parameters).fit(X, y)
+    carried = model_class(**parameters).fit(X * units, y)
+    means = plain.latent_mean_and_variance(X)[0]
+    assert np.ptp(carried.latent_mean_and_variance(X * units)[0] - means) > 0.1 * np.ptp(means)
+
+
+def test_outliers_hardly_move_the_spread(rng):
+    X, y = smooth(rng, 1000)
+    weights = IntersectionGPRegressor(optimizer=None).fit(X, y).feature_weights_
+    X[0, 0] = 1e6
+    moved = IntersectionGPRegressor(optimizer=None).fit(X, y).feature_weights_
+    np.testing.assert_allclose(moved, weights, rtol=0.05)
+
+
+@each_solver
+def test_each_target_is_fitted_as_if_alone(rng, solver):
+    X, y = smooth(rng)
+    Y = np.column_stack([y, 1e6 * rng.normal(size=len(y)), 1e-6 * X[:, 2]])
+    model = IntersectionGPRegressor(solver=solver).fit(X, Y)
+    assert model.noise_.shape == model.amplitude_.shape == (3,)
+    mean, std = model.predict(X, return_std=True)
+    for k in range(3):
+        alone = IntersectionGPRegressor(solver=solver).fit(X, Y[:, k])
+        expected_mean, expected_std = alone.predict(X, return_std=True)
+        assert isinstance(alone.noise_, float)
+        if solver == "auto":
+            np.testing.assert_allclose(model.noise_[k], alone.noise_, rtol=1e-3)
+            np.testing.assert_allclose(model.amplitude_[k], alone.amplitude_, rtol=1e-2)
+            assert_close(mean[:, k] - Y[:, k].mean(), expected_mean - Y[:, k].mean(), 1e-2)
+        np.testing.assert_allclose(std[:, k], expected_std, rtol=0.1)
+
+
+def test_one_pair_for_all_targets_on_request(rng):
+    X, y = smooth(rng)
+    Y = np.column_stack([y, rng.normal(size=len(y))])
+    shared = IntersectionGPRegressor(shared_hyperparameters=True).fit(X, Y)
+    each = IntersectionGPRegressor(shared_hyperparameters=False).fit(X, Y)
+    assert isinstance(shared.noise_, float)
+    assert np.min(each.noise_) < shared.noise_ < np.max(each.noise_)
+    assert each.log_marginal_likelihood() > shared.log_marginal_likelihood()
+    np.testing.assert_array_equal(
+        each.noise_, IntersectionGPRegressor().fit(X, Y).noise_, "is the default"
+    )
+
+
+def test_classes_share_unless_told(rng):
+    X, y = smooth(rng)
+    y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    assert isinstance(IntersectionGPClassifier().fit(X, y).noise_, float)
+    model = IntersectionGPClassifier(shared_hyperparameters=False).fit(X, y)
+    assert model.noise_.shape == (3,)
+    assert model.predict(X, return_std=True)[1].shape == (len(y), 3)
+    assert model.score(X, y) > 0.6
+
+
+def test_given_values_for_each_target(rng):
+    X, y = smooth(rng)
+    Y = np.column_stack([y, 10 * y])
+    parameters = {"optimizer": None, "variance": "exact"}
+    both = IntersectionGPRegressor(noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters).fit(X, Y)
+    mean, std = both.predict(X, return_std=True)
+    for k, (noise, amplitude) in enumerate([(0.1, 1.0), (0.5, 2.0)]):
+        alone = IntersectionGPRegressor(noise=noise, amplitude=amplitude, **parameters)
+        expected_mean, expected_std = alone.fit(X, Y[:, k]).predict(X, return_std=True)
+        np.testing.assert_allclose(mean[:, k], expected_mean, rtol=1e-8)
+        np.testing.assert_allclose(std[:, k], expected_std, rtol=1e-8)
+    for noise in ([0.1, 0.2, 0.3], [0.1, -0.2], [0.1, np.nan]):
+        with pytest.raises(ValueError, match="noise"):
+            IntersectionGPRegressor(noise=noise, **parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, 1e160, 1e-300])
+def test_constant_targets(rng, value):
+    X = rng.random((20, 2))
+    with pytest.warns(ConvergenceWarning, match="constant"):
+        model = IntersectionGPRegressor().fit(X, np.full(20, value))
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, value)
+    assert np.all(std > 0.0)
+    assert model.y_std_ == 1.0
+
+
+def test_one_row(rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = IntersectionGPRegressor().fit([[1.0, 2.0]], [3.0])
+    mean, std = model.predict([[1.0, 2.0], [5.0, 0.0]], return_std=True)
+    np.testing.assert_array_equal(mean, 3.0)
+    assert np.all(np.isfinite(std))
+    model.partial_fit([[2.0, 1.0]], [5.0])
+    assert model.predict([[2.0, 1.0]]) > model.predict([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        IntersectionGPClassifier().fit([[1.0, 2.0]], [3])
+
+
+def test_targets_that_overflow_say_so(rng):
+    X = rng.random((4, 2))
+    with pytest.raises(ValueError, match="Scale y down"):
+        IntersectionGPRegressor().fit(X, [1.7e308, -1.7e308, 1.7e308, 0.0])
