@@ -78,7 +78,7 @@ class BaseIntersectionGP(BaseEstimator):
         "n_eigenvectors": [Interval(Integral, 1, None, closed="left")],
         "shared_hyperparameters": ["boolean", None],
         **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in NAMES},
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "n_restarts_optimizer": [Interval(Integral, 0, 10_000, closed="both")],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],

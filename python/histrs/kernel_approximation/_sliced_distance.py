@@ -106,7 +106,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_projections": [Interval(Integral, 1, None, closed="left")],
+        "n_projections": [Interval(Integral, 1, 1 << 20, closed="both")],
         "directions": [StrOptions({"orthogonal", "gaussian", "structured"})],
         "metric": ["array-like", None],
         "columns_weight": [Interval(Real, 0, None, closed="left")],

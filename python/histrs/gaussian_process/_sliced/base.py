@@ -42,9 +42,9 @@ class BaseSlicedGP(BaseEstimator):
     """A Gaussian process on the projections of standardised columns."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_projections": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_projections": [StrOptions({"auto"}), Interval(Integral, 1, 1 << 20, closed="both")],
         "metric": [StrOptions(set(get_args(MetricName)))],
-        "n_metric_steps": [Interval(Integral, 0, None, closed="left")],
+        "n_metric_steps": [Interval(Integral, 0, 100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(get_args(SolverName)))],
