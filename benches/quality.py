@@ -246,7 +246,6 @@ def _summary(found: dict[str, Any]) -> list[str]:
         ("classification", "log loss", "mean log loss"),
         ("classification", "accuracy", "mean accuracy"),
         ("classification", "calibration error", "mean calibration error"),
-        ("classification", "fit", "median seconds of a fit, classes"),
     ]
     for kind, score, title in wanted:
         cells = [_over_tables(found[kind], name, score) for name in CLASSIFIERS]
@@ -255,7 +254,6 @@ def _summary(found: dict[str, Any]) -> list[str]:
     for score, title in (
         ("RMSE", "mean RMSE / sd"),
         ("coverage", "coverage of 95% intervals"),
-        ("fit", "median seconds of a fit"),
     ):
         cells = [_over_tables(found["regression"], name, score) for name in REGRESSORS]
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
@@ -270,7 +268,7 @@ def _over_tables(tables: dict[str, Any], name: str, score: str) -> str:
     ]
     if not values:
         return "-"
-    return f"{np.median(values):.2f}" if score == "fit" else f"{np.mean(values):.3f}"
+    return f"{np.mean(values):.3f}"
 
 
 def main() -> None:
