@@ -26,6 +26,9 @@ from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 from histrs.gaussian_process._variance import VarianceName
 
+# Part of the rows that may come and go before the calibration is learned anew.
+_STALE = 0.1
+
 
 class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     r"""Exact Gaussian process classifier with the histogram intersection kernel.
@@ -207,6 +210,8 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     }
     _predicted = "decision"
     _declared_classes: NDArray[Any] | None
+    _calibrated_on: tuple[NDArray[Any], int] | None
+    """Classes and number of rows of the last calibration."""
 
     def __init__(
         self,
@@ -292,7 +297,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         with replaced_whole(self) as draft:
             X, y = validate_fit(draft, X, y)
             labels = checked_labels(y)
-            draft._declared_classes = None
+            draft._declared_classes = draft._calibrated_on = None
             draft._set_classes(labels)
             draft._fit_targets(canonical(X), draft._targets(labels), shared=True)
         return self
@@ -304,9 +309,10 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         """Add rows, of known and of new classes; when it raises, the estimator is as it was.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later
-        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
-        tolerance of the solver. They merge the sorted columns, carry the Cholesky factor or the
-        preconditioner over, and start from the weights that there are.
+        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
+        these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
+        factor or the preconditioner over, and start from the weights that there are. The
+        calibration is learned anew with new classes, or when a tenth of the rows has changed.
 
         Parameters
         ----------
@@ -344,7 +350,7 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
             X, y = validate_fit(draft, X, y, reset=first)
             X, labels = canonical(X), checked_labels(y)
             if first:
-                draft._declared_classes = None
+                draft._declared_classes = draft._calibrated_on = None
                 draft._declare(classes, labels, known=[])
                 draft._set_classes(labels)
                 draft._fit_targets(X, draft._targets(labels), shared=True)
@@ -364,9 +370,9 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
-        The hyper-parameters stay, and predictions are what a fit on the other rows with these
-        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
-        unless `partial_fit` was given it in `classes`.
+        The hyper-parameters stay, and the posterior is that of a fit on the other rows with these,
+        to the tolerance of the solver; the calibration is as with `partial_fit`. A class whose
+        last row goes is a class no more, unless `partial_fit` was given it in `classes`.
 
         Parameters
         ----------
@@ -536,7 +542,14 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
     def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
         if self.calibration is None:
             self.__dict__.pop("calibration_", None)
+            self._calibrated_on = None
             return self._readouts(self.__dict__)
+        if self._calibrated_on is not None:
+            classes, n_rows = self._calibrated_on
+            changed = abs(len(Y) - n_rows)
+            if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
+                return self._readouts(self.__dict__)
+        self._calibrated_on = self.classes_, len(Y)
         labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
         if posterior.is_factorised:
             scores, _ = leave_one_out(posterior, Y)
