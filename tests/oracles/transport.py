@@ -28,9 +28,24 @@ def sinkhorn_plan(a, b, M, reg, n_iter=20_000, tol=1e-11):
         if np.abs(np.exp(_log_sum_exp(log_plan, 1)) - a[rows]).sum() <= tol * a.sum():
             break
         alpha = log_a - _log_sum_exp(beta - M, 1)
+    else:
+        # Where the iteration creeps, Newton's method ends it.
+        log_plan = _newton(alpha, beta, M, a[rows], b[columns])
     plan = np.zeros((len(a), len(b)))
     plan[np.ix_(rows, columns)] = np.exp(log_plan)
     return plan
+
+
+def _newton(alpha, beta, M, a, b, n_steps=20):
+    """Return the logarithm of the plan whose sums over columns and rows are `a` and `b`."""
+    for _ in range(n_steps):
+        T = np.exp(alpha[:, None] + beta - M)
+        left = np.concatenate([T.sum(axis=1) - a, T.sum(axis=0) - b])
+        J = np.block([[np.diag(T.sum(axis=1)), T], [T.T, np.diag(T.sum(axis=0))]])
+        # A constant may go from one potential to the other: the shortest step.
+        step = np.linalg.lstsq(J, left, rcond=1e-13)[0]
+        alpha, beta = alpha - step[: len(a)], beta - step[len(a) :]
+    return alpha[:, None] + beta - M
 
 
 def sinkhorn_distance(a, b, M, reg, **options):

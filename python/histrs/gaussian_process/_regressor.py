@@ -419,7 +419,8 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         covariance = posterior.latent_covariance(X)
         rows = np.arange(X.shape[0])
         covariance[:, rows, rows] += posterior.noise[:, None]
-        in_units: Array = np.moveaxis(covariance, 0, 2) * state["y_std_"] ** 2
+        with np.errstate(over="ignore"):
+            in_units: Array = np.moveaxis(covariance, 0, 2) * state["y_std_"] * state["y_std_"]
         return in_units[:, :, 0] if self._single_target else in_units
 
     def sample_y(
@@ -500,7 +501,9 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         X, state = self._check_test(X), self._state()
         mean = self._shaped(self._read(state, "mean", X))
         std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
-        variance: Array = np.square(std)
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            variance: Array = np.square(std)
         return mean, variance
 
     def _shaped(self, mean: Array) -> Array:
