@@ -5,9 +5,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.sparse import issparse
 
 _CURE = "build it with SciPy's constructors or check the parts."
+
+
+def is_sparse(Z: Any) -> bool:
+    """Say whether rows are a sparse matrix; SciPy's own guard narrows to a type without parts."""
+    return bool(sparse.issparse(Z))
 
 
 def sound(X: Any, name: str = "X") -> Any:

@@ -7,6 +7,13 @@ from typing import TypeVar
 Estimator = TypeVar("Estimator")
 
 
+def copied(estimator: Estimator) -> Estimator:
+    """Return an estimator of the same state, which may change by itself."""
+    copy = object.__new__(type(estimator))
+    copy.__dict__ = estimator.__dict__.copy()
+    return copy
+
+
 @contextmanager
 def replaced_whole(estimator: Estimator) -> Iterator[Estimator]:
     """Yield a copy to change, whose state becomes the estimator's when the block succeeds.
@@ -14,7 +21,6 @@ def replaced_whole(estimator: Estimator) -> Iterator[Estimator]:
     The state changes by one assignment, so that other threads predict from the one before or the
     one after, and an error leaves everything as it was.
     """
-    draft = object.__new__(type(estimator))
-    draft.__dict__ = estimator.__dict__.copy()
+    draft = copied(estimator)
     yield draft
     estimator.__dict__ = draft.__dict__

@@ -12,9 +12,9 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from histrs._sparse import is_sparse
 from histrs._threads import blas_threads_at_most, in_threads
 from histrs._validation import Matrix
-from histrs.streaming._rows import is_sparse
 
 Array = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from histrs._sparse import is_sparse
 from histrs.streaming._fingerprint import feed
-from histrs.streaming._rows import is_sparse
 
 
 class Consumed:

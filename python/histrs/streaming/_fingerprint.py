@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from histrs._sparse import sound
-from histrs.streaming._rows import is_sparse
+from histrs._sparse import is_sparse, sound
 
 # What changes the time that a map takes, but not its features.
 _IRRELEVANT = {"n_jobs", "random_state", "verbose"}

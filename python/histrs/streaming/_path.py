@@ -7,9 +7,10 @@ from typing import Self
 import numpy as np
 from scipy.linalg import blas
 
+from histrs._sparse import is_sparse
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
-from histrs.streaming._rows import Chunk, checked, is_sparse
+from histrs.streaming._rows import Chunk, checked
 from histrs.streaming._sums import BLOCK_ROWS, Array
 
 

@@ -15,11 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._sparse import is_sparse
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions
-from histrs.streaming._rows import ROW_CHECKS, is_sparse, set_n_features
+from histrs.streaming._rows import ROW_CHECKS, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
 

@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from histrs._sparse import sound
+from histrs._sparse import is_sparse, sound
 from histrs._validation import canonical
 from histrs.streaming._dask import computed_partitions, is_dask
 from histrs.streaming._parquet import is_parquet, parquet_chunks
@@ -27,11 +26,6 @@ def set_n_features(model: Any, n_features: int) -> None:
     """Take note of features that have no names; those of an earlier fit are not theirs."""
     model.n_features_in_ = n_features
     model.__dict__.pop("feature_names_in_", None)
-
-
-def is_sparse(Z: Any) -> bool:
-    """Say whether rows are a sparse matrix; SciPy's own guard narrows to a type without parts."""
-    return bool(sparse.issparse(Z))
 
 
 def checked(rows: Any, name: str = "Z") -> Any:

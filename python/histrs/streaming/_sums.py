@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from histrs.streaming._rows import is_sparse
+from histrs._sparse import is_sparse
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from histrs import _histrs
 from histrs._labels import best_class, check_labels, classes_of
 from histrs._scale import check_squares
+from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -29,7 +30,6 @@ from histrs._validation import (
 from histrs._warnings import warn
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
-from histrs.streaming._rows import is_sparse
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved
 from histrs.svm._composition import inner_product_of, last_map
 from histrs.svm._pegasos import pegasos

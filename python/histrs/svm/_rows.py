@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._sparse import is_sparse
 from histrs._validation import Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization._inner_product import FactoredProduct
-from histrs.streaming._rows import is_sparse
 
 Array = NDArray[np.float64]
 

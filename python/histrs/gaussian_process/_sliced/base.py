@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +20,10 @@ from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.table import Table, has_categories
+from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-Model = TypeVar("Model", bound=BaseEstimator)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
@@ -228,10 +228,3 @@ def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:
     """
     _, first = np.unique(np.hstack([A, Y]), axis=0, return_index=True)
     return np.sort(first)
-
-
-def copied(model: Model) -> Model:
-    """Return a model of the same state, which may change by itself."""
-    copy = object.__new__(type(model))
-    copy.__dict__ = model.__dict__.copy()
-    return copy
