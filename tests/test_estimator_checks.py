@@ -32,7 +32,18 @@ from histrs.prototypes import (
     _covariance,
 )
 from histrs.quantization import ProductQuantizer
-from histrs.spd import SPDProjection, _supervised
+from histrs.spd import (
+    MDM,
+    CommonRange,
+    SPDProjection,
+    TangentSpace,
+    Whitening,
+    _mdm,
+    _range,
+    _supervised,
+    _tangent,
+    _whitening,
+)
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
@@ -112,6 +123,13 @@ COVARIANCE_ESTIMATORS = [
     RandomSubset(0.2, metric="jbld", random_state=0),
     ReducedNN(metric="jbld", random_state=0),
     SPDProjection(1),
+    CommonRange(),
+    TangentSpace(),
+    TangentSpace("jbld"),
+    Whitening(),
+    MDM(),
+    MDM("jbld"),
+    MDM("logeuclid"),
 ]
 
 
@@ -199,7 +217,7 @@ def covariances_of_points(X):
 @parametrize_with_checks(COVARIANCE_ESTIMATORS, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_estimator_contract_of_covariances(estimator, check, monkeypatch):
     """The checks fit points, so covariances are made of them where rows become matrices."""
-    for module in (_covariance, _supervised, _space):
+    for module in (_covariance, _mdm, _range, _supervised, _space, _tangent, _whitening):
         monkeypatch.setattr(module, "stacked", covariances_of_points)
     check(estimator)
 
