@@ -212,7 +212,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Stack, NDArray[Any]]:
-        data, labels = validate_data(self, flattened(X), y, reset=reset, **STACK_CHECKS)
+        flat = flattened(X, None if reset else self)
+        data, labels = validate_data(self, flat, y, reset=reset, **STACK_CHECKS)
         check_labels(labels)
         return stacked(data), labels
 
@@ -297,7 +298,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> Stack:
         check_is_fitted(self)
-        return stacked(validate_data(self, flattened(X), reset=False, **STACK_CHECKS))
+        return stacked(validate_data(self, flattened(X, self), reset=False, **STACK_CHECKS))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

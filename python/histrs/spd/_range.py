@@ -134,7 +134,7 @@ class CommonRange(TransformerMixin, BaseEstimator):
         return basis
 
     def _congruence(self, X: ArrayLike, B: Float64) -> NDArray[Any]:
-        flat = flattened(X)
+        flat = flattened(X, self)
         checks = {**STACK_CHECKS, "ensure_all_finite": True}
         stack = stacked(validate_data(self, flat, reset=False, **checks))
         if B.shape[1] < len(B):

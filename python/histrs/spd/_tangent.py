@@ -155,7 +155,8 @@ default="airm"
         return self
 
     def _learn(self, X: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> None:
-        stack = stacked(validate_data(self, flattened(X), reset=reset, **STACK_CHECKS))
+        flat = flattened(X, None if reset else self)
+        stack = stacked(validate_data(self, flat, reset=reset, **STACK_CHECKS))
         weights = weights_of(sample_weight, len(stack))
         total = float(len(stack) if sample_weight is None else np.sum(np.asarray(sample_weight)))
         if not isinstance(self.reference, str):
@@ -184,7 +185,7 @@ default="airm"
             The upper triangle of each logarithm, row by row, in the precision of `X`.
         """
         check_is_fitted(self)
-        stack = stacked(validate_data(self, flattened(X), reset=False, **STACK_CHECKS))
+        stack = stacked(validate_data(self, flattened(X, self), reset=False, **STACK_CHECKS))
         return tangent_rows(stack, self.whitener_, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:

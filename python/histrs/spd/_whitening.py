@@ -141,7 +141,8 @@ class Whitening(TransformerMixin, BaseEstimator):
         return self
 
     def _learn(self, X: ArrayLike, domain: ArrayLike | None, *, reset: bool) -> None:
-        stack = stacked(validate_data(self, flattened(X), reset=reset, **STACK_CHECKS))
+        flat = flattened(X, None if reset else self)
+        stack = stacked(validate_data(self, flat, reset=reset, **STACK_CHECKS))
         own = _checked_domains(domain, len(stack))
         known: dict[Any, Running] = {}
         if not reset:
@@ -181,7 +182,7 @@ class Whitening(TransformerMixin, BaseEstimator):
             The matrices as the mean of their domain sees them, in the precision of `X`.
         """
         check_is_fitted(self)
-        flat = flattened(X)
+        flat = flattened(X, self)
         checks = {**STACK_CHECKS, "ensure_all_finite": True}
         stack = stacked(validate_data(self, flat, reset=False, **checks))
         places = self._places(domain, len(stack))
