@@ -10,7 +10,7 @@ from scipy import linalg, optimize
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
-from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._spectrum import Evaluation, Spectrum
 
 OptimizerName: TypeAlias = Literal["l-bfgs-b", "nelder-mead"]
@@ -117,7 +117,7 @@ class Search:
 
     Parameters
     ----------
-    likelihood : Likelihood
+    likelihood : BaseLikelihood
         What is maximised.
     space : SearchSpace
         Where.
@@ -129,7 +129,7 @@ class Search:
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: BaseLikelihood,
         space: SearchSpace,
         method: OptimizerName,
         callback: Callable[[float], None],
@@ -219,7 +219,7 @@ class Search:
     ) -> list[Hyperparameters]:
         """Return noises and amplitudes of every ratio, each with the amplitude that is best."""
         start = space.start.scales()[0]
-        unit = self._likelihood.system(space.start.kernel, start).diagonal.mean()
+        unit = self._likelihood.diagonal_mean(space.start.pair(0))
         found = []
         for ratio in _RATIOS * (unit if unit > 0.0 else 1.0):
             values = {"noise": ratio * start.amplitude}
