@@ -202,6 +202,10 @@ class SearchSpace:
         rows = [np.repeat(p, n, axis=0) for p, n in zip(pairs, self._sizes, strict=True)]
         return np.vstack(rows) if rows else np.empty((0, 2))
 
+    def bounds_of(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a free hyper-parameter."""
+        return self._bounds[name]
+
     def pack(self, values: Hyperparameters) -> Array:
         """Return the logarithms of the free hyper-parameters."""
         return self.pack_values({name: np.log(values.get(name)) for name in self.names})

@@ -93,6 +93,10 @@ class GaussianProcess(BaseEstimator):
         """Return the space of the hyper-parameters that are learned."""
         raise NotImplementedError
 
+    def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
+        """Return kernels that a search begins with the best of; none for the start of the space."""
+        return []
+
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
         """Return the hyper-parameters of a fit."""
         raise NotImplementedError
@@ -160,7 +164,8 @@ class GaussianProcess(BaseEstimator):
             SearchProgress(type(self).__name__, self.verbose) as progress,
             blas_threads_at_most(1) if few else nullcontext(),
         ):
-            search = Search(likelihood, space, self.optimizer, progress)
+            kernels = self._kernels_to_try(space)
+            search = Search(likelihood, space, self.optimizer, progress, kernels)
             best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
         self.optimization_history_ = search.history.arrays(space.names)
         self.theta_ = space.pack(best.values)

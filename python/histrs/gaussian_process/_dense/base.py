@@ -31,6 +31,8 @@ from histrs.gaussian_process._process import GaussianProcess
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
 _LEARNING_ROWS = 2048
+# Values of each that the search begins with the best of.
+_N_TRIED = 9
 
 
 class BaseDenseGP(GaussianProcess):
@@ -157,6 +159,20 @@ class BaseDenseGP(GaussianProcess):
         given = {name: getattr(self, f"{name}_bounds") for name in SCALES} | self._kernel_bounds()
         bounds = {name: check_bounds(name, pair) for name, pair in given.items()}
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
+
+    def _kernels_to_try(self, space: SearchSpace) -> list[DenseKernel]:
+        """Return the kernel that is given, and with each parameter all over its bounds.
+
+        Where no two rows have anything in common, noise is as good a model, from which no gradient
+        leads away.
+        """
+        kernel = space.start.kernel
+        kernels = [kernel]
+        for name in space.names:
+            if name not in SCALES:
+                values = np.geomspace(*space.bounds_of(name), _N_TRIED).tolist()
+                kernels += [kernel.with_parameters({name: value}) for value in values]
+        return kernels if len(kernels) > 1 else []
 
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
         noise, amplitude = (np.atleast_1d(state[f"{name}_"]) for name in SCALES)
