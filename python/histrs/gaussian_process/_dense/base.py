@@ -92,7 +92,7 @@ class BaseDenseGP(GaussianProcess):
         """Return bounds of the parameters of the kernel that are learned."""
         raise NotImplementedError
 
-    def _keep_kernel(self, kernel: DenseKernel) -> None:
+    def _keep_kernel(self, kernel: Any) -> None:
         """Keep the kernel in fitted attributes."""
         raise NotImplementedError
 
