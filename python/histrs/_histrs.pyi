@@ -42,6 +42,8 @@ __all__ = [
     "jbld_distances",
     "jbld_paired",
     "jensen_shannon_gram",
+    "minmax_distances",
+    "minmax_gram",
     "most_threads",
     "quantization_decode",
     "quantization_encode",
