@@ -263,6 +263,8 @@ FUNCTIONS = {
             "chi2_distances",
             "hellinger_kernel",
             "jensen_shannon_kernel",
+            "minmax_kernel",
+            "minmax_distances",
         )
     },
     "second argument": lambda X: metrics.intersection_kernel(histograms("csr"), X),
