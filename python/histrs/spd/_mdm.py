@@ -5,23 +5,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import check_labels, encode
+from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._mean import Float64, weights_of
 from histrs.spd._reference import METRICS, MetricName, Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
-
-# Where the sharpness is searched, in units of one over the mean squared distance to the own mean.
-_SHARPNESS = (1e-4, 1e4)
 
 
 class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -305,33 +302,6 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def likely_sharpness(squares: Float64, places: NDArray[np.int64], weights: Float64) -> float:
-    """Return the factor of squared distances at which the softmax makes labels most likely.
-
-    As in Platt's calibration labels are a little uncertain, so that the factor is finite where
-    classes can be told apart.
-    """
-    present = np.isfinite(squares[0])
-    squares = squares[:, present]
-    places = (np.cumsum(present) - 1)[places]
-    if squares.shape[1] < 2:
-        return 1.0
-    own = squares[np.arange(len(squares)), places]
-    scale = float(np.average(own, weights=weights))
-    if not scale > 0.0:
-        return 1.0
-    doubt = 1.0 / (float(weights.sum()) + 2.0)
-
-    def loss(log_sharpness: float) -> float:
-        P = log_softmax(-np.exp(log_sharpness) / scale * squares, axis=1)
-        right = P[np.arange(len(P)), places]
-        return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
-
-    bounds = (np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1]))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x) / scale)
 
 
 def _total_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
