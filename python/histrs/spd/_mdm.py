@@ -20,6 +20,10 @@ from histrs.spd._mean import Float64, weights_of
 from histrs.spd._reference import METRICS, MetricName, Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
+# Total weight of a class of few matrices, and what is taken for the others.
+_FEW = 100.0
+_POWER = 1.5
+
 
 class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     r"""Classifier by the nearest mean: minimum distance to mean.
@@ -135,12 +139,12 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.means_ = np.broadcast_to(np.eye(p), (n_classes, p, p)).copy()
             self.weights_seen_ = np.zeros(n_classes)
             self._add(stack, places, weights)
-            squares = self._squares(stack)
-            own = np.arange(len(stack)), places
-            # Without a matrix of weight 1 a mean is this much farther from it, exactly so in a
-            # flat space.
-            total = self.weights_seen_[places]
-            squares[own] *= (total / np.maximum(total - 1.0, 0.5 * total)) ** 2
+            squares = self._from_means(stack)
+            for place in np.unique(places):
+                own = places == place
+                squares[own, place] *= self._without_itself(
+                    stack[own], weights[own], squares[own, place], self.means_[place]
+                )
             self.sharpness_ = likely_sharpness(squares, places, weights)
         return self
 
@@ -199,7 +203,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             if first:
                 self._add(stack, places, weights)
             # Predicted before they are learned from: what comes is as new as what will come.
-            sharpness = likely_sharpness(self._squares(stack), places, weights)
+            squares = self._from_means(stack)
+            sharpness = likely_sharpness(squares, places, weights)
             if not first:
                 share = float(weights.sum()) / (seen + float(weights.sum()))
                 mixed = (1.0 - share) * np.log(self.sharpness_) + share * np.log(sharpness)
@@ -227,21 +232,48 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             means[place], seen[place] = mean, total
         self.means_, self.weights_seen_ = means, seen
 
-    def _squares(self, stack: Stack) -> Float64:
+    def _without_itself(
+        self, stack: Stack, weights: Float64, squares: Float64, mean: Float64
+    ) -> Float64:
+        """Return by how much farther the mean of all others of its class is from each matrix.
+
+        The squared distance grows by a power of the share that remains: 2 in a flat space, less in
+        a curved one. Of few matrices it is measured on one in the middle.
+        """
+        total = float(weights.sum())
+        taken = np.minimum(1.0, weights)
+        growth = total / np.maximum(total - taken, 0.5 * total)
+        power = _POWER
+        middle = int(np.argmin(np.abs(squares - weights @ squares / total)))
+        if len(stack) > 1 and total <= _FEW and squares[middle] > 0.0:
+            others = weights.copy()
+            others[middle] -= taken[middle]
+            share = weights_of(others, len(others))
+            without = reference_mean("MDM", stack, share, self.metric, self.n_jobs)
+            farther = self._squares(stack[middle : middle + 1], without[None])[0, 0]
+            power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
+        return growth**power
+
+    def _from_means(self, stack: Stack) -> Float64:
         """Return squared distances to the means; infinite ones of classes that have not come."""
+        squares = self._squares(stack, self.means_)
+        squares[:, self.weights_seen_ == 0.0] = np.inf
+        return squares
+
+    def _squares(self, stack: Stack, means: Float64) -> Float64:
+        """Return squared distances to means."""
         squares: Float64
         if self.metric == "jbld":
-            squares = jbld_distances(stack.astype(np.float64), self.means_, n_jobs=self.n_jobs)
+            squares = jbld_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
         elif self.metric == "logeuclid":
             rows = tangent_rows(stack.astype(np.float64), None, self.n_jobs)
-            squares = cdist(rows, tangent_rows(self.means_, None, 1), "sqeuclidean")
+            squares = cdist(rows, tangent_rows(means, None, 1), "sqeuclidean")
         elif self.metric == "euclid":
             flat = stack.reshape(len(stack), -1).astype(np.float64)
-            squares = cdist(flat, self.means_.reshape(len(self.means_), -1), "sqeuclidean")
+            squares = cdist(flat, means.reshape(len(means), -1), "sqeuclidean")
         else:
-            D = airm_distances(stack.astype(np.float64), self.means_, n_jobs=self.n_jobs)
+            D = airm_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
             squares = D**2
-        squares[:, self.weights_seen_ == 0.0] = np.inf
         return squares
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -258,7 +290,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             Distances, of "jbld" the root of the divergence, in the order of `classes_`.
         """
         stack = self._queries(X)
-        return np.sqrt(self._squares(stack)).astype(stack.dtype)
+        return np.sqrt(self._from_means(stack)).astype(stack.dtype)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of the nearest mean.
@@ -273,7 +305,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         y : ndarray of shape (n_queries,)
             Classes, the most probable ones.
         """
-        squares = self._squares(self._queries(X))
+        squares = self._from_means(self._queries(X))
         return np.asarray(self.classes_[np.argmin(squares, axis=1)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
@@ -290,7 +322,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             :math:`\mathrm{softmax}_c(-\beta\, d(X, M_c)^2)`, in the order of `classes_`.
         """
         stack = self._queries(X)
-        P = softmax(-self.sharpness_ * self._squares(stack), axis=1)
+        P = softmax(-self.sharpness_ * self._from_means(stack), axis=1)
         return np.asarray(P, dtype=stack.dtype)
 
     def _queries(self, X: ArrayLike) -> Stack:
