@@ -17,6 +17,7 @@ from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
+from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.table import Table, has_categories
@@ -27,7 +28,7 @@ from histrs.gaussian_process._variance import VarianceName
 MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
-LEARNING_ROWS = 6144
+LEARNING_ROWS = 4096
 SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 _EXACT_ROWS = 8192
@@ -45,6 +46,7 @@ class BaseSlicedGP(BaseEstimator):
         "n_projections": [StrOptions({"auto"}), Interval(Integral, 1, 1 << 20, closed="both")],
         "metric": [StrOptions(set(get_args(MetricName)))],
         "n_metric_steps": [Interval(Integral, 0, 100, closed="both")],
+        "n_interactions": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(get_args(SolverName)))],
@@ -62,6 +64,7 @@ class BaseSlicedGP(BaseEstimator):
         n_projections: Literal["auto"] | int = "auto",
         metric: MetricName = "learned",
         n_metric_steps: int = 3,
+        n_interactions: int = 24,
         tol: float = 1e-4,
         max_iter: int = 1000,
         solver: SolverName = "auto",
@@ -75,6 +78,7 @@ class BaseSlicedGP(BaseEstimator):
         self.n_projections = n_projections
         self.metric = metric
         self.n_metric_steps = n_metric_steps
+        self.n_interactions = n_interactions
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
@@ -153,8 +157,8 @@ class BaseSlicedGP(BaseEstimator):
         self, columns: Columns, learned: Learned | LearnedClasses, numbers: Array
     ) -> NDArray[Any]:
         """Keep the projection that was learned; return the training rows' projections."""
-        W = np.hstack([*(part.W for part in learned.sets), learned.columns.W])
-        low = np.concatenate([*(part.low for part in learned.sets), learned.columns.low])
+        W = np.hstack([part.W for part in learned.sets])
+        low = np.concatenate([part.low for part in learned.sets])
         projection = Projection(columns, W, low, None)
         n_rows = len(numbers)
         if n_rows > _EXACT_ROWS:
@@ -165,6 +169,7 @@ class BaseSlicedGP(BaseEstimator):
         self.directions_, self.offsets_ = W, low
         sources = columns.sources(self._table.sources)
         self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
+        self.interactions_ = _of_features(learned.shares(), sources)
         return projection.apply(numbers)
 
     def _inner_parameters(self) -> dict[str, Any]:
@@ -219,6 +224,17 @@ class BaseSlicedGP(BaseEstimator):
         check_is_fitted(self)
         bound: Array = self._inner_now(_OF_PREDICTIONS).quantization_error_bound_
         return bound
+
+
+def _of_features(
+    shares: dict[Pair, float], sources: NDArray[np.intp]
+) -> list[tuple[int, int, float]]:
+    """Return pairs of features with the sum of the shares of their columns, largest first."""
+    total: dict[Pair, float] = {}
+    for pair, share in shares.items():
+        first, second = sorted(int(sources[column]) for column in pair)
+        total[first, second] = total.get((first, second), 0.0) + share
+    return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])
 
 
 def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:
