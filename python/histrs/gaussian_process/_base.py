@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +23,7 @@ from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
     canonical,
+    check_random_state,
     count_threads,
     to_core,
     validate_data,
@@ -244,7 +245,9 @@ class BaseIntersectionGP(BaseEstimator):
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
         self._standard_weights = weights
         self.dual_coef_ = self._weights_of_users(weights, amplitude)
-        if not np.all(np.isfinite(self.dual_coef_)):
+        with np.errstate(over="ignore"):
+            predicting = weights * self._units()
+        if not (np.all(np.isfinite(self.dual_coef_)) and np.all(np.isfinite(predicting))):
             raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise

@@ -6,11 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, canonical, validate_fit
+from histrs._validation import (
+    Matrix,
+    canonical,
+    check_random_state,
+    validate_fit,
+)
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import insert_rows, left_over, remove_rows, rows_to_forget
