@@ -11,7 +11,7 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._system import LEAST_NOISE, KernelSystem
 
 # Directions, and right-hand sides from which they are built.
 _RANK = 100
@@ -115,6 +115,9 @@ class _Space(NamedTuple):
         square = q[:, :, None] * q[:, None, :]
         T = self.T - cross - cross.transpose(0, 2, 1)
         T += (prior + (1.0 + _APART) * system.s)[:, None, None] * square
+        # Noise that vanishes beside the kernel does not keep the matrix from being singular.
+        lacking = max(LEAST_NOISE * float(system.diagonal.sum()) - system.s, 0.0)
+        T += lacking * np.eye(T.shape[-1])
         projected = w - (prior + system.s)[:, None] * q
         with blas_threads_at_most(1):
             solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]

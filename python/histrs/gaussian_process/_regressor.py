@@ -515,7 +515,9 @@ class IntersectionGPRegressor(RegressorMixin, BaseIntersectionGP):
         return mean[:, 0] if self._single_target else mean
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        in_unit: Array = std * state["y_std_"]
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            in_unit: Array = std * state["y_std_"]
         return self._shaped(in_unit)
 
     def __sklearn_tags__(self) -> Tags:
