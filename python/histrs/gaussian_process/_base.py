@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +21,7 @@ from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
     canonical,
+    check_random_state,
     count_threads,
     to_core,
     validate_data,
@@ -236,10 +237,7 @@ class BaseIntersectionGP(GaussianProcess):
         noise = np.array([system.noise for system in systems])
         amplitude = np.array([system.amplitude for system in systems])
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
-        self._standard_weights = weights
-        self.dual_coef_ = self._weights_of_users(weights, amplitude)
-        if not np.all(np.isfinite(self.dual_coef_)):
-            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        self._keep_weights(weights, amplitude)
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude
