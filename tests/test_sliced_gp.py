@@ -828,14 +828,21 @@ def test_same_bits_for_any_number_of_threads_and_in_every_fit(table, make):
 @BOTH
 def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkeypatch):
     X = rng.uniform(-1.0, 1.0, size=(700, 3))
-    y = targets_for(make, X[:, 0] * X[:, 1])
+    y = targets_for(make, X[:, 0] * X[:, 1] + 0.05 * rng.normal(size=700))
     exact = make(n_metric_steps=0).fit(X[:500], y[:500])
     for module in (regressor, classifier):
         monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
     monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
     monkeypatch.setattr(base, "_EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
+    all_rows = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
+    monkeypatch.setattr(base, "_SCALE_ROWS", 250)
     model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
+    # Noise and amplitude are those of some rows, and near those of all.
+    assert model._inner.optimizer is None
+    assert model.noise_ != all_rows.noise_
+    if make is few:
+        assert 0.2 < model.noise_ / all_rows.noise_ < 5.0
     T = model._projection.apply(X)
     assert T.dtype == np.float32
     assert all(len(np.unique(column)) <= 255 for column in T.T)

@@ -75,7 +75,7 @@ class Hyperparameters:
         return replace(self, kernel=kernel, **scales)
 
 
-WeightsName: TypeAlias = Literal["ard", "scale"]
+WeightsName: TypeAlias = Literal["ard", "relevance", "scale"]
 
 
 def given_hyperparameters(

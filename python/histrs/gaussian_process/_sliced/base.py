@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +25,7 @@ from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
+InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
@@ -33,6 +34,8 @@ SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 _EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
+# Of more rows, this many tell noise and amplitude.
+_SCALE_ROWS = 16_384
 # Rows whose projections are in memory at once.
 _BLOCK = 16_384
 # What may be set after a fit.
@@ -171,6 +174,20 @@ class BaseSlicedGP(BaseEstimator):
         self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
         self.interactions_ = _of_features(learned.shares(), sources)
         return projection.apply(numbers)
+
+    def _with_scales(
+        self, inner: InnerGP, T: NDArray[Any], y: NDArray[Any], random: np.random.RandomState
+    ) -> InnerGP:
+        """Return the inner model with the noise and amplitude of some rows, if there are many."""
+        if len(T) <= _SCALE_ROWS or inner.optimizer is None:
+            return inner
+        some = self._rows_to_learn_from(len(T), _SCALE_ROWS, random)
+        if len(np.unique(y[some], axis=0)) < 2:
+            return inner
+        few = clone(inner).fit(T[some], y[some])
+        scales = {"noise": few.noise_, "amplitude": few.amplitude_}
+        found: InnerGP = clone(inner).set_params(optimizer=None, **scales)
+        return found
 
     def _inner_parameters(self) -> dict[str, Any]:
         names = ("tol", "max_iter", "solver", *_OF_PREDICTIONS)

@@ -58,7 +58,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     variance : str, default="auto"
         As for `IntersectionGPClassifier`.
     random_state : int, RandomState instance or None, default=0
-        Draws directions, and the rows that the metric is learned from.
+        Draws directions, and the rows that the metric is learned from, and of more than 16,384
+        those that tell the noise.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -163,6 +164,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             feature_weights=learned.weights, **self._inner_parameters()
         )
         T = self._keep_projection(columns, learned, numbers[kept])
+        inner = self._with_scales(inner, T, labels[kept], random)
         # On an estimator without data, as `fit`, but with declared classes.
         self._inner = inner.partial_fit(T, labels[kept], declared)
         self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
