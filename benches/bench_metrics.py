@@ -85,7 +85,7 @@ def counts(quick: bool, *, largest: int) -> Trial:
         Side(floating, lambda _: intersection_kernel(other), peer=True),
         Side("SciPy cdist", lambda _: _peers.gram_by_cdist(X), peer=True),
     ]
-    exact = intersection_kernel(X[:50].astype(np.float64) + 0.0, X)
+    exact = np.array([np.minimum(x, X).sum(axis=1) for x in X[:50]])
 
     def errors(results):
         # One row differs.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +21,7 @@ from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
     canonical,
+    check_random_state,
     count_threads,
     to_core,
     validate_data,
@@ -44,6 +45,7 @@ from histrs.gaussian_process._online import insert_rows, remove_rows
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import GaussianProcess
+from histrs.gaussian_process._relevance import relevant_weights
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
@@ -70,7 +72,7 @@ class BaseIntersectionGP(GaussianProcess):
         "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
-        "feature_weights": [StrOptions({"ard", "scale"}), "array-like", None],
+        "feature_weights": [StrOptions({"ard", "relevance", "scale"}), "array-like", None],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -163,8 +165,10 @@ class BaseIntersectionGP(GaussianProcess):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
-        make_system = partial(self._make_system, X)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
+            start = self._with_relevant_weights(X, Y, start)
+        make_system = partial(self._make_system, X)
         make_system(start.kernel, start.scales()[0], columns).check()
         likelihood = self._make_likelihood(make_system, columns, Y)
         values = self._learn_hyperparameters(start, likelihood)
@@ -172,6 +176,21 @@ class BaseIntersectionGP(GaussianProcess):
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(systems, Y, weights)
+
+    def _with_relevant_weights(
+        self, X: Matrix, Y: Array, start: Hyperparameters
+    ) -> Hyperparameters:
+        """Return the start with weights of features that held-out rows are predicted best by."""
+        n_threads = count_threads(self.n_jobs)
+        kernel = start.kernel
+        weights = relevant_weights(
+            replace(kernel, weights=None).rows(X, n_threads),
+            Y,
+            np.ones(X.shape[1]) if kernel.weights is None else kernel.weights,
+            np.random.default_rng(self._seed),
+            n_threads,
+        )
+        return start.with_values({"feature_weights": weights})
 
     def _make_system(
         self,
@@ -236,10 +255,7 @@ class BaseIntersectionGP(GaussianProcess):
         noise = np.array([system.noise for system in systems])
         amplitude = np.array([system.amplitude for system in systems])
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
-        self._standard_weights = weights
-        self.dual_coef_ = self._weights_of_users(weights, amplitude)
-        if not np.all(np.isfinite(self.dual_coef_)):
-            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        self._keep_weights(weights, amplitude)
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude

@@ -75,7 +75,7 @@ class Hyperparameters:
         return replace(self, kernel=kernel, **scales)
 
 
-WeightsName: TypeAlias = Literal["ard", "scale"]
+WeightsName: TypeAlias = Literal["ard", "relevance", "scale"]
 
 
 def given_hyperparameters(
@@ -130,7 +130,7 @@ def _inverse_spreads(columns: _histrs.SortedColumns, n_threads: int) -> Array:
     spreads = columns.spreads(n_threads)
     spreads[spreads == 0.0] = 1.0
     # The weight of the smallest numbers would overflow.
-    return 1.0 / np.maximum(spreads, 1.0 / np.finfo(np.float64).max)
+    return 1.0 / np.maximum(spreads, np.finfo(np.float64).tiny)
 
 
 def _check_weights(weights: Array, n_features: int) -> Array:

@@ -230,8 +230,11 @@ class Likelihood(BaseLikelihood):
         trace = float(system.diagonal.sum() + n * system.s)
         top = lanczos.basis(0).T @ vectors[:, -1]
         largest = largest_eigenvalue_bound(system.multiply, top, trace)
-        squares = float(np.sum(values[-max(n_outputs, 1) :] ** 2))
-        return log_det_bound(n, largest, trace, squares)
+        # In a unit in which squares stay within the range; a power of 2 rounds nothing.
+        unit = float(np.ldexp(1.0, int(np.frexp(trace)[1])))
+        squares = float(np.sum((values[-max(n_outputs, 1) :] / unit) ** 2))
+        bound = log_det_bound(n, largest / unit, trace / unit, squares)
+        return bound + n * float(np.log(unit))
 
     def _kernel_gradient(
         self,

@@ -123,6 +123,15 @@ class GaussianProcess(BaseEstimator):
         """Return the same from the fitted attributes."""
         raise NotImplementedError
 
+    def _keep_weights(self, weights: Array, amplitude: Array) -> None:
+        """Keep the weights of standardised targets, and what users see of them."""
+        self._standard_weights = weights
+        self.dual_coef_ = self._weights_of_users(weights, amplitude)
+        with np.errstate(over="ignore"):
+            predicting = weights * self._units()
+        if not (np.all(np.isfinite(self.dual_coef_)) and np.all(np.isfinite(predicting))):
+            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+
     def _weights_of_users(self, weights: Array, amplitude: Array | float) -> Array:
         """Return the weights alpha of eq. 2 from those of standardised targets."""
         with np.errstate(over="ignore"):

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Readout
@@ -255,12 +255,10 @@ class RealTargets(GaussianProcess):
         return mean, mean[:, None] + z * std[:, None]
 
     def _covariance(self, state: dict[str, Any], X: Matrix) -> Array:
-        posterior: AnyPosterior = state["_posterior"]
-        covariance = posterior.latent_covariance(X)
-        rows = np.arange(X.shape[0])
-        covariance[:, rows, rows] += posterior.noise[:, None]
+        covariance = np.moveaxis(_standard_covariance(state, X), 0, 2)
+        # In the unit of huge targets it may be beyond double precision.
         with np.errstate(over="ignore"):
-            in_units: Array = np.moveaxis(covariance, 0, 2) * state["y_std_"] * state["y_std_"]
+            in_units: Array = covariance * state["y_std_"] * state["y_std_"]
         return in_units[:, :, 0] if self._single_target else in_units
 
     def sample_y(
@@ -286,14 +284,16 @@ class RealTargets(GaussianProcess):
             Joint draws: a column is one for all rows.
         """
         random = check_random_state(random_state)
-        mean, covariance = self.predict(X, return_cov=True)
-        means = mean.reshape(len(mean), -1)
+        X, state = self._check_test(X), self._state()
+        means, units = self._read(state, "mean", X), state["y_std_"]
+        covariance = _standard_covariance(state, X)
         samples = np.empty((*means.shape, n_samples))
         for k, column in enumerate(means.T):
-            part = covariance if self._single_target else covariance[:, :, k]
-            values, vectors = np.linalg.eigh(part)
+            # One system may serve all targets.
+            values, vectors = np.linalg.eigh(covariance[min(k, len(covariance) - 1)])
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            samples[:, k] = column[:, None] + root @ random.standard_normal((len(root), n_samples))
+            drawn = root @ random.standard_normal((len(root), n_samples))
+            samples[:, k] = column[:, None] + drawn * units[k]
         return samples[:, 0] if self._single_target else samples
 
     def predict_leave_one_out(self) -> tuple[Array, Array]:
@@ -336,7 +336,7 @@ class RealTargets(GaussianProcess):
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
             As `predict`.
         variance : ndarray of the same shape
-            Eq. 3 without the noise variance.
+            Eq. 3 without the noise variance; infinity where double precision cannot hold it.
         """
         X, state = self._check_test(X), self._state()
         mean = self._shaped(self._read(state, "mean", X))
@@ -350,7 +350,9 @@ class RealTargets(GaussianProcess):
         return mean[:, 0] if self._single_target else mean
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        in_unit: Array = std * state["y_std_"]
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            in_unit: Array = std * state["y_std_"]
         return self._shaped(in_unit)
 
     def __sklearn_tags__(self) -> Tags:
@@ -358,6 +360,15 @@ class RealTargets(GaussianProcess):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _standard_covariance(state: dict[str, Any], X: Matrix) -> Array:
+    """Return predictive covariances of standardised targets, (n_systems, n_rows, n_rows)."""
+    posterior: AnyPosterior = state["_posterior"]
+    covariance = posterior.latent_covariance(X)
+    rows = np.arange(X.shape[0])
+    covariance[:, rows, rows] += posterior.noise[:, None]
+    return covariance
 
 
 def _centred(Y: Array) -> tuple[Array, Array]:

@@ -85,7 +85,11 @@ class Measure:
 
     def inverse(self, s: float, power: int = 1) -> float:
         """Return the form of `(K + s I)^-power`."""
-        return float(np.sum(self.weights / (self.nodes + s) ** power))
+        nodes, terms = self.nodes + s, self.weights
+        for _ in range(power):
+            # One by one: no power of a large node.
+            terms = terms / nodes
+        return float(np.sum(terms))
 
     def log(self, s: float) -> float:
         """Return the form of `log(K + s I)`."""

@@ -55,7 +55,7 @@ _MIN_ITERATIONS = 50
 _REFINEMENTS = 3
 
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
-_LEAST_NOISE = 1e-12
+LEAST_NOISE = 1e-12
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
@@ -163,7 +163,7 @@ class KernelSystem:
         """The preconditioner that was asked for, or that suits the shape of the data."""
         n_rows, n_columns = self.X.shape
         # With less, the inverse would be lost in rounding.
-        s = max(self.s, _LEAST_NOISE * self.diagonal.sum())
+        s = max(self.s, LEAST_NOISE * self.diagonal.sum())
         name = self.preconditioner_name
         if name == "auto":
             name = "knots" if n_columns <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"

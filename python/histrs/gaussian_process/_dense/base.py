@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import count_threads
+from histrs._validation import check_random_state, count_threads
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.posterior import DensePosterior
@@ -137,18 +136,19 @@ class BaseDenseGP(GaussianProcess):
     def _solve_targets(
         self, systems: tuple[DenseSystem, ...], Y: Array, weights: Array | None
     ) -> None:
-        """Solve for standardised targets, and keep what was learned: arrays, and a posterior."""
-        self._standard_weights = np.empty_like(Y)
+        """Solve for standardised targets, and keep what was learned: arrays, and a posterior.
+
+        Factors need no weights to start from.
+        """
+        found = np.empty_like(Y)
         for k, system in enumerate(systems):
             part = slice(None) if len(systems) == 1 else slice(k, k + 1)
-            self._standard_weights[:, part] = system.factor.solve(np.ascontiguousarray(Y[:, part]))
+            found[:, part] = system.factor.solve(np.ascontiguousarray(Y[:, part]))
         systems = tuple(system.factorised() for system in systems)
-        posterior = DensePosterior(systems, self._standard_weights, {})
+        posterior = DensePosterior(systems, found, {})
         noise, amplitude = posterior.noise, posterior.amplitude
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
-        self.dual_coef_ = self._weights_of_users(self._standard_weights, amplitude)
-        if not np.all(np.isfinite(self.dual_coef_)):
-            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        self._keep_weights(found, amplitude)
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude

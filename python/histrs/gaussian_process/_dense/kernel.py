@@ -15,10 +15,13 @@ class DenseKernel:
     minima. From these, `matrix` makes the kernel matrix of any parameters, entry by entry.
     """
 
-    n_parts: ClassVar[int] = 1
-    """How many matrices `parts` returns, as far as memory goes."""
     ends_are_answers: ClassVar[frozenset[str]] = frozenset()
     """Parameters that a search may well leave at a bound."""
+
+    @property
+    def n_parts(self) -> int:
+        """How many matrices `parts` returns."""
+        return 1
 
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> tuple[Array, ...]:
         """Return what the kernel of rows of `X` with those of `Y`, or of `X`, is made of.

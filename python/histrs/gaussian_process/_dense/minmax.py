@@ -48,8 +48,12 @@ class MinMaxKernel(DenseKernel):
     size: float
     """Mean sum of a training row, by which the intersection kernel is divided."""
 
-    n_parts: ClassVar[int] = 2
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"odds"})
+
+    @property
+    def n_parts(self) -> int:
+        """How many matrices `parts` returns."""
+        return 1 if self.weight == 0.0 else 2
 
     def parts(self, X: Matrix, Y: Matrix | None, n_threads: int) -> tuple[Array, ...]:
         """Return the MinMax kernel and, where it has a weight, the intersection kernel."""

@@ -14,8 +14,9 @@ pub(crate) const TILE: usize = 4;
 /// What rows are padded to: a cache line, and the widest vector.
 pub(crate) type Line = [u8; 64];
 
-/// Lines between two times that accumulators are emptied: a lane takes at most `4 * 32767` of each.
-const CHUNK: usize = 1 << 13;
+/// Lines between two times that accumulators are emptied: all lanes together take at most
+/// `32 * 32767` of each, which 32 bits hold 4096 times.
+const CHUNK: usize = 1 << 11;
 
 /// Four rows of lines.
 pub(crate) type Rows<'a> = [&'a [Line]; TILE];
@@ -151,15 +152,14 @@ impl Count for u16 {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use core::arch::x86_64::*;
-    use core::mem::transmute;
 
     use super::{CHUNK, Line, Rows, Sums, TILE};
 
     /// A function of two times four rows, whose lines are read as `$parts` vectors; `$step` adds
-    /// the minima of two vectors to an accumulator, which is an array of `$total` otherwise.
+    /// the minima of two vectors to an accumulator, and `$total` adds up its lanes.
     /// Accumulators of `$width` of the rows of `y` are in registers at a time.
     macro_rules! tile {
-        ($name:ident, $features:literal, $vector:ty, $parts:literal, $width:literal, $total:ty,
+        ($name:ident, $features:literal, $vector:ty, $parts:literal, $width:literal, $total:ident,
          $zero:ident, $step:ident) => {
             #[target_feature(enable = $features)]
             pub(super) fn $name(x: Rows<'_>, y: Rows<'_>) -> Sums {
@@ -187,10 +187,7 @@ mod x86 {
                         }
                         for i in 0..TILE {
                             for j in 0..$width {
-                                // SAFETY: both are as many bytes of plain numbers.
-                                let lanes: $total = unsafe { transmute(acc[i][j]) };
-                                let sum: u64 = lanes.iter().map(|&lane| u64::from(lane)).sum();
-                                sums[i][first + j] += sum;
+                                sums[i][first + j] += $total(acc[i][j]);
                             }
                         }
                     }
@@ -249,13 +246,46 @@ mod x86 {
         _mm256_add_epi32(acc, pairs)
     }
 
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    #[allow(clippy::cast_sign_loss)] // 32 bits without a sign
+    fn sum_lanes_avx512(acc: __m512i) -> u64 {
+        u64::from(_mm512_reduce_add_epi32(acc) as u32)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    #[allow(clippy::cast_sign_loss)] // a sum of bytes
+    fn sum_long_avx512(acc: __m512i) -> u64 {
+        _mm512_reduce_add_epi64(acc) as u64
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    #[allow(clippy::cast_sign_loss)] // 32 bits without a sign
+    fn sum_lanes_avx2(acc: __m256i) -> u64 {
+        let halves = _mm_add_epi32(_mm256_castsi256_si128(acc), _mm256_extracti128_si256::<1>(acc));
+        let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
+        let all = _mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs));
+        u64::from(_mm_cvtsi128_si32(all) as u32)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    #[allow(clippy::cast_sign_loss)] // a sum of bytes
+    fn sum_long_avx2(acc: __m256i) -> u64 {
+        let halves = _mm_add_epi64(_mm256_castsi256_si128(acc), _mm256_extracti128_si256::<1>(acc));
+        let all = _mm_add_epi64(halves, _mm_unpackhi_epi64(halves, halves));
+        _mm_cvtsi128_si64(all) as u64
+    }
+
     tile!(
         bytes_vnni,
         "avx512f,avx512bw,avx512vnni",
         __m512i,
         1,
         4,
-        [u32; 16],
+        sum_lanes_avx512,
         _mm512_setzero_si512,
         step_bytes_vnni
     );
@@ -265,7 +295,7 @@ mod x86 {
         __m512i,
         1,
         4,
-        [u32; 16],
+        sum_lanes_avx512,
         _mm512_setzero_si512,
         step_words_vnni
     );
@@ -275,7 +305,7 @@ mod x86 {
         __m512i,
         1,
         4,
-        [u64; 8],
+        sum_long_avx512,
         _mm512_setzero_si512,
         step_bytes_avx512
     );
@@ -285,13 +315,13 @@ mod x86 {
         __m512i,
         1,
         4,
-        [u32; 16],
+        sum_lanes_avx512,
         _mm512_setzero_si512,
         step_words_avx512
     );
     // Sixteen registers hold the accumulators of half a tile.
-    tile!(bytes_avx2, "avx2", __m256i, 2, 2, [u64; 4], _mm256_setzero_si256, step_bytes_avx2);
-    tile!(words_avx2, "avx2", __m256i, 2, 2, [u32; 8], _mm256_setzero_si256, step_words_avx2);
+    tile!(bytes_avx2, "avx2", __m256i, 2, 2, sum_long_avx2, _mm256_setzero_si256, step_bytes_avx2);
+    tile!(words_avx2, "avx2", __m256i, 2, 2, sum_lanes_avx2, _mm256_setzero_si256, step_words_avx2);
 }
 
 #[cfg(test)]
