@@ -152,10 +152,11 @@ def page(found: dict[str, Any]) -> str:
         "# Quality of the answers on EEG",
         "",
         "Steady-state visual evoked potentials, 24 x 24 covariances of four classes and twelve "
-        "subjects (Kalunga et al. 2016). Each subject is predicted from all others, or each "
-        "session from the subject's other ones; recentred: after each subject or session was "
-        "divided by its own mean, without labels (`spd.Whitening`). Defaults alone; means over "
-        "what is left out, with standard errors. Repeat it with `python -m benches.quality_spd`.",
+        "subjects (Kalunga et al. 2016). Sessions out: each session is predicted from the "
+        "subject's other ones; subjects out: each subject from all others; recentred: after each "
+        "session or subject was divided by its own mean, without labels (`spd.Whitening`). "
+        "Defaults alone; means over what is left out, with standard errors. Repeat it with "
+        "`python -m benches.quality_spd`.",
         "",
     ]
     for task, scores in found.items():
