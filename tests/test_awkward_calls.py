@@ -1,15 +1,26 @@
 """Calls that used to end in messages of NumPy, or in warnings of overflow."""
 
+import decimal
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from histrs._solvers.log_det import _divided_differences
 from histrs._validation import count_threads
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
-from histrs.kernel_approximation import AdditiveChi2Map, KernelProjectionMap, SparseKernelMap
-from histrs.metrics import additive_chi2_kernel, jbld_distances
+from histrs.gaussian_process import active_learning
+from histrs.kernel_approximation import (
+    AdditiveChi2Map,
+    KernelProjectionMap,
+    SlicedDistanceMap,
+    SparseKernelMap,
+)
+from histrs.metrics import additive_chi2_kernel, emd_distances, jbld_distances
 from histrs.neighbors import MetricKNNClassifier, _metrics
 from histrs.neighbors._centroids import mean_centroid
 from histrs.prototypes import (
@@ -23,7 +34,12 @@ from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, covariance_descriptors
 from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, fingerprint
 from histrs.svm import BundleSVC, IntersectionSVC
-from histrs.transport import centroid_bounds, grid_ground_distance
+from histrs.transport import (
+    centroid_bounds,
+    grid_ground_distance,
+    sinkhorn,
+    sinkhorn_barycenter,
+)
 
 
 def histograms(rng):
@@ -322,3 +338,102 @@ def test_euclidean_distances_start_few_threads(rng, monkeypatch):
     for n_jobs in (None, 10**5):
         MetricKNNClassifier(1, metric="euclidean", n_jobs=n_jobs).fit(X, y).predict(X)
     assert set(asked) == {None, count_threads(10**5)}
+
+
+@pytest.mark.parametrize("mass", [1e-312, 1e-30, 1.0, 1e30, 1e160, 1e300])
+@pytest.mark.parametrize("cost", [1e-300, 1.0, 1e200])
+def test_earth_is_moved_at_every_mass_and_cost(mass, cost):
+    pytest.importorskip("ot")
+    X = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]) * mass
+    bins = np.arange(3.0)
+    M = np.abs(bins[:, None] - bins) * cost
+    expected = 1.5 * mass * cost
+    distances = emd_distances(X, M=M)
+    np.testing.assert_allclose(distances[0, 1], expected, rtol=1e-6, atol=5e-324)
+    assert emd_distances(X[:1], M=np.ones((3, 3)))[0, 0] == pytest.approx(mass, rel=1e-6)
+
+
+RAGGED = [[1.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: sinkhorn(RAGGED, [1.0], M=[[1.0]], reg=1.0), "a"),
+        (lambda: sinkhorn([1.0], RAGGED, M=[[1.0]], reg=1.0), "b"),
+        (lambda: sinkhorn(["x"], [1.0], M=[[1.0]], reg=1.0), "a"),
+        (lambda: sinkhorn_barycenter([[1.0]], M=RAGGED, reg=1.0), "M"),
+        (lambda: sinkhorn_barycenter([[1.0]], M=[[1.0]], reg=1.0, weights=RAGGED), "weights"),
+        (lambda: centroid_bounds([[1.0]], positions=RAGGED), "positions"),
+        (lambda: grid_ground_distance((2, 2), spacing=RAGGED), "spacing"),
+    ],
+)
+def test_what_is_no_array_is_named(call, name):
+    with pytest.raises(ValueError, match=f"^{name} is not an array of numbers: "):
+        call()
+
+
+def test_a_grid_larger_than_any_machine_is_a_memory_error():
+    for shape in (2**63, (2**40, 2**40)):
+        with pytest.raises(MemoryError, match=r"not enough memory for an array of shape"):
+            grid_ground_distance(shape)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**63])
+def test_a_seed_that_there_is_not_is_named(seed):
+    with pytest.raises(ValueError, match=f"random_state = {seed}: a seed is between 0"):
+        active_learning.query_strategy(random_state=seed)
+    with pytest.raises(ValueError, match="random_state"):
+        shape_context(np.eye(30)[None], random_state=seed)
+
+
+def test_whole_numbers_may_be_bools(rng):
+    features = [rng.random((9, 3)) for _ in range(4)]
+    BagOfVisualWords(1, max_samples=True, random_state=True).fit(features)
+    FisherVector(1, random_state=True).fit(features)
+    with pytest.raises(ValueError, match=r"1 sample\(s\)"):
+        FisherVector(1, max_samples=True).fit(features)
+    ProductQuantizer(1, 4, random_state=True).fit(rng.random((20, 3)))
+
+
+def test_a_damaged_matrix_is_no_model():
+    damaged = sparse.csr_array(np.eye(3))
+    damaged.indices = damaged.indices[:1]
+    for call in (
+        lambda: active_learning.query(damaged, np.eye(3)),
+        lambda: list(active_learning.learn(damaged, np.eye(3), len, labelled=[0], n_rounds=1)),
+    ):
+        with pytest.raises(TypeError, match="model is a csr_array, not a Gaussian process"):
+            call()
+
+
+def test_a_blur_wider_than_the_picture():
+    with pytest.raises(ValueError, match=r"sigma = 1e\+300 leaves nothing of a picture"):
+        edge_points(np.eye(5), sigma=1e300)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns_weight", [0.0, 2.0])
+def test_projections_at_either_end_of_the_range(rng, dtype, columns_weight):
+    X = rng.normal(size=(30, 5)).astype(dtype)
+    sliced = SlicedDistanceMap(50, columns_weight=columns_weight, random_state=0)
+    unit = clone(sliced).fit(X)
+    info = np.finfo(dtype)
+    for exponent in (-200, 400) if dtype == np.float64 else (-40, 90):
+        scaled = clone(sliced).fit(np.ldexp(X, exponent))
+        assert scaled.kernel_error_ == unit.kernel_error_
+        T = scaled.transform(np.ldexp(X, exponent))
+        np.testing.assert_array_equal(T, np.ldexp(unit.transform(X), exponent))
+    for call in (sliced.fit, unit.transform):
+        with pytest.raises(ValueError, match=r"sums of projections above .* overflow: scale X"):
+            call(X / np.abs(X).max() * info.max)
+
+
+def test_divided_differences_of_numbers_far_apart():
+    nodes = np.array([1e-307, 1e-290, 1.0, 1.0 + 1e-9, 2.0, 1e290])
+    found = _divided_differences(nodes)
+    with decimal.localcontext(prec=60):
+        for i, j in itertools.product(range(6), repeat=2):
+            a, b = decimal.Decimal(nodes[i]), decimal.Decimal(nodes[j])
+            expected = (a.ln() - b.ln()) / (a - b) if i != j else 1 / a
+            assert found[i, j] == pytest.approx(float(expected), rel=1e-8)

@@ -9,6 +9,8 @@ from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    MinMaxGPClassifier,
+    MinMaxGPRegressor,
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
@@ -56,6 +58,8 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
+    MinMaxGPClassifier(),
+    MinMaxGPRegressor(),
     HistogramCompressor(0.2, tol=0.01, random_state=0),
     IntersectionSVC(max_iter=20),
     BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
@@ -117,7 +121,7 @@ COVARIANCE_ESTIMATORS = [
 
 def expected_failed_checks(estimator):
     negative = "fits negative data, although the tags ask for positive data only"
-    if isinstance(estimator, IntersectionGPClassifier):
+    if isinstance(estimator, (IntersectionGPClassifier, MinMaxGPClassifier)):
         return {
             "check_decision_proba_consistency": (
                 "fits blobs around the origin, although the tags ask for positive data only; "

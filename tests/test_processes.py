@@ -328,12 +328,13 @@ elif what == "ProductQuantizer":
 
 print("ready", flush=True)
 try:
-    call()
+    # However fast the machine is, this has not ended when the signal comes.
+    while True:
+        call()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     # What the threads left behind do is of no interest.
     os._exit(0)
-print("finished", flush=True)
 """
 
 

@@ -3,12 +3,14 @@
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn import utils
 from sklearn.utils import validation
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads,
@@ -137,6 +139,32 @@ def canonical(X: Matrix) -> Matrix:
     X.sum_duplicates()
     X.eliminate_zeros()
     return X
+
+
+def real_array(values: Any, name: str) -> NDArray[np.float64]:
+    """Return numbers as an array in double precision, of any shape; entries are not looked at."""
+    refuse_sparse(values, name)
+    try:
+        with np.errstate(**_QUIET):
+            array = np.asarray(values)
+            real = array.dtype.kind != "c"
+            array = array.astype(np.float64, copy=False) if real else array
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is not an array of numbers: {error}") from error
+    if not real:
+        raise ValueError(f"Complex data not supported: {name} holds real numbers.")
+    return array
+
+
+def check_random_state(seed: Any) -> np.random.RandomState:
+    """Return what scikit-learn's `check_random_state` does; the error names the parameter."""
+    if isinstance(seed, Integral):
+        # NumPy takes no bool.
+        seed = int(seed)
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"random_state = {seed}: a seed is between 0 and 2**32 - 1.")
+    state: np.random.RandomState = utils.check_random_state(seed)  # noqa: TID251
+    return state
 
 
 def count_threads(n_jobs: int | None) -> int:

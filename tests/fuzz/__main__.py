@@ -3,23 +3,29 @@
     python -m tests.fuzz --minutes 60          programs 0, 1, 2, ... for an hour
     python -m tests.fuzz --replay 1234         one of them, with every step
 
-Found are: the death of the process, calls of more than ten seconds, exceptions other than
-ValueError, TypeError and MemoryError, messages of NumPy and SciPy, RuntimeWarnings, and models that
-an error changed. A program follows from its seed.
+Found are: the death of the process, calls of more than ten seconds of processor time, exceptions
+other than ValueError, TypeError and MemoryError, messages of NumPy and SciPy, RuntimeWarnings, and
+models that an error changed. A program follows from its seed.
 """
 
 import argparse
 import contextlib
 import faulthandler
 import json
+import os
+import queue
 import resource
-import selectors
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
+from typing import Any
 
+# Seconds of a call, by the clock of its process, and by the wall's, should it sleep.
 HANG = 10.0
+ASLEEP = 60.0
 MEMORY = 6 << 30
 
 
@@ -34,10 +40,16 @@ def work(first: int, step: int, last: int | None) -> None:
     def say(**message: object) -> None:
         print(json.dumps(message), flush=True, file=sys.__stdout__)
 
+    def announce(step: str) -> None:
+        # Where it is, should it hang.
+        faulthandler.dump_traceback_later(0.9 * HANG, file=sys.__stderr__)
+        say(step=step)
+
     seed = first
     while last is None or seed <= last:
         say(start=seed)
-        program = programs.run(seed, lambda step: say(step=step))
+        program = programs.run(seed, announce)
+        faulthandler.cancel_dump_traceback_later()
         found = [vars(finding) for finding in program.findings]
         say(end=seed, steps=program.steps, findings=found)
         seed += step
@@ -49,16 +61,52 @@ class Worker:
     def __init__(self, first: int, step: int, last: int | None = None) -> None:
         end = [] if last is None else [str(last)]
         command = [sys.executable, "-m", "tests.fuzz", "--work", str(first), str(step), *end]
+        # What faulthandler says of a death.
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         # Imports are not part of a program.
-        self.seed, self.since, self.step = first, time.monotonic() + 50.0, "import"
+        self.seed, self.since, self.step = first, time.monotonic() + ASLEEP, "import"
+        self.used = 50.0
+        self.steps: list[str] = []
+        self.answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """Note at once what the process is at, and pass on what came of its programs."""
+        for line in self.process.stdout or ():
+            answer = json.loads(line)
+            self.since, self.used = time.monotonic(), self._seconds_used()
+            if "start" in answer:
+                self.seed, self.steps = answer["start"], []
+            elif "step" in answer:
+                self.step = answer["step"]
+                self.steps.append(self.step)
+            else:
+                self.answers.put(answer)
+
+    def _seconds_used(self) -> float:
+        """Return the processor time of the process, which does not count what others took."""
+        try:
+            with open(f"/proc/{self.process.pid}/stat") as file:
+                parts = file.read().rpartition(")")[2].split()
+        except OSError:
+            return time.monotonic()
+        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+    def hangs(self) -> bool:
+        """Say whether the process has been at one step for too long."""
+        return self._seconds_used() - self.used > HANG or time.monotonic() - self.since > ASLEEP
 
     def stop(self) -> str:
-        """End the process, and return the end of what it had to say."""
+        """End the process, and return what it had to say."""
         self.process.kill()
-        return "\n".join(self.process.communicate()[1].strip().splitlines()[:12])
+        self.process.wait()
+        self._reader.join()
+        self._errors.seek(0)
+        return "\n".join(self._errors.read().strip().splitlines()[:30])
 
 
 def main() -> int:
@@ -81,48 +129,41 @@ def main() -> int:
     workers = [Worker(options.seed + k, options.jobs, last) for k in range(options.jobs)]
     n_programs, n_calls, kinds = 0, 0, Counter[tuple[str, ...]]()
 
-    def report(seed: int, kind: str, call: str, text: str, place: str = "") -> None:
+    def report(seed: int, subject: str, kind: str, call: str, text: str, place: str = "") -> None:
         # One report of each: the same cause is found many times.
         key = (kind, call.split("(")[0], text.split(":")[0], place or text[:60])
         kinds[key] += 1
         if kinds[key] == 1:
-            print(f"program {seed}: {kind}: {call}\n    {text} [{place}]", flush=True)
+            about = call if call == subject else f"{subject}: {call}"
+            print(f"program {seed}: {kind}: {about}\n    {text} [{place}]", flush=True)
 
-    while time.monotonic() < deadline:
-        if last is not None and n_programs + sum(kinds.values()) and workers[0].seed > last:
-            break
-        selector = selectors.DefaultSelector()
-        for worker in workers:
-            selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
-        for key, _ in selector.select(timeout=1.0):
-            worker = key.data
-            line = worker.process.stdout.readline()
-            if not line:
-                continue
-            answer = json.loads(line)
-            worker.seed, worker.since = answer.get("start", worker.seed), time.monotonic()
-            worker.step = answer.get("step", worker.step)
-            if "end" in answer:
-                n_programs += 1
-                n_calls += len(answer["steps"])
-                if last is not None:
-                    print(*answer["steps"], sep="\n")
-                for finding in answer["findings"]:
-                    report(answer["end"], **finding)
-        selector.close()
+    def collect(worker: Worker) -> tuple[int, int]:
+        programs, calls = 0, 0
+        while not worker.answers.empty():
+            answer = worker.answers.get()
+            programs, calls = programs + 1, calls + len(answer["steps"])
+            if last is not None:
+                print(*answer["steps"], sep="\n")
+            for finding in answer["findings"]:
+                report(answer["end"], answer["steps"][0], **finding)
+        return programs, calls
+
+    running = True
+    while running and time.monotonic() < deadline:
+        time.sleep(0.1)
         for k, worker in enumerate(workers):
             code = worker.process.poll()
-            hangs = time.monotonic() - worker.since > HANG
-            if code is None and not hangs:
-                continue
+            hangs = code is None and worker.hangs()
+            text = worker.stop() if hangs or code is not None else ""
+            programs, calls = collect(worker)
+            n_programs, n_calls = n_programs + programs, n_calls + calls
             if code == 0:
-                worker.seed = (last or 0) + 1
-                continue
-            text = worker.stop()
-            kind = "hang" if code is None else f"death ({code})"
-            report(worker.seed, kind, worker.step, text)
-            following = worker.seed + options.jobs
-            workers[k] = Worker(following, options.jobs, last)
+                running = False
+            elif hangs or code is not None:
+                kind = "hang" if hangs else f"death ({code})"
+                report(worker.seed, (worker.steps or [worker.step])[0], kind, worker.step, text)
+                workers[k] = Worker(worker.seed + options.jobs, options.jobs, last)
+                running = last is None
     for worker in workers:
         worker.stop()
     print(f"{n_programs} programs, {n_calls} calls, {sum(kinds.values())} findings of {len(kinds)}")

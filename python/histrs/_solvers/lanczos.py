@@ -58,7 +58,7 @@ class Lanczos:
         n, n_columns = V.shape
         self._operator = operator
         self._max_steps = min(max_steps, n)
-        self._norms = np.sqrt(np.einsum("ij,ij->j", V, V))
+        self._norms = _lengths(V)
         self._previous = np.zeros_like(V)
         self._current = V / np.where(self._norms > 0, self._norms, 1.0)
         self._diagonal: list[Array] = []
@@ -98,7 +98,7 @@ class Lanczos:
             for k, basis in enumerate(self._basis):
                 known = basis[: step + 1]
                 W[:, k] -= (known @ W[:, k]) @ known
-        norms = np.sqrt(np.einsum("ij,ij->j", W, W))
+        norms = _lengths(W)
         self._sizes[self._active] += 1
         self._diagonal.append(diagonal)
         largest = np.max(np.abs(self._diagonal), axis=0)
@@ -119,3 +119,13 @@ class Lanczos:
         """Return the basis of a column, of shape (steps, n)."""
         basis: Array = self._basis[column, : self._sizes[column]]
         return basis
+
+
+def _lengths(W: Array) -> Array:
+    """Return the lengths of columns, whose squares a double need not hold."""
+    largest = float(np.max(np.abs(W), initial=0.0))
+    # A power of 2 rounds nothing.
+    exponent = 0 if 1e-120 < largest < 1e120 else int(np.frexp(largest)[1])
+    scaled = np.ldexp(W, -exponent) if exponent else W
+    lengths: Array = np.ldexp(np.sqrt(np.einsum("ij,ij->j", scaled, scaled)), exponent)
+    return lengths

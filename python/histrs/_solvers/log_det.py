@@ -123,10 +123,14 @@ def _log_derivative(lanczos: Lanczos, n: int) -> Array:
 def _divided_differences(t: Array) -> Array:
     """Return `(log t_i - log t_j) / (t_i - t_j)`, which is `1 / t_i` where they agree."""
     t = np.maximum(t, np.finfo(float).tiny)
-    ratio = t[:, None] / t
-    near = np.abs(ratio - 1.0) < 1e-6
-    gap = np.where(near, 1.0, t[:, None] - t)
-    return np.where(near, 2.0 / (t[:, None] + t), np.log(ratio) / gap)
+    low, high = np.minimum(t[:, None], t), np.maximum(t[:, None], t)
+    gap = high - low
+    part = gap / high
+    near = part < 1e-6
+    # The ratio of numbers far apart may leave the range of doubles, their logarithms do not.
+    close = -np.log1p(-np.minimum(part, 0.5))
+    logs = np.where(part < 0.5, close, np.log(high) - np.log(low))
+    return np.where(near, 2.0 / (low + high), logs / np.where(near, 1.0, gap))
 
 
 # ---- the bound of eqs. 18 to 23 -----------------------------------------------------------------
@@ -194,7 +198,7 @@ def largest_eigenvalue_bound(multiply: Operator, V: Array, trace: float) -> floa
     scale = float(np.max(v, initial=0.0))
     if scale == 0.0:
         return trace
-    v = np.maximum(v, 1e-6 * scale)
+    v = np.maximum(v / scale, 1e-6)
     for _ in range(3):
         # Products smooth what Lanczos left undecided in small entries.
         product = multiply(v[:, None])[:, 0]

@@ -13,11 +13,11 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.mixture import GaussianMixture
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import unchanged_on_error
+from histrs._validation import check_random_state, unchanged_on_error
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
 

@@ -50,7 +50,7 @@ class LocalFeatures(NamedTuple):
         """Return at most so many features, drawn without replacement, in their order."""
         if len(self.features) <= max_samples:
             return self.features
-        rows = random.choice(len(self.features), max_samples, replace=False)
+        rows = random.choice(len(self.features), int(max_samples), replace=False)
         return self.features[np.sort(rows)]
 
     def encode(

@@ -6,15 +6,17 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
-from sklearn.utils import check_random_state
 
 from histrs._sparse import refuse_sparse
+from histrs._validation import check_random_state, real_array
 
 Array: TypeAlias = NDArray[np.float64]
 Origin: TypeAlias = Literal["mean", "centroid", "points"]
 
 # Of points, rings and angles: more are a slip of the pen.
 _MOST = 2**31 - 1
+# Of the longer side of a picture, what a blur may be.
+_WIDEST = 10.0
 
 
 def edge_points(
@@ -202,6 +204,11 @@ def _contexts(points: Array, turn: Array, edges: Array, n_angles: int, origin: O
 def _edge_points(image: Array, sigma: float, threshold: float) -> tuple[Array, Array]:
     if not (np.isfinite(sigma) and sigma > 0):
         raise ValueError(f"sigma = {sigma}: must be positive and finite.")
+    if sigma > _WIDEST * max(image.shape):
+        raise ValueError(
+            f"sigma = {sigma} leaves nothing of a picture of shape {image.shape}: give a few "
+            "pixels."
+        )
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold = {threshold}: must be in [0, 1).")
     largest = np.abs(image).max()
@@ -269,10 +276,7 @@ def _as_images(images: ArrayLike | Sequence[ArrayLike]) -> list[Array]:
 
 
 def _check_image(image: ArrayLike, name: str) -> Array:
-    refuse_sparse(image, name)
-    if np.iscomplexobj(image):
-        raise ValueError(f"Complex data not supported: {name} has grey values, which are real.")
-    pixels = np.asarray(image, dtype=np.float64)
+    pixels = real_array(image, name)
     if pixels.ndim != 2 or pixels.size == 0:
         raise ValueError(
             f"{name} has shape {pixels.shape}: a picture has grey values of shape "

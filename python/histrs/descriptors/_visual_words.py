@@ -14,12 +14,15 @@ from sklearn.base import (
 )
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._validation import unchanged_on_error
+from histrs._validation import check_random_state, unchanged_on_error
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
+
+# Squares of larger numbers overflow in single precision.
+_LARGEST = 1e15
 
 
 class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -161,8 +164,10 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             local = LocalFeatures.of(self, X, positions=self.positions, reset=True)
             random = check_random_state(self.random_state)
             sample = local.sample(self.max_samples, random)
+            if sample.dtype == np.float32 and np.max(np.abs(sample), initial=0.0) > _LARGEST:
+                sample = sample.astype(np.float64)
             means = KMeans(self.n_words, n_init=1, random_state=random).fit(sample)
-            self.words_ = means.cluster_centers_
+            self.words_ = means.cluster_centers_.astype(local.features.dtype, copy=False)
             self.bandwidth_ = self._choose_bandwidth(float(means.inertia_) / len(sample))
         return self
 

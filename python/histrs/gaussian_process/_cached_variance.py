@@ -11,7 +11,7 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._system import LEAST_NOISE, KernelSystem
 
 # Directions, and right-hand sides from which they are built.
 _RANK = 100
@@ -30,6 +30,8 @@ _LEAST = 1e-12
 # What a row that is left out keeps on the diagonal, as part of `s`: with nothing, the matrix would
 # be singular.
 _APART = 1e-6
+# Part of a vector below which what is left of it is rounding.
+_ROUNDING = 1e-12
 
 
 class CachedVariance:
@@ -113,6 +115,9 @@ class _Space(NamedTuple):
         square = q[:, :, None] * q[:, None, :]
         T = self.T - cross - cross.transpose(0, 2, 1)
         T += (prior + (1.0 + _APART) * system.s)[:, None, None] * square
+        # Noise that vanishes beside the kernel does not keep the matrix from being singular.
+        lacking = max(LEAST_NOISE * float(system.diagonal.sum()) - system.s, 0.0)
+        T += lacking * np.eye(T.shape[-1])
         projected = w - (prior + system.s)[:, None] * q
         with blas_threads_at_most(1):
             solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]
@@ -130,9 +135,7 @@ def _krylov_space(
     AQ = np.empty((len(rows), rank))
     V = rng.choice([-1.0, 1.0], size=(n, min(_N_PROBES, rank)))
     while True:
-        # What is random stays so where the space ends.
-        V, _ = linalg.qr(V - Q @ (Q.T @ V), mode="economic", check_finite=False)
-        V = V[:, : rank - Q.shape[1]]
+        V = _new_directions(Q, V, rng)[:, : rank - Q.shape[1]]
         Q = np.hstack([Q, V])
         with blas_threads_at_most(1):
             product = system.multiply(np.ascontiguousarray(V))
@@ -141,9 +144,25 @@ def _krylov_space(
         AQ[:, new] = product[rows]
         if Q.shape[1] == rank:
             break
-        V = product - Q @ (Q.T @ product)
+        V = product
     # Of the lower half, nothing was computed.
     return _Space(Q, np.triu(T) + np.triu(T, 1).T, AQ)
+
+
+def _new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
+    """Return orthonormal vectors, orthogonal to `Q`, that span what it lacks of `V`."""
+    # In a unit in which squares stay within the range; a power of 2 rounds nothing.
+    V = np.ldexp(V, -np.frexp(np.max(np.abs(V), initial=0.0))[1])
+    left = V - Q @ (Q.T @ V)
+    # Where the space ends, random directions go on.
+    lost = np.linalg.norm(left, axis=0) <= _ROUNDING * np.linalg.norm(V, axis=0)
+    left[:, lost] = rng.standard_normal((len(V), int(np.sum(lost))))
+    for _ in range(3):
+        left -= Q @ (Q.T @ left)
+        left, _ = linalg.qr(left, mode="economic", check_finite=False)
+        if np.max(np.abs(Q.T @ left), initial=0.0) <= _ROUNDING:
+            break
+    return np.asarray(left)
 
 
 def _score(system: KernelSystem, R: Array) -> Score:

@@ -51,9 +51,12 @@ class FineVariance:
         n = len(system.diagonal)
         k = min(n_eigenvectors, n)
         values, vectors = _leading_eigenpairs(system, min(k + 1, n))
-        residuals = np.sqrt(np.sum((_multiply(system, vectors) - vectors * values) ** 2, axis=0))
-        residual = float(np.sqrt(np.sum(residuals[:k] ** 2)))
         largest = _largest_eigenvalue(system, vectors[:, 0])
+        # In which squares stay within the range; a power of 2 rounds nothing.
+        self._unit = float(np.ldexp(1.0, int(np.frexp(largest + system.s)[1])))
+        rest = (_multiply(system, vectors) - vectors * values) / self._unit
+        residuals = np.sqrt(np.sum(rest**2, axis=0)) * self._unit
+        residual = float(np.linalg.norm(residuals[:k] / self._unit)) * self._unit
         upper = np.minimum(values + residuals + residual, largest) + system.s
         self._vectors, self._upper = vectors[:, :k], upper[:k]
         self._rest = upper[k] if k < n else largest + system.s
@@ -64,10 +67,12 @@ class FineVariance:
         variance = np.empty_like(prior)
         for start in range(0, len(prior), _ROWS):
             rows = slice(start, start + _ROWS)
-            k = self._system.cross_kernel(X[rows])
+            unit = self._unit
+            k = self._system.cross_kernel(X[rows]) / unit
             projections = (self._vectors.T @ k) ** 2
             left = np.maximum(np.einsum("ij,ij->j", k, k) - projections.sum(axis=0), 0.0)
-            variance[rows] = prior[rows] - projections.T @ (1.0 / self._upper) - left / self._rest
+            known = projections.T @ (unit / self._upper) + left * (unit / self._rest)
+            variance[rows] = prior[rows] - unit * known
         return np.maximum(variance, 0.0)
 
 

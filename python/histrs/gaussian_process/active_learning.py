@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._solvers.block_cg import Array
 from histrs._sparse import sound
-from histrs._validation import Matrix
+from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._state import copied
@@ -108,6 +108,7 @@ def query(
     >>> active_learning.query(model, pool, "mean")
     array([1])
     """
+    _check_model(model)
     check_is_fitted(model)
     _check_strategy(strategy, model)
     n_pool = _num_samples(pool)
@@ -131,6 +132,12 @@ def query(
         return reducing
     order = np.lexsort((random, _cost(model, pool, strategy)))
     return order[:n_instances]
+
+
+def _check_model(model: Any) -> None:
+    if not (hasattr(model, "_check_test") and hasattr(model, "_read")):
+        # Not shown: that of a damaged matrix cannot be.
+        raise TypeError(f"model is a {type(model).__name__}, not a Gaussian process of histrs.")
 
 
 def _check_strategy(strategy: str, model: Model | None = None) -> None:
@@ -290,6 +297,7 @@ def learn(
     >>> [len(r.labelled) for r in rounds]
     [2, 3, 4, 5]
     """
+    _check_model(model)
     _check_strategy(strategy, model)
     rows = sparse.csr_array(sound(X)) if sparse.issparse(X) else np.asarray(X)
     known = np.asarray(labelled, dtype=np.intp).ravel()

@@ -33,6 +33,9 @@ from histrs.kernel_approximation._zolotarev import balanced_poles, rational_boun
 Array: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 
+# The certificate of the error takes time in the square of the number of poles.
+_MOST_POLES = 1024
+
 
 class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     r"""Explicit features of the additive chi-square kernel, with a certified error.
@@ -182,6 +185,11 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             for name in ("poles_", "sample_interval_"):
                 self.__dict__.pop(name, None)
             if self.method == "rational":
+                if self.n_components > _MOST_POLES:
+                    raise ValueError(
+                        f"n_components = {self.n_components}: a rational map has at most "
+                        f"{_MOST_POLES} poles; some tens bring the error to rounding."
+                    )
                 # A column of zeros has no features, whatever the poles are.
                 empty = high == 0
                 ends = np.where(empty, 1.0, low), np.where(empty, 1.0, high)

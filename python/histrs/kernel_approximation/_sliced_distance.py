@@ -13,7 +13,7 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
@@ -22,6 +22,7 @@ from histrs._validation import (
     HISTOGRAM_CHECKS,
     canonical,
     check_finite,
+    check_random_state,
     unchanged_on_error,
     validate_data,
 )
@@ -31,6 +32,8 @@ DirectionsName: TypeAlias = Literal["orthogonal", "gaussian", "structured"]
 
 # Standard deviations of a projection between its smallest training value and 0.
 _MARGIN = 0.5
+# Squares of larger projections overflow.
+_LARGEST = 1e150
 # Rows whose distances the error is measured on.
 _ERROR_ROWS = 500
 # Rows whose projections are in memory at once, beside those that are returned.
@@ -217,12 +220,19 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _raw(self, X: Any) -> NDArray[Any]:
         """Return projections, and weighted columns, before anything is subtracted."""
-        T = np.asarray(safe_sparse_dot(X, self.directions_.astype(X.dtype)))
-        if self._weight == 0.0:
-            return T
-        columns = _dense(X)
-        weighted: NDArray[Any] = np.hstack([T, X.dtype.type(self._weight) * columns])
-        return weighted
+        # What overflows is told by what it leads to.
+        with np.errstate(over="ignore", invalid="ignore"):
+            T = np.asarray(safe_sparse_dot(X, self.directions_.astype(X.dtype)))
+            if self._weight > 0.0:
+                T = np.hstack([T, X.dtype.type(self._weight) * _dense(X)])
+            largest = np.max(np.abs(T), initial=0.0)
+        limit = min(_LARGEST, 1e-6 * float(np.finfo(T.dtype).max))
+        if not largest <= limit:
+            raise ValueError(
+                f"A projection is {largest:.3g}, and sums of projections above {limit:.3g} "
+                "overflow: scale X, metric or columns_weight down."
+            )
+        return T
 
     def _offsets(self, X: Any) -> Array:
         """Return what `offsets` would of all projections, which need not be there at once."""
@@ -250,10 +260,13 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Z = _dense(X[rows])
         if self.metric is not None:
             Z = Z @ _checked_metric(self.metric, X.shape[1]).T
-        exact = pdist(np.asarray(Z, dtype=np.float64))
+        Z = np.asarray(Z, dtype=np.float64)
         P = self.directions_.shape[1]
         T = np.asarray(self._raw(X[rows])[:, :P], dtype=np.float64)
-        estimate = pdist(T, "cityblock")
+        # In a unit in which squares neither overflow nor vanish; a power of 2 rounds nothing.
+        exponent = -np.frexp(np.max(np.abs(Z), initial=0.0))[1]
+        exact = pdist(np.ldexp(Z, exponent))
+        estimate = pdist(np.ldexp(T, exponent), "cityblock")
         estimate /= P * mean_projection(X.shape[1])
         mean = float(np.mean(exact)) if len(exact) > 0 else 0.0
         return float(np.sqrt(np.mean((estimate - exact) ** 2))) / mean if mean > 0.0 else 0.0
@@ -292,8 +305,10 @@ def draw_directions(
         return unit
     draw = _orthogonal_block if kind == "orthogonal" else _structured_block
     blocks: list[Array] = []
-    while sum(block.shape[1] for block in blocks) < n_directions:
+    n_drawn = 0
+    while n_drawn < n_directions:
         blocks.append(draw(d, random))
+        n_drawn += blocks[-1].shape[1]
     return np.hstack(blocks)[:, :n_directions]
 
 

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
+from histrs._validation import check_random_state
 from histrs.prototypes._base import Places, SelectedPrototypes, Training
 
 

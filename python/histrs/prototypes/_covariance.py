@@ -12,14 +12,14 @@ from scipy.optimize import OptimizeResult, minimize
 from scipy.special import softmax
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
-from histrs._validation import count_threads, unchanged_on_error
+from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (

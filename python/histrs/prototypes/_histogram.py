@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state, gen_batches
+from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +22,7 @@ from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
     canonical,
+    check_random_state,
     count_threads,
     to_core,
     unchanged_on_error,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
+from histrs._validation import check_random_state
 from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
 from histrs.prototypes._sample import class_sample
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from histrs._validation import Matrix
+from histrs._validation import Matrix, real_array
 from histrs.transport._arguments import check_pair
 from histrs.transport._emd import check_problem
 
@@ -160,9 +160,7 @@ def _with_positions(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, positions: ArrayLike, n_jobs: int | None
 ) -> tuple[Matrix, Matrix | None, Distances]:
     X, Y = check_pair(X, Y)
-    if np.iscomplexobj(positions):
-        raise ValueError("Complex data not supported: positions are real.")
-    positions = np.asarray(positions, dtype=np.float64)
+    positions = real_array(positions, "positions")
     if positions.ndim != 2 or len(positions) != X.shape[1]:
         raise ValueError(
             f"positions has shape {positions.shape}, expected ({X.shape[1]}, n_dimensions): a row "

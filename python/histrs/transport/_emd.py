@@ -131,9 +131,20 @@ def _cost(
     M: Vector,
 ) -> float:
     (rows, a), (columns, b) = source, target
+    # POT takes small masses for none, and large ones without end: all are about 1 for it.
+    a, mass = _about_one(a)
+    b, _ = _about_one(b)
     # One mass exactly, or POT finds no plan.
     b = b * (a.sum() / b.sum())
-    return solve(a, b, np.ascontiguousarray(M[np.ix_(rows, columns)]))
+    costs, unit = _about_one(M[np.ix_(rows, columns)])
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(solve(a, b, np.ascontiguousarray(costs)), mass + unit))
+
+
+def _about_one(values: Vector) -> tuple[Vector, int]:
+    """Return numbers divided by a power of 2, so that the largest is about 1, and the power."""
+    exponent = int(np.frexp(np.max(values, initial=0.0))[1])
+    return np.ldexp(values, -exponent), exponent
 
 
 def _solver() -> Solver:

@@ -1,5 +1,6 @@
 """Ground distances between the cells of a grid."""
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
@@ -9,6 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from histrs._sparse import refuse_sparse
+from histrs._validation import real_array
+
+# No machine holds the distances of more.
+_MOST_CELLS = 1 << 28
 
 Metric: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
 
@@ -61,7 +66,7 @@ def grid_ground_distance(
         raise ValueError(f"metric = {metric!r}: must be one of {words}.")
     if not (np.isfinite(power) and power > 0):
         raise ValueError(f"power = {power}: must be positive and finite.")
-    widths = np.asarray(spacing, dtype=np.float64)
+    widths = real_array(spacing, "spacing")
     if widths.shape not in ((), (len(lengths),)) or not np.all(np.isfinite(widths) & (widths > 0)):
         raise ValueError(
             f"spacing = {spacing!r}: must be a positive number, or one for each of {len(lengths)} "
@@ -82,4 +87,10 @@ def _lengths(shape: int | Sequence[int]) -> tuple[int, ...]:
         raise TypeError(f"shape must be one or more integers, got {shape!r}.") from error
     if len(lengths) == 0 or min(lengths) < 1:
         raise ValueError(f"shape = {shape!r}: must be one or more positive lengths.")
+    n_cells = math.prod(lengths)
+    if n_cells > _MOST_CELLS:
+        raise MemoryError(
+            f"shape = {shape!r}: not enough memory for an array of shape {(n_cells, n_cells)}: it "
+            f"needs {8 * n_cells**2} bytes."
+        )
     return lengths

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import warn_of_worst
@@ -84,12 +84,11 @@ def sinkhorn(
            [0., 0., 0.],
            [0., 1., 0.]])
     """
-    if np.ndim(a) != 1 or np.ndim(b) != 1:
+    a, b = real_array(a, "a"), real_array(b, "b")
+    if a.ndim != 1 or b.ndim != 1:
         raise ValueError("a and b must be one-dimensional: sinkhorn_distances takes many rows.")
-    X, Y = check_pair(np.asarray(a)[None, :], np.asarray(b)[None, :])
-    X = X.astype(np.float64, copy=False)
+    X, Y = check_pair(a[None, :], b[None, :])
     assert Y is not None
-    Y = Y.astype(np.float64, copy=False)
     M = check_ground_distance(M, X.shape[1], Y.shape[1])
     if max_iter < 1:
         raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
@@ -173,7 +172,8 @@ def sinkhorn_barycenter(
     >>> sinkhorn_barycenter([[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]], M=M, reg=0.3).round(2)
     array([0.  , 0.03, 0.93, 0.03, 0.  ])
     """
-    n_bins = np.shape(M)[1] if np.ndim(M) == 2 else 0
+    M = real_array(M, "M")
+    n_bins = M.shape[1] if M.ndim == 2 else 0
     X, _ = check_pair(X, None)
     if X.shape[0] == 0:
         raise ValueError("X has no rows, and nothing has no barycentre.")
@@ -214,7 +214,7 @@ def sinkhorn_barycenter(
 def _check_weights(weights: ArrayLike | None, n: int) -> Vector:
     if weights is None:
         return np.full(n, 1.0 / n)
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = real_array(weights, "weights")
     if weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one for each row.")
     bad = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))

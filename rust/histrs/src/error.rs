@@ -34,6 +34,16 @@ pub enum Error {
         /// The entry.
         value: f64,
     },
+    /// The entries of a row have no finite sum.
+    #[error(
+        "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"
+    )]
+    SumTooLarge {
+        /// Name of the argument.
+        name: &'static str,
+        /// Its row.
+        row: usize,
+    },
     /// An entry of a matrix in a stack is NaN or infinite.
     #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without gaps", display_non_finite(*.value))]
     MatrixNotFinite {

@@ -1,0 +1,98 @@
+"""Gaussian processes at either end of double precision: no warning of NumPy, no foreign error."""
+
+import numpy as np
+import pytest
+
+from histrs._solvers.lanczos import Lanczos
+from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._cached_variance import _new_directions
+from histrs.gaussian_process._spectrum import Measure
+
+ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+OPTIONS = {
+    "defaults": {},
+    "cg": {"solver": "cg"},
+    "bound": {"solver": "cg", "log_det": "bound", "optimizer": "nelder-mead"},
+    "greedy": {"solver": "greedy-block", "optimizer": None},
+    "fine": {"solver": "cg", "variance": "fine"},
+    "cached": {"solver": "cg", "variance": "cached"},
+    "descent": {"solver": "coordinate-descent", "optimizer": None},
+}
+
+
+@ignore_iterations
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e290])
+@pytest.mark.parametrize("weights", ["scale", None])
+def test_features_of_any_size(rng, options, scale, weights):
+    X = rng.random((16, 2))
+    y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=16)
+    X *= scale
+    classifier = IntersectionGPClassifier(max_iter=20, feature_weights=weights, **options)
+    probabilities = classifier.fit(X, y > 0).predict_proba(X)
+    assert np.isfinite(probabilities).all()
+    for size in (1.0, 1e300):
+        model = IntersectionGPRegressor(max_iter=20, feature_weights=weights, **options)
+        refusal = None
+        try:
+            model.fit(X, y * size)
+        except ValueError as error:
+            refusal = str(error)
+        if refusal is not None:
+            # Features and targets whose quotient a double does not hold.
+            assert weights is None
+            assert size == 1e300
+            assert "weights overflow. Scale y down" in refusal
+            continue
+        mean, std = model.predict(X, return_std=True)
+        assert np.isfinite(mean).all()
+        # Where the solver stopped early, bounds times the unit may be beyond a double.
+        assert np.isfinite(std).all() or (weights is None and size == 1e300)
+        assert (std >= 0.0).all()
+
+
+@pytest.mark.parametrize("exponent", [-600, 600, 900])
+def test_quadratures_of_matrices_of_any_size(rng, exponent):
+    root = rng.normal(size=(60, 60))
+    A = root @ root.T + 60 * np.eye(60)
+    Z = rademacher(60, 8, rng)
+    unit = lanczos_log_det(lambda V: A @ V, Z, derivative=True)
+    scaled = lanczos_log_det(lambda V: np.ldexp(A @ V, exponent), Z, derivative=True)
+    assert scaled.value == pytest.approx(unit.value + 60 * exponent * np.log(2.0), rel=1e-9)
+    np.testing.assert_allclose(
+        np.ldexp(scaled.V @ scaled.V.T, exponent), unit.V @ unit.V.T, rtol=1e-6, atol=1e-12
+    )
+    lanczos = Lanczos(lambda V: np.ldexp(A @ V, exponent), Z, keep_basis=True, max_steps=60)
+    lanczos.run(60)
+    values, _ = next(iter(lanczos.tridiagonals())).eigen()
+    np.testing.assert_allclose(np.ldexp(values[-1], -exponent), np.linalg.eigvalsh(A)[-1])
+
+
+def test_a_bound_from_a_vector_of_any_size(rng):
+    A = rng.random((20, 20))
+    A = A @ A.T
+    largest = np.linalg.eigvalsh(A)[-1]
+    for size in (1e-200, 1.0, 1e200):
+        bound = largest_eigenvalue_bound(lambda V: 1e200 * (A @ V), size * rng.random(20), 1e300)
+        assert largest <= bound / 1e200 <= 1.2 * largest
+
+
+def test_powers_of_large_nodes():
+    measure = Measure(np.array([0.0, 1e200]), np.array([3.0, 1.0]))
+    assert measure.inverse(0.5, power=2) == 12.0
+    assert measure.inverse(0.5) == 6.0
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e300])
+def test_directions_go_on_where_the_space_ends(rng, size):
+    Q = np.linalg.qr(rng.normal(size=(30, 12)))[0]
+    # Nothing new, twice the same, and something.
+    new = rng.normal(size=30)
+    V = size * np.column_stack([Q @ rng.normal(size=12), new, new, rng.normal(size=30)])
+    W = _new_directions(Q, V, np.random.default_rng(0))
+    basis = np.hstack([Q, W])
+    np.testing.assert_allclose(basis.T @ basis, np.eye(16), atol=1e-11)
+    V = V / size if size > 0 else V
+    assert np.linalg.norm(V - basis @ (basis.T @ V)) <= 1e-10
