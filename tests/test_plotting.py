@@ -5,11 +5,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.plotting import (
+    plot_calibration,
     plot_compression,
+    plot_explanation,
     plot_kernel_error,
     plot_prototypes,
     plot_relevance,
@@ -172,3 +175,92 @@ def test_prototypes_as_ellipses_bars_and_pictures(rng):
     )
     with pytest.raises(ValueError, match=r"shape = \(2, 2\): has 4 cells for 6 bins"):
         plot_prototypes(model, shape=(2, 2))
+
+
+class Sure(ClassifierMixin, BaseEstimator):
+    """Says what it is told to."""
+
+    def __init__(self, probabilities, classes):
+        self.probabilities, self.classes_ = np.asarray(probabilities), np.asarray(classes)
+
+    def fit(self, X, y):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict_proba(self, X):
+        return self.probabilities
+
+
+def test_calibration_of_two_classes_counts_the_second():
+    sure = np.array([0.1, 0.1, 0.1, 0.1, 0.9, 0.9])
+    model = Sure(np.column_stack([1.0 - sure, sure]), ["no", "yes"])
+    y = ["no", "no", "no", "yes", "yes", "yes"]
+    ax = plot_calibration(model, np.zeros((6, 1)), y, n_bins=2)
+    line = ax.containers[0].lines[0]
+    np.testing.assert_allclose(line.get_xdata(), [0.1, 0.9])
+    np.testing.assert_allclose(line.get_ydata(), [0.25, 1.0])
+    # 4 rows are off by 0.15, and 2 by 0.1.
+    assert ax.get_legend().get_texts()[0].get_text().endswith("0.133")
+
+
+def test_calibration_of_three_classes_is_of_the_predicted_one():
+    model = Sure([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8]], [3, 5, 7])
+    ax = plot_calibration(model, np.zeros((3, 1)), [3, 5, 7], n_bins=1)
+    line = ax.containers[0].lines[0]
+    np.testing.assert_allclose(line.get_xdata(), [2.0 / 3.0])
+    np.testing.assert_allclose(line.get_ydata(), [2.0 / 3.0])
+
+
+def test_calibration_of_intervals(rng):
+    X = rng.random((300, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=300)
+    model = IntersectionGPRegressor().fit(X[:200], y[:200])
+    ax = plot_calibration(model, X[200:], y[200:])
+    mean, std = model.predict(X[200:], return_std=True)
+    levels, within = ax.lines[1].get_data()
+    assert levels[-1] == pytest.approx(0.95)
+    assert within[-1] == pytest.approx(np.mean(np.abs(y[200:] - mean) <= 1.959964 * std))
+    assert within[9] == pytest.approx(np.mean(np.abs(y[200:] - mean) <= 0.674490 * std))
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "said"),
+    [
+        ([0, 1], {}, "inconsistent"),
+        ([[0], [1], [0]], {}, "one label or target"),
+        ([0, 1, 0], {"n_bins": 0}, "at least one bin"),
+    ],
+)
+def test_calibration_of_what_cannot_be_drawn(y, options, said):
+    model = Sure(np.full((3, 2), 0.5), [0, 1])
+    with pytest.raises(ValueError, match=said):
+        plot_calibration(model, np.zeros((3, 1)), y, **options)
+
+
+def test_explanation_of_one_row(rng):
+    X = pd.DataFrame(rng.random((80, 4)), columns=["a", "b", "c", "d"])
+    y = 3.0 * X["b"] - X["c"]
+    model = IntersectionGPRegressor().fit(X, y)
+    explanation = model.explain(X[:2])
+    ax = plot_explanation(explanation, 1, max_features=2)
+    order = np.argsort(-np.abs(explanation.values[1]))
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths[:2], explanation.values[1][order[:2]])
+    assert widths[2] == pytest.approx(explanation.values[1][order[2:]].sum())
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names[2] == "2 others"
+    assert names[0] == f"{'abcd'[order[0]]} = {X.iloc[1, order[0]]:.4g}"
+    assert ax.get_xlabel().endswith(f"{model.predict(X[1:2])[0]:.4g}")
+
+
+def test_explanation_of_a_class(rng):
+    X, y = rng.random((90, 3)), np.arange(90) % 3
+    explanation = IntersectionGPClassifier().fit(X, y).explain(X[:1])
+    ax = plot_explanation(explanation, output=2)
+    widths = sorted(bar.get_width() for bar in ax.patches)
+    np.testing.assert_allclose(widths, sorted(explanation.values[0, :, 2]))
+    for options in ({"row": 1}, {"output": 3}, {"row": -1}, {"max_features": 0}):
+        with pytest.raises(ValueError, match=r"count from 0|at least 1"):
+            plot_explanation(explanation, **options)

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy.stats import skew
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
@@ -19,9 +21,20 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
 )
 from histrs.gaussian_process._sliced import base, classifier, regressor
-from histrs.gaussian_process._sliced.classes import learn_class_metric
+from histrs.gaussian_process._sliced.classes import (
+    Candidate,
+    LearnedClasses,
+    learn_class_metric,
+)
 from histrs.gaussian_process._sliced.columns import Columns
-from histrs.gaussian_process._sliced.learning import Projections, fit_kernels, learn_metric
+from histrs.gaussian_process._sliced.interactions import interacting_pairs, plane_directions
+from histrs.gaussian_process._sliced.learning import (
+    Group,
+    Projections,
+    fit_of,
+    learn_metric,
+    likeliest,
+)
 from tests.helpers import assert_close
 from tests.oracles import sliced as oracle
 
@@ -70,6 +83,7 @@ def _learning(rng):
 
 
 ALL = np.arange(60)
+ALL80 = np.arange(80)
 
 
 def test_kernel_of_projections_is_its_definition_at_one_size(learning):
@@ -82,12 +96,12 @@ def test_kernel_of_projections_is_its_definition_at_one_size(learning):
 def test_likelihood_is_largest_where_dense_numpy_says_so(learning):
     slices, columns, Y = learning
     kernels = [slices.K, columns.K]
-    fit = fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
-    likelihood = oracle.log_likelihood(kernels, Y, fit.theta)
+    found = likeliest(kernels, Y, np.full(2, 2.0))
+    likelihood = oracle.log_likelihood(kernels, Y, found)
     # The optimiser stops where the objective is flat to its tolerance.
     step = 1e-5
     for g in range(2):
-        sides = [fit.theta + sign * step * np.eye(2)[g] for sign in (1, -1)]
+        sides = [found + sign * step * np.eye(2)[g] for sign in (1, -1)]
         slope = np.diff([oracle.log_likelihood(kernels, Y, theta) for theta in sides])[0]
         assert abs(slope / (2 * step)) < 2e-3
     for theta in np.array(np.meshgrid(range(-6, 13, 3), range(-6, 13, 3))).reshape(2, -1).T:
@@ -108,7 +122,7 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
 
     original = module.optimize.minimize
     monkeypatch.setattr(module.optimize, "minimize", watched)
-    fit_kernels(kernels, Y, np.full(2, 2.0), np.arange(60))
+    likeliest(kernels, Y, np.full(2, 2.0))
     assert len(seen) == 3
     for theta, (value, gradient) in seen:
         assert -value / module._STEEPNESS == pytest.approx(
@@ -124,35 +138,31 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
 
 def test_weights_and_noise_are_those_of_the_kernel(learning):
     slices, columns, Y = learning
-    fit = fit_kernels([slices.K, columns.K], Y, np.full(2, 2.0), np.arange(60))
-    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
+    theta = np.array([1.5, -0.5])
+    fit = fit_of([Group.of(slices), Group.of(columns)], theta, Y, ALL, 1)
+    R = np.exp(1.5) * slices.K + np.exp(-0.5) * columns.K + np.eye(60)
     alpha = np.linalg.solve(R, Y)
     assert_close(fit.alpha, alpha, 1e-9)
+    assert_close(np.tril(fit.L) @ np.tril(fit.L).T, R, 1e-12)
     np.testing.assert_allclose(fit.noise, np.sum(Y * alpha, axis=0) / 60, rtol=1e-9)
 
 
-def test_variances_are_searched_on_some_rows_and_weights_are_of_all(learning):
-    slices, columns, Y = learning
-    some = np.arange(0, 60, 2)
-    kernels = [slices.K, columns.K]
-    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
-    part = fit_kernels(
-        [K[np.ix_(some, some)] for K in kernels], Y[some], np.full(2, 2.0), np.arange(30)
+def test_kernels_are_of_the_searched_rows_and_weights_of_all(rng):
+    A, some = rng.normal(size=(60, 3)), ALL[::2]
+    Y = rng.normal(size=(60, 1))
+    first, second = (
+        Projections.of(A, np.linalg.qr(rng.normal(size=(3, 3)))[0], 1, some) for _ in range(2)
     )
-    np.testing.assert_array_equal(fit.theta, part.theta)
-    R = sum(np.exp(t) * K for t, K in zip(fit.theta, kernels, strict=True)) + np.eye(60)
-    assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
-
-
-def test_likelihood_of_some_rows_and_weights_of_all(learning):
-    slices, columns, Y = learning
-    kernels, some = [slices.K, columns.K], ALL[::2]
-    fit = fit_kernels(kernels, Y, np.full(2, 2.0), some)
-    few_kernels = [K[::2, ::2] for K in kernels]
-    np.testing.assert_array_equal(
-        fit.theta, fit_kernels(few_kernels, Y[::2], np.full(2, 2.0), ALL[:30]).theta
+    columns = Projections.of(A, np.eye(3), 1, some)
+    groups = [Group.of(first).with_set(second), Group.of(columns)]
+    assert_close(
+        first.K, oracle.sliced_kernel(first.T[::2], weights=np.ones(3)) / first.scale, 1e-12
     )
-    R = np.exp(fit.theta[0]) * slices.K + np.exp(fit.theta[1]) * columns.K + np.eye(60)
+    assert_close(groups[0].K, 0.5 * (first.K + second.K), 1e-12)
+    theta = np.array([1.0, 0.3])
+    fit = fit_of(groups, theta, Y, some, 1)
+    K = [oracle.sliced_kernel(s.T, weights=np.ones(3)) / s.scale for s in (first, second, columns)]
+    R = np.exp(1.0) * (K[0] + K[1]) / 2 + np.exp(0.3) * K[2] + np.eye(60)
     assert_close(fit.alpha, np.linalg.solve(R, Y), 1e-9)
 
 
@@ -176,24 +186,89 @@ def test_a_metric_is_learned_from_gradients(rng):
         (y - y.mean()) / y.std(),
         n_directions=40,
         n_steps=2,
+        n_interactions=0,
         n_searched=200,
         random=np.random.RandomState(0),
         n_threads=1,
     )
-    assert len(learned.sets) == 3
+    assert len(learned.slices.sets) == 3
+    assert len(learned.sets) == 4
     assert np.trace(learned.G) == pytest.approx(4.0)
     np.testing.assert_allclose(learned.G, learned.G.T, atol=1e-12)
     assert np.linalg.eigvalsh(learned.G).min() > -1e-12
     assert np.diag(learned.G)[:2].sum() > 3.0
     # Weights make of all projections the kernel that was fitted.
-    T = np.hstack([*(part.T for part in learned.sets), learned.columns.T])
+    T = np.hstack([part.T for part in learned.sets])
     K = oracle.sliced_kernel(T, weights=learned.weights)
-    slices = sum(part.K for part in learned.sets) / 3
+    slices = sum(part.K for part in learned.slices.sets) / 3
     sizes = np.exp(learned.fit.theta)
     assert_close(K, sizes[0] * slices + sizes[1] * learned.columns.K, 1e-12)
     np.testing.assert_allclose(
         K @ learned.fit.alpha + learned.fit.alpha, (y - y.mean()) / y.std(), atol=1e-7
     )
+
+
+def test_the_likelihoods_slope_by_a_pair_decides(rng):
+    A = rng.normal(size=(80, 4))
+    y = A[:, :1] * A[:, 1:2] + 0.1 * rng.normal(size=(80, 1))
+    y = (y - y.mean()) / y.std()
+    columns = Group.of(Projections.of(A, np.eye(4), 1))
+    fit = fit_of([columns], np.array([1.0]), y, ALL80, 1)
+    R = np.exp(1.0) * columns.K + np.eye(80)
+    draws = rng.multivariate_normal(np.zeros(80), np.linalg.inv(R), size=3000).T
+    alpha = fit.alpha / np.sqrt(fit.noise)
+
+    def evidence(pair):
+        """Both terms of the slope, of dense kernels and an exact trace."""
+        W = np.zeros((4, 2))
+        W[pair[0]], W[pair[1]] = 1.0, (1.0, -1.0)
+        T = A @ W
+        K = oracle.sliced_kernel(T - T.min(axis=0), weights=np.ones(2))
+        return (alpha.T @ K @ alpha).item() / np.trace(np.linalg.solve(R, K))
+
+    ratios = {pair: evidence(pair) for pair in combinations(range(4), 2)}
+    wanted = [pair for pair in sorted(ratios, key=lambda p: -ratios[p]) if ratios[pair] > 3.0]
+    assert wanted[0] == (0, 1)
+    # Some ratios may be so near the threshold that draws decide.
+    assert all(abs(ratio - 3.0) > 0.3 for ratio in ratios.values())
+    found = interacting_pairs(A, alpha, draws, np.ones(4), [], 1)
+    assert found == wanted
+    assert (0, 1) not in interacting_pairs(A, alpha, draws, np.ones(4), [(0, 1)], 1)
+    assert interacting_pairs(A[:, :1], alpha, draws, np.ones(1), [], 1) == []
+    assert interacting_pairs(0.0 * A, alpha, draws, np.ones(4), [], 1) == []
+
+
+def test_directions_in_a_plane_are_of_length_one_and_even():
+    W = plane_directions(5, (1, 3))
+    np.testing.assert_allclose(np.linalg.norm(W, axis=0), 1.0)
+    assert not W[[0, 2, 4]].any()
+    angles = np.arctan2(W[3], W[1])
+    np.testing.assert_allclose(np.diff(angles), np.pi / 8)
+    assert np.abs(W[[1, 3]]).min() > 0.1
+
+
+def test_interactions_are_found_and_others_are_not(rng):
+    X = rng.normal(size=(400, 8))
+    y = np.sin(2.0 * X[:, 0] * X[:, 5]) + X[:, 2] * X[:, 3] + X[:, 6] + 0.1 * rng.normal(size=400)
+    model = few(n_metric_steps=2).fit(X[:300], y[:300])
+    pairs = [found[:2] for found in model.interactions_]
+    assert set(pairs[:2]) == {(0, 5), (2, 3)}
+    shares = [found[2] for found in model.interactions_]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0.05 < share < 1.0 for share in shares[:2])
+    without = few(n_metric_steps=2, n_interactions=0).fit(X[:300], y[:300])
+    assert without.interactions_ == []
+    errors = [1.0 - m.score(X[300:], y[300:]) for m in (model, without)]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_interactions_of_categories_name_their_feature(rng):
+    frame = pd.DataFrame({"kind": rng.choice(["a", "b"], size=300), "x": rng.normal(size=300)})
+    for k in range(8):
+        frame[f"idle {k}"] = rng.normal(size=300)
+    y = np.where(frame["kind"] == "a", 1.0, -1.0) * frame["x"] + 0.1 * rng.normal(size=300)
+    model = few().fit(frame, y)
+    assert model.interactions_[0][:2] == (0, 1)
 
 
 def test_a_metric_of_classes_needs_two_of_them(rng):
@@ -204,10 +279,36 @@ def test_a_metric_of_classes_needs_two_of_them(rng):
             labels,
             n_directions=6,
             n_steps=2,
+            n_interactions=4,
             random=np.random.RandomState(0),
             n_threads=1,
         )
         np.testing.assert_array_equal(learned.G, np.eye(3))
+        assert learned.interactions == {}
+
+
+def test_kernel_of_classes_is_that_of_its_projections(rng):
+    A, others = rng.normal(size=(40, 4)), rng.normal(size=(7, 4))
+    candidate = Candidate(np.diag([2.0, 1.0, 0.5, 0.5]), [(0, 2), (1, 3)])
+    learned = LearnedClasses.of(A, candidate, 12, np.random.RandomState(0), 1)
+    T = np.hstack([s.T for s in learned.sets])
+    low, W = (np.hstack([getattr(s, name) for s in learned.sets]) for name in ("low", "W"))
+    assert_close(learned.kernel(), oracle.sliced_kernel(T, weights=learned.weights), 1e-12)
+    cross = oracle.sliced_kernel(oracle.projections(others, W, low), T, weights=learned.weights)
+    assert_close(learned.cross_kernel(others, 1), cross, 1e-12)
+    # Slices and interactions have 0.7 of the kernel, half each; columns have the rest.
+    assert sum(learned.shares().values()) == pytest.approx(0.35)
+
+
+def test_interactions_tell_classes_apart(rng):
+    X = rng.normal(size=(1500, 12))
+    y = X[:, 1] * X[:, 4] + np.sin(2.0 * X[:, 7] * X[:, 9]) > 0.3 * rng.normal(size=1500)
+    model = few_classes().fit(X[:1200], y[:1200])
+    assert {found[:2] for found in model.interactions_} >= {(1, 4), (7, 9)}
+    without = few_classes(n_interactions=0).fit(X[:1200], y[:1200])
+    assert without.interactions_ == []
+    losses = [log_loss(y[1200:], m.predict_proba(X[1200:])) for m in (model, without)]
+    assert losses[0] < 0.8 * losses[1]
 
 
 # ---- regression ----------------------------------------------------------------------------------
@@ -727,14 +828,21 @@ def test_same_bits_for_any_number_of_threads_and_in_every_fit(table, make):
 @BOTH
 def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkeypatch):
     X = rng.uniform(-1.0, 1.0, size=(700, 3))
-    y = targets_for(make, X[:, 0] * X[:, 1])
+    y = targets_for(make, X[:, 0] * X[:, 1] + 0.05 * rng.normal(size=700))
     exact = make(n_metric_steps=0).fit(X[:500], y[:500])
     for module in (regressor, classifier):
         monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
     monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
     monkeypatch.setattr(base, "_EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
+    all_rows = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
+    monkeypatch.setattr(base, "_SCALE_ROWS", 250)
     model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
+    # Noise and amplitude are those of some rows, and near those of all.
+    assert model._inner.optimizer is None
+    assert model.noise_ != all_rows.noise_
+    if make is few:
+        assert 0.2 < model.noise_ / all_rows.noise_ < 5.0
     T = model._projection.apply(X)
     assert T.dtype == np.float32
     assert all(len(np.unique(column)) <= 255 for column in T.T)
@@ -750,7 +858,9 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
 
 def test_projections_that_are_asked_for(table):
     X, y = table
-    assert few(n_projections=40, n_metric_steps=3).fit(X, y).directions_.shape == (4, 44)
+    model = few(n_projections=40, n_metric_steps=3).fit(X, y)
+    assert model.directions_.shape == (4, 40 + 8 * len(model.interactions_) + 4)
     assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
-    assert SlicedGPRegressor().fit(X[:40], y[:40]).directions_.shape == (4, 4 * 256 + 4)
+    model = SlicedGPRegressor(n_interactions=0).fit(X[:40], y[:40])
+    assert model.directions_.shape == (4, 4 * 256 + 4)
     assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 512 + 4)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +17,7 @@ from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
+from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.table import Table, has_categories
@@ -24,14 +25,17 @@ from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
+InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
-LEARNING_ROWS = 6144
+LEARNING_ROWS = 4096
 SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 _EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
+# Of more rows, this many tell noise and amplitude.
+_SCALE_ROWS = 16_384
 # Rows whose projections are in memory at once.
 _BLOCK = 16_384
 # What may be set after a fit.
@@ -45,6 +49,7 @@ class BaseSlicedGP(BaseEstimator):
         "n_projections": [StrOptions({"auto"}), Interval(Integral, 1, 1 << 20, closed="both")],
         "metric": [StrOptions(set(get_args(MetricName)))],
         "n_metric_steps": [Interval(Integral, 0, 100, closed="both")],
+        "n_interactions": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(get_args(SolverName)))],
@@ -62,6 +67,7 @@ class BaseSlicedGP(BaseEstimator):
         n_projections: Literal["auto"] | int = "auto",
         metric: MetricName = "learned",
         n_metric_steps: int = 3,
+        n_interactions: int = 24,
         tol: float = 1e-4,
         max_iter: int = 1000,
         solver: SolverName = "auto",
@@ -75,6 +81,7 @@ class BaseSlicedGP(BaseEstimator):
         self.n_projections = n_projections
         self.metric = metric
         self.n_metric_steps = n_metric_steps
+        self.n_interactions = n_interactions
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
@@ -153,8 +160,8 @@ class BaseSlicedGP(BaseEstimator):
         self, columns: Columns, learned: Learned | LearnedClasses, numbers: Array
     ) -> NDArray[Any]:
         """Keep the projection that was learned; return the training rows' projections."""
-        W = np.hstack([*(part.W for part in learned.sets), learned.columns.W])
-        low = np.concatenate([*(part.low for part in learned.sets), learned.columns.low])
+        W = np.hstack([part.W for part in learned.sets])
+        low = np.concatenate([part.low for part in learned.sets])
         projection = Projection(columns, W, low, None)
         n_rows = len(numbers)
         if n_rows > _EXACT_ROWS:
@@ -165,7 +172,22 @@ class BaseSlicedGP(BaseEstimator):
         self.directions_, self.offsets_ = W, low
         sources = columns.sources(self._table.sources)
         self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
+        self.interactions_ = _of_features(learned.shares(), sources)
         return projection.apply(numbers)
+
+    def _with_scales(
+        self, inner: InnerGP, T: NDArray[Any], y: NDArray[Any], random: np.random.RandomState
+    ) -> InnerGP:
+        """Return the inner model with the noise and amplitude of some rows, if there are many."""
+        if len(T) <= _SCALE_ROWS or inner.optimizer is None:
+            return inner
+        some = self._rows_to_learn_from(len(T), _SCALE_ROWS, random)
+        if len(np.unique(y[some], axis=0)) < 2:
+            return inner
+        few = clone(inner).fit(T[some], y[some])
+        scales = {"noise": few.noise_, "amplitude": few.amplitude_}
+        found: InnerGP = clone(inner).set_params(optimizer=None, **scales)
+        return found
 
     def _inner_parameters(self) -> dict[str, Any]:
         names = ("tol", "max_iter", "solver", *_OF_PREDICTIONS)
@@ -219,6 +241,17 @@ class BaseSlicedGP(BaseEstimator):
         check_is_fitted(self)
         bound: Array = self._inner_now(_OF_PREDICTIONS).quantization_error_bound_
         return bound
+
+
+def _of_features(
+    shares: dict[Pair, float], sources: NDArray[np.intp]
+) -> list[tuple[int, int, float]]:
+    """Return pairs of features with the sum of the shares of their columns, largest first."""
+    total: dict[Pair, float] = {}
+    for pair, share in shares.items():
+        first, second = sorted(int(sources[column]) for column in pair)
+        total[first, second] = total.get((first, second), 0.0) + share
+    return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])
 
 
 def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""A metric in which classes differ, chosen by rows that it has not seen."""
+"""A metric in which classes differ, and interactions, chosen by rows that they have not seen."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,19 @@ from scipy.special import log_softmax
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._sliced.interactions import (
+    N_DRAWS,
+    Pair,
+    interacting_pairs,
+    plane_directions,
+)
 from histrs.gaussian_process._sliced.learning import Projections, matrix_root
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.
 SLICES = 0.7
+# Share of the interactions in that of the projections, where there are any.
+_INTERACTIONS = 0.5
 # Share of the metric that is learned; the rest is isotropic.
 _LEARNED = 0.7
 # Fewer rows do not tell a metric.
@@ -23,29 +31,78 @@ _MIN_ROWS = 1000
 _RATIOS = np.logspace(-5, 1, 49)
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A metric, and pairs of columns with directions of their own."""
+
+    G: Array
+    pairs: list[Pair]
+
+
 @dataclass
 class LearnedClasses:
     """Projections, and the metric that they are drawn in."""
 
     slices: Projections
+    interactions: dict[Pair, Projections]
     columns: Projections
     G: Array
 
+    @classmethod
+    def of(
+        cls,
+        A: Array,
+        candidate: Candidate,
+        n_directions: int,
+        random: np.random.RandomState,
+        n_threads: int,
+    ) -> "LearnedClasses":
+        """Project rows."""
+        d = A.shape[1]
+        W = matrix_root(candidate.G) @ draw_directions(d, n_directions, "orthogonal", random)
+        pairs = {
+            pair: Projections.of(A, plane_directions(d, pair), n_threads)
+            for pair in candidate.pairs
+        }
+        columns = Projections.of(A, np.eye(d), n_threads)
+        return cls(Projections.of(A, W, n_threads), pairs, columns, candidate.G)
+
     @property
     def sets(self) -> list[Projections]:
-        """The one set of projections."""
-        return [self.slices]
+        """The projections, those of interactions, and the columns behind them."""
+        return [self.slices, *self.interactions.values(), self.columns]
+
+    @property
+    def _parts(self) -> list[float]:
+        """Share of each set in the kernel."""
+        n = len(self.interactions)
+        of_pairs = SLICES * _INTERACTIONS if n > 0 else 0.0
+        return [SLICES - of_pairs, *[of_pairs / max(n, 1)] * n, 1.0 - SLICES]
 
     @property
     def weights(self) -> Array:
-        """Weights of the projections, and of the columns behind them."""
-        P, d = self.slices.T.shape[1], self.columns.T.shape[1]
-        return np.concatenate(
-            [
-                np.full(P, SLICES / self.slices.scale),
-                np.full(d, (1.0 - SLICES) / self.columns.scale),
-            ]
-        )
+        """Weights of all projections, set after set."""
+        parts = zip(self.sets, self._parts, strict=True)
+        return np.concatenate([np.full(s.T.shape[1], part / s.scale) for s, part in parts])
+
+    def kernel(self) -> Array:
+        """Return the kernel matrix of the rows."""
+        K = np.zeros_like(self.columns.K)
+        for s, part in zip(self.sets, self._parts, strict=True):
+            K += part * s.K
+        return K
+
+    def cross_kernel(self, others: Array, n_threads: int) -> Array:
+        """Return the kernel of other rows with these."""
+        K = np.zeros((len(others), len(self.columns.T)))
+        for s, part in zip(self.sets, self._parts, strict=True):
+            T = np.ascontiguousarray(np.maximum(others @ s.W - s.low, 0.0))
+            K += (part / s.scale) * _histrs.intersection_gram(T, s.T, n_threads)
+        return K
+
+    def shares(self) -> dict[Pair, float]:
+        """Return the equal shares of the interactions in the kernel."""
+        return {pair: part for pair, part in zip(self.interactions, self._parts[1:-1], strict=True)}
 
 
 def learn_class_metric(
@@ -54,6 +111,7 @@ def learn_class_metric(
     *,
     n_directions: int,
     n_steps: int,
+    n_interactions: int,
     random: np.random.RandomState,
     n_threads: int,
 ) -> LearnedClasses:
@@ -63,50 +121,92 @@ def learn_class_metric(
     predictions become worse.
     """
     n, d = A.shape
-    G = np.eye(d)
+    best = Candidate(np.eye(d), [])
     # Of rare classes there may be no row among those drawn.
     present, labels = np.unique(labels, return_inverse=True)
     if n_steps > 0 and n >= _MIN_ROWS and len(present) > 1:
         seen = np.ones(n, dtype=bool)
         order = random.permutation(n)
         seen[order[np.argsort(labels[order], kind="stable")][::3]] = False
-        candidates = [G]
-        losses = []
-        columns = Projections.of(A[seen], np.eye(d), n_threads)
-        for step in range(n_steps + 1):
-            W = matrix_root(candidates[-1]) @ draw_directions(d, n_directions, "orthogonal", random)
-            slices = Projections.of(A[seen], W, n_threads)
-            alpha, loss = _fit(slices, columns, A[~seen], labels[seen], labels[~seen], n_threads)
-            losses.append(loss)
-            if step == n_steps:
+
+        def tried(candidate: Candidate) -> _Fit:
+            learned = LearnedClasses.of(A[seen], candidate, n_directions, random, n_threads)
+            return _fit(learned, A[~seen], labels[seen], labels[~seen], n_threads)
+
+        fit = tried(best)
+        losses = [(fit.loss, best)]
+        pairs: list[Pair] = []
+        for _ in range(n_steps):
+            G = fit.metric()
+            if G is None:
                 break
-            gradient = np.einsum("ipc,dp->icd", slices.slopes(alpha), W).reshape(-1, d)
-            outer = gradient.T @ gradient
-            trace = float(np.trace(outer))
-            if not trace > 0.0:
-                break
-            candidates.append(_LEARNED * (d / trace) * outer + (1.0 - _LEARNED) * np.eye(d))
-        G = candidates[int(np.argmin(losses))]
-    W = matrix_root(G) @ draw_directions(d, n_directions, "orthogonal", random)
-    slices = Projections.of(A, W, n_threads)
-    return LearnedClasses(slices, Projections.of(A, np.eye(d), n_threads), G)
+            more = _found(A[seen], fit, G, pairs, n_interactions, random, n_threads)
+            fit = tried(Candidate(G, pairs))
+            losses.append((fit.loss, Candidate(G, pairs)))
+            if more:
+                pairs = [*pairs, *more]
+                fit = tried(Candidate(G, pairs))
+                losses.append((fit.loss, Candidate(G, pairs)))
+        best = min(losses, key=lambda found: found[0])[1]
+    return LearnedClasses.of(A, best, n_directions, random, n_threads)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """One-vs-all regressions, and the log loss of other rows."""
+
+    learned: LearnedClasses
+    alpha: Array
+    noise: Array
+    """Noise variance of each class."""
+    root: tuple[Array, Array]
+    """Eigenvectors of the kernel matrix, and roots of the inverse's eigenvalues."""
+    loss: float
+
+    def metric(self) -> Array | None:
+        """Return the metric of the gradients of what the slices predict, part of it isotropic."""
+        slices, d = self.learned.slices, len(self.learned.G)
+        gradient = np.einsum("ipc,dp->icd", slices.slopes(self.alpha), slices.W).reshape(-1, d)
+        outer = gradient.T @ gradient
+        trace = float(np.trace(outer))
+        if not trace > 0.0:
+            return None
+        G: Array = _LEARNED * (d / trace) * outer + (1.0 - _LEARNED) * np.eye(d)
+        return G
+
+
+def _found(
+    A: Array,
+    fit: _Fit,
+    G: Array,
+    known: list[Pair],
+    most: int,
+    random: np.random.RandomState,
+    n_threads: int,
+) -> list[Pair]:
+    """Return interactions that are not there yet, as many as there may be."""
+    if len(known) >= most:
+        return []
+    Q, roots = fit.root
+    draws = Q @ (roots[:, None] * random.normal(size=(len(A), N_DRAWS)))
+    found = interacting_pairs(
+        A, fit.alpha / np.sqrt(fit.noise), draws, np.diag(G), known, n_threads
+    )
+    return found[: most - len(known)]
 
 
 def _fit(
-    slices: Projections,
-    columns: Projections,
+    learned: LearnedClasses,
     others: Array,
     labels: NDArray[np.intp],
     other_labels: NDArray[np.intp],
     n_threads: int,
-) -> tuple[Array, float]:
-    """Return weights of one-vs-all regressions, and the log loss of other rows."""
+) -> _Fit:
     n_classes = max(int(labels.max()), int(other_labels.max())) + 1
     Y = np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
     if n_classes == 2:
         Y = Y[:, 1:]
-    K = SLICES * slices.K + (1.0 - SLICES) * columns.K
-    nodes, Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
+    nodes, Q = linalg.eigh(learned.kernel(), overwrite_a=True, check_finite=False)
     nodes = np.maximum(nodes, 0.0)
     squares = np.sum((Q.T @ Y) ** 2, axis=1)
 
@@ -118,12 +218,10 @@ def _fit(
     inverse = (Q / (nodes + s)) @ Q.T
     alpha = inverse @ Y
     readout = fit_calibration(Y - alpha / np.diag(inverse)[:, None], labels)
-    cross = np.zeros((len(others), len(Y)))
-    for part, share in ((slices, SLICES), (columns, 1.0 - SLICES)):
-        T = np.ascontiguousarray(np.maximum(others @ part.W - part.low, 0.0))
-        cross += (share / part.scale) * _histrs.intersection_gram(T, part.T, n_threads)
-    logits = cross @ alpha @ readout.matrix + readout.offset
+    logits = learned.cross_kernel(others, n_threads) @ alpha @ readout.matrix + readout.offset
     if n_classes == 2:
         logits = np.hstack([np.zeros_like(logits), logits])
     rows = np.arange(len(logits))
-    return alpha, -float(np.mean(log_softmax(logits, axis=1)[rows, other_labels]))
+    loss = -float(np.mean(log_softmax(logits, axis=1)[rows, other_labels]))
+    noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
+    return _Fit(learned, alpha, noise, (Q, 1.0 / np.sqrt(nodes + s)), loss)

@@ -36,7 +36,9 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     Columns are standardised first, skewed ones straightened (Yeo and Johnson, 2000), missing values
     marked, and categories of a data frame turned into indicators. Signal variances and noise are
     those of largest likelihood. The metric is learned as in recursive feature machines ([1]_):
-    directions are drawn anew where the fit before has its gradients, and added. On projections the
+    directions are drawn anew where the fit before has its gradients, and added. Pairs of columns
+    that the likelihood asks for get directions in their own plane and a signal variance of their
+    own: few strong interactions among many columns are found so. On projections the
     kernel is an intersection kernel, so that the fit is exact, its products take time linear in the
     rows, and standard deviations, tables and online updates are those of
     `IntersectionGPRegressor`.
@@ -50,13 +52,16 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     ----------
     n_projections : "auto" or int, default="auto"
         Number of projections in all, shared by the sets of directions, one and one a step, and
-        rounded down. "auto" takes 256 a set, or 512 where there is one, up to 8,192 rows, 512 in
-        all up to 100,000, and 256 above. Above 8,192 rows, each projection is rounded to 255
-        levels.
+        rounded down; those of interactions come on top. "auto" takes 256 a set, or 512 where there
+        is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows, each
+        projection is rounded to 255 levels.
     metric : {"learned", "identity"}, default="learned"
         Whether the metric is learned, or that of the standardised columns.
     n_metric_steps : int, default=3
-        How often directions are added in the metric of the fit before.
+        How often directions are added in the metric of the fit before, and interactions looked for.
+    n_interactions : int, default=24
+        Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
+        more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
     max_iter : int, default=1000
@@ -72,7 +77,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 6,144 and 2,048.
+        more than 4,096 and 2,048; of more than 16,384, so many tell the noise.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -88,7 +93,11 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the diagonal of `metric_`: how much it matters in interactions. A
         feature with an effect of its own may have a small one.
-    directions_ : ndarray of shape (n_columns, n_projections + n_columns)
+    interactions_ : list of tuple (int, int, float)
+        Pairs of features that got directions of their own, with the variance of what they add to
+        the prediction in units of the target's variance, largest first. What interacts beside them
+        is in `metric_`.
+    directions_ : ndarray of shape (n_columns, n_directions)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray
         What is subtracted from each.
@@ -167,6 +176,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 spread,
                 n_directions=draft._n_directions(len(kept), n_sets),
                 n_steps=draft._n_steps(),
+                n_interactions=draft.n_interactions,
                 n_searched=SEARCHED_ROWS,
                 random=random,
                 n_threads=draft._threads(),
@@ -181,6 +191,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 **draft._inner_parameters(),
             )
             T = draft._keep_projection(columns, learned, numbers[kept])
+            inner = draft._with_scales(inner, T, y[kept], random)
             draft._inner = inner.fit(T, y[kept])
             draft.noise_, draft.n_iter_ = inner.noise_, inner.n_iter_
         return self

@@ -1,0 +1,81 @@
+"""One prediction, feature by feature."""
+
+from typing import Any
+
+import numpy as np
+
+from histrs.gaussian_process._explanation import Explanation
+from histrs.plotting._pyplot import import_pyplot
+
+
+def plot_explanation(
+    explanation: Explanation,
+    row: int = 0,
+    *,
+    output: int = 0,
+    max_features: int = 10,
+    ax: Any = None,
+) -> Any:
+    """Draw what each feature adds to one prediction, the largest first, with two deviations.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain` returns.
+    row : int, default=0
+        Which of its rows.
+    output : int, default=0
+        Which target, or class; two classes share one output.
+    max_features : int, default=10
+        At most so many bars; what is left out is one bar without a band.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        Where it was drawn.
+
+    Raises
+    ------
+    ValueError
+        If there is no such row or output, or no feature may be drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.plotting import plot_explanation
+    >>> X = np.random.default_rng(0).random((100, 3))
+    >>> model = IntersectionGPRegressor().fit(X, X[:, 0] - X[:, 2])
+    >>> ax = plot_explanation(model.explain(X[:1]))  # doctest: +SKIP
+    """
+    values, std = explanation.values, explanation.std
+    if values.ndim == 2:
+        values, std = values[:, :, None], std[:, :, None]
+    for name, index, size in (("row", row, values.shape[0]), ("output", output, values.shape[2])):
+        if not 0 <= index < size:
+            raise ValueError(f"{name} = {index}, and there are {size}: count from 0.")
+    if max_features < 1:
+        raise ValueError(f"max_features = {max_features}: give at least 1.")
+    adds, std = values[row, :, output], std[row, :, output]
+    order = np.argsort(-np.abs(adds), kind="stable")
+    shown, rest = order[:max_features], order[max_features:]
+    names = [f"{explanation.names[d]} = {explanation.data[row, d]:.4g}" for d in shown]
+    heights, bands = adds[shown], 2.0 * std[shown]
+    if len(rest) > 0:
+        names.append(f"{len(rest)} others")
+        heights, bands = np.append(heights, adds[rest].sum()), np.append(bands, 0.0)
+    if ax is None:
+        _, ax = import_pyplot().subplots(figsize=(6, 1.0 + 0.28 * len(names)), layout="constrained")
+    places = np.arange(len(names))
+    colors = np.where(heights < 0.0, "C3", "C0")
+    ax.barh(places, heights, xerr=bands, color=colors, ecolor="0.3", capsize=2.0)
+    ax.axvline(0.0, color="0.3", linewidth=0.8)
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    offset = float(np.ravel(explanation.offset)[output])
+    ax.set_xlabel(f"added to {offset:.4g}, which gives {offset + float(adds.sum()):.4g}")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
