@@ -39,13 +39,14 @@ TESTS = {
         "test_calibration.py",
         "test_cached_variance.py",
     ],
-    "neighbors": ["test_neighbors.py"],
+    "neighbors": ["test_neighbors.py", "test_awkward_calls.py"],
     "prototypes": [
         "test_prototypes.py",
         "test_selected_prototypes.py",
         "test_learned_histograms.py",
+        "test_awkward_calls.py",
     ],
-    "svm": ["test_svm.py", "test_bundle.py"],
+    "svm": ["test_svm.py", "test_bundle.py", "test_awkward_calls.py"],
 }
 
 
