@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn import datasets
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -27,9 +29,10 @@ from sklearn.ensemble import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.metrics import log_loss
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC, SVR
 
 from benches._harness import ROOT
 from histrs.gaussian_process import (
@@ -96,12 +99,30 @@ def _lightgbm(kind: str) -> dict[str, Model]:
     return {"LightGBM": lambda: getattr(lightgbm, kind)(verbose=-1)}
 
 
+def _boosting_machine(kind: str) -> dict[str, Model]:
+    """Return the additive peer with pairs: an explainable boosting machine."""
+    try:
+        from interpret import glassbox
+    except ImportError:
+        return {}
+    return {"EBM": lambda: getattr(glassbox, kind)(random_state=0, n_jobs=1)}
+
+
+# What a support vector machine is tuned over, by five folds.
+_GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
+
+
 REGRESSORS: dict[str, Model] = {
     "SlicedGP": SlicedGPRegressor,
     "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor()),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
     **_lightgbm("LGBMRegressor"),
+    **_boosting_machine("ExplainableBoostingRegressor"),
     "random forest": lambda: RandomForestRegressor(random_state=0, n_jobs=2),
+    "SVM, tuned": lambda: make_pipeline(
+        StandardScaler(),
+        TransformedTargetRegressor(GridSearchCV(SVR(), _GRID), transformer=StandardScaler()),
+    ),
     "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
 }
 CLASSIFIERS: dict[str, Model] = {
@@ -109,7 +130,12 @@ CLASSIFIERS: dict[str, Model] = {
     "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier()),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
     **_lightgbm("LGBMClassifier"),
+    **_boosting_machine("ExplainableBoostingClassifier"),
     "random forest": lambda: RandomForestClassifier(random_state=0, n_jobs=2),
+    "SVM, tuned": lambda: make_pipeline(
+        StandardScaler(),
+        CalibratedClassifierCV(GridSearchCV(SVC(), _GRID), ensemble=False),
+    ),
     "logistic, tuned": lambda: make_pipeline(
         StandardScaler(), LogisticRegressionCV(scoring="neg_log_loss", max_iter=500)
     ),
@@ -187,7 +213,7 @@ def measure(n_splits: int, log: Callable[[str], None]) -> dict[str, Any]:
                 for name, make in models.items():
                     with warnings.catch_warnings():
                         # Of the peers; ours would be a finding.
-                        warnings.filterwarnings("ignore", module="sklearn|lightgbm")
+                        warnings.filterwarnings("ignore", module="sklearn|lightgbm|interpret")
                         if "GP" not in name:
                             warnings.simplefilter("ignore", ConvergenceWarning)
                         scores[name].append(judge(make(), A, a, B, b))

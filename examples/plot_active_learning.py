@@ -3,9 +3,10 @@ Which labels to ask for
 =======================
 
 A Gaussian process knows where it does not know. Here it begins with one image of each of
-scikit-learn's ten digits and asks for two labels at a time: for the images between two classes
-(``"mean"``), for those unlike any labelled one (``"variance"``), for both (``"uncertainty"``), or
-for any. Each curve is the mean of five runs with other training images.
+scikit-learn's ten digits and asks for two labels at a time: for the images that tell most about all
+others (``"variance-reduction"``), for those between two classes (``"mean"``), for those unlike any
+labelled one (``"variance"``), for both (``"uncertainty"``), or for any. Each curve is the mean of
+five runs with other training images.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,8 @@ from histrs.gaussian_process import IntersectionGPClassifier, active_learning
 
 X, y = load_digits(return_X_y=True)
 strategies = {
-    "uncertainty": "-",
+    "variance-reduction": "-",
+    "uncertainty": (0, (5, 1)),
     "mean": "--",
     "variance": "-.",
     "random": ":",

@@ -19,7 +19,7 @@ from tests.helpers import CONTAINERS, PLAIN
 from tests.oracles import intersection as oracle
 
 FIXED = IntersectionGPClassifier(**PLAIN)
-STRATEGIES = ["mean", "variance", "uncertainty", "random"]
+STRATEGIES = ["variance-reduction", "mean", "variance", "uncertainty", "random"]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
@@ -53,6 +53,53 @@ def test_chooses_the_best_by_definition(rng, strategy, n_classes):
     wanted = scores_by_definition(X, y, pool, strategy)
     chosen = active_learning.query(model, pool, strategy, 7)
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
+
+
+def reduction(X, pool, chosen, row, noise=0.1):
+    """By how much a label of a row lowers the variance of every row of the pool (eq. 3)."""
+
+    def variances(known):
+        K = oracle.intersection_kernel(known) + noise * np.eye(len(known))
+        k = oracle.intersection_kernel(known, pool)
+        return pool.sum(axis=1) - np.sum(k * np.linalg.solve(K, k), axis=0)
+
+    known = np.vstack([X, pool[chosen]])
+    return variances(known) - variances(np.vstack([known, pool[[row]]]))
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+def test_variances_are_reduced_most_by_definition(rng, n_classes):
+    model, X, y = fitted(rng, max(n_classes, 2))
+    pool = 2 * rng.random((25, 5))
+    if n_classes == 0:
+        model, unsure = IntersectionGPRegressor(**PLAIN).fit(X, X[:, 0] + y), np.ones(25)
+    else:
+        unsure = 1.0 - np.sum(model.predict_proba(pool) ** 2, axis=1)
+    chosen = active_learning.query(model, pool, n_instances=6, random_state=0)
+    wanted = []
+    for _ in range(6):
+        gains = [
+            -np.inf if row in wanted else unsure @ reduction(X, pool, wanted, row)
+            for row in range(25)
+        ]
+        wanted.append(int(np.argmax(gains)))
+    np.testing.assert_array_equal(chosen, wanted)
+
+
+def test_a_batch_is_not_of_rows_that_are_alike(rng):
+    X = np.repeat(rng.random((4, 5)), 10, axis=0)
+    model = IntersectionGPRegressor(**PLAIN).fit(np.eye(5), np.arange(5.0))
+    chosen = active_learning.query(model, X, n_instances=4, random_state=0)
+    assert set(chosen // 10) == set(range(4))
+
+
+def test_of_a_large_pool_some_rows_are_drawn(rng, monkeypatch):
+    monkeypatch.setattr(active_learning, "_MOST_COVARIED", 10)
+    model, _, _ = fitted(rng)
+    pool = rng.random((60, 5))
+    firsts = {active_learning.query(model, pool, random_state=seed)[0] for seed in range(10)}
+    assert len(firsts) > 1
+    assert len(set(active_learning.query(model, pool, n_instances=30, random_state=0))) == 30
 
 
 @each_strategy
@@ -111,10 +158,12 @@ def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
     assert len(set(active_learning.query(model, pool, "random", 7, random_state=0))) == 7
     for strategy in ("mean", "uncertainty"):
-        with pytest.raises(ValueError, match="a regressor has none: choose 'variance' or"):
+        with pytest.raises(ValueError, match="a regressor has none: choose 'variance-reduction'"):
             active_learning.query(model, pool, strategy)
-        with pytest.raises(ValueError, match="a regressor has none: choose 'variance' or"):
-            next(active_learning.learn(model, X, y.take, labelled=[0], n_rounds=1))
+        with pytest.raises(ValueError, match="a regressor has none: choose 'variance-reduction'"):
+            next(
+                active_learning.learn(model, X, y.take, labelled=[0], n_rounds=1, strategy=strategy)
+            )
 
 
 @each_strategy
@@ -225,3 +274,4 @@ def test_asking_beats_chance_on_digits():
 
     chance = np.mean([accuracy("random", seed) for seed in range(3)])
     assert accuracy("uncertainty", 0) > chance
+    assert accuracy("variance-reduction", 0) > chance + 0.02

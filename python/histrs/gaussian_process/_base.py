@@ -44,6 +44,7 @@ from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._relevance import relevant_weights
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
@@ -72,7 +73,7 @@ class BaseIntersectionGP(BaseEstimator):
         "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
-        "feature_weights": [StrOptions({"ard", "scale"}), "array-like", None],
+        "feature_weights": [StrOptions({"ard", "relevance", "scale"}), "array-like", None],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -170,8 +171,10 @@ class BaseIntersectionGP(BaseEstimator):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
-        make_system = partial(self._make_system, X)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
+            start = self._with_relevant_weights(X, Y, start)
+        make_system = partial(self._make_system, X)
         make_system(start.kernel, start.scales()[0], columns).check()
         likelihood = self._make_likelihood(make_system, columns, Y)
         values = self._learn_hyperparameters(start, likelihood)
@@ -179,6 +182,21 @@ class BaseIntersectionGP(BaseEstimator):
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(systems, Y, weights)
+
+    def _with_relevant_weights(
+        self, X: Matrix, Y: Array, start: Hyperparameters
+    ) -> Hyperparameters:
+        """Return the start with weights of features that held-out rows are predicted best by."""
+        n_threads = count_threads(self.n_jobs)
+        kernel = start.kernel
+        weights = relevant_weights(
+            replace(kernel, weights=None).rows(X, n_threads),
+            Y,
+            np.ones(X.shape[1]) if kernel.weights is None else kernel.weights,
+            np.random.default_rng(self._seed),
+            n_threads,
+        )
+        return start.with_values({"feature_weights": weights})
 
     def _make_system(
         self,

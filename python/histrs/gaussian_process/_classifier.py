@@ -78,11 +78,15 @@ class IntersectionGPClassifier(ClassifierMixin, BaseIntersectionGP):
         (eq. 16).
     exponent : float, default=1.0
         Exponent of the transform, where the search for it starts.
-    feature_weights : {"scale", "ard"}, array-like of shape (n_features,) or None, default="scale"
+    feature_weights : {"scale", "relevance", "ard"}, array-like of shape (n_features,) or None
         Weights `w` of the features (eq. 17). "scale" is 1 over the spread of each column, a
         standard deviation that a few outliers do not move, so that the units of columns do not
         matter. None is 1 for all: then a column of large numbers carries the kernel, as histograms
-        want it that share a unit. "ard" (automatic relevance determination) learns them, from 1.
+        want it that share a unit. "relevance" learns them, from "scale" and from 2,048 rows at
+        most: each step multiplies a weight by what the likelihood asks for, and held-out rows say
+        after how many to stop, which may be none; for many features of which few matter. "ard"
+        (automatic relevance determination) follows the likelihood to its end, which overfits where
+        features are many. By default "scale".
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at

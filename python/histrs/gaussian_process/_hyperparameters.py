@@ -68,7 +68,7 @@ class Hyperparameters:
         return Hyperparameters(noise, values.get("amplitude", self.amplitude), kernel)
 
 
-WeightsName: TypeAlias = Literal["ard", "scale"]
+WeightsName: TypeAlias = Literal["ard", "relevance", "scale"]
 
 
 def given_hyperparameters(

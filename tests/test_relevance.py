@@ -1,0 +1,125 @@
+"""Weights of features that held-out rows are predicted best by."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._relevance import _Path, relevant_weights
+from tests.oracles import intersection as oracle
+
+
+class Axes:
+    """Draws the axes, whose mean outer product is the identity."""
+
+    def normal(self, size):
+        assert size == (24, 24)
+        return np.sqrt(24.0) * np.eye(24)
+
+
+def few_of_many(n, d, seed=0):
+    """Targets of eight features."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, 3.0 * np.abs(X[:, :8] - 0.2) @ np.resize([1.0, -1.0], 8) + 0.2 * rng.normal(size=n)
+
+
+def test_a_step_is_its_definition(rng):
+    X, Y = rng.random((24, 3)), rng.normal(size=(24, 2))
+    start = np.array([0.5, 1.0, 2.0])
+    path = _Path(X, Y, start, Axes(), 1)
+    K = oracle.intersection_kernel(X * start, X * start)
+    # The noise is that of largest likelihood among the ratios that are tried.
+    ratios = np.linalg.eigvalsh(K)[-1] * np.logspace(-8, 1, 60)
+
+    def log_likelihood(s):
+        A = K + s * np.eye(24)
+        return -12.0 * np.log(np.trace(Y.T @ np.linalg.solve(A, Y))) - 0.5 * np.linalg.slogdet(A)[1]
+
+    A = K + max(ratios, key=log_likelihood) * np.eye(24)
+    alpha = np.linalg.solve(A, Y)
+    path.step()
+    for d in range(3):
+        K_d = oracle.intersection_kernel(X[:, [d]], X[:, [d]])
+        pull = np.mean([24.0 * (a @ K_d @ a) / (a @ y) for a, y in zip(alpha.T, Y.T, strict=True)])
+        ratio = np.clip(pull / np.trace(np.linalg.solve(A, K_d)), 0.05, 20.0)
+        assert path.weights[d] == pytest.approx(start[d] * ratio**0.7, rel=1e-6)
+
+
+def test_few_features_of_many_are_found():
+    X, y = few_of_many(700, 300)
+    scaled = IntersectionGPRegressor().fit(X[:200], y[:200])
+    model = IntersectionGPRegressor(feature_weights="relevance").fit(X[:200], y[:200])
+    assert set(np.argsort(-model.feature_weights_)[:8]) == set(range(8))
+    assert model.score(X[200:], y[200:]) > 0.9 > scaled.score(X[200:], y[200:]) + 0.3
+
+
+def test_few_features_of_many_tell_classes_apart():
+    X, y = few_of_many(900, 100)
+    labels = np.where(y > np.median(y), "up", "down")
+    scaled = IntersectionGPClassifier().fit(X[:400], labels[:400])
+    model = IntersectionGPClassifier(feature_weights="relevance").fit(X[:400], labels[:400])
+    assert len(set(np.argsort(-model.feature_weights_)[:8]) & set(range(8))) >= 7
+    assert model.score(X[400:], labels[400:]) > scaled.score(X[400:], labels[400:]) + 0.03
+
+
+def test_where_all_features_matter_weights_stay(rng):
+    X = rng.random((120, 3))
+    y = X.sum(axis=1) + 0.3 * rng.normal(size=120)
+    model = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    scaled = IntersectionGPRegressor().fit(X, y)
+    np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
+    np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
+
+
+def test_sparse_rows_and_threads_change_nothing():
+    X, y = few_of_many(90, 40)
+    X[X < 0.5] = 0.0
+    weights = [
+        relevant_weights(rows, y[:, None], np.ones(40), np.random.default_rng(0), n_threads)
+        for rows, n_threads in ((X, 1), (X, 2), (sparse.csr_array(X), 1))
+    ]
+    assert not np.array_equal(weights[0], np.ones(40))
+    np.testing.assert_array_equal(weights[1], weights[0])
+    np.testing.assert_allclose(weights[2], weights[0], rtol=1e-6)
+
+
+def test_transformed_features_are_weighted():
+    X, y = few_of_many(300, 60)
+    options = {"feature_transform": "power", "exponent": 0.5, "exponent_bounds": "fixed"}
+    model = IntersectionGPRegressor(feature_weights="relevance", **options).fit(X, y)
+    roots = IntersectionGPRegressor(feature_weights="relevance").fit(np.sqrt(X), y)
+    np.testing.assert_allclose(model.feature_weights_, roots.feature_weights_, rtol=1e-6)
+
+
+def test_many_rows_are_drawn_from(monkeypatch):
+    from histrs.gaussian_process import _relevance as module
+
+    X, y = few_of_many(300, 30)
+    seen = []
+    original = _Path.__init__
+
+    def watched(self, rows, *others):
+        seen.append(len(rows))
+        original(self, rows, *others)
+
+    monkeypatch.setattr(module, "_MAX_ROWS", 90)
+    monkeypatch.setattr(_Path, "__init__", watched)
+    IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    assert seen == [60, 60, 60, 90]
+
+
+@pytest.mark.parametrize(("n", "y"), [(1, 1.0), (4, 1.0), (40, 0.0)])
+def test_what_tells_nothing_leaves_the_start(rng, n, y):
+    start = np.array([1.0, 2.0])
+    weights = relevant_weights(
+        rng.random((n, 2)), y * rng.normal(size=(n, 1)), start, np.random.default_rng(0), 1
+    )
+    np.testing.assert_array_equal(weights, start)
+
+
+def test_columns_of_zeros_keep_a_positive_weight(rng):
+    X, y = few_of_many(120, 40)
+    X[:, 20] = 0.0
+    model = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    assert np.all(model.feature_weights_ > 0.0)
