@@ -24,12 +24,14 @@ from histrs._validation import (
     to_core,
 )
 from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._kernels import airm_kernel, jbld_kernel, log_euclidean_kernel
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances
 
 __all__ = [
     "additive_chi2_kernel",
     "airm_distances",
+    "airm_kernel",
     "chi2_distances",
     "emd_distances",
     "energy_distance_kernel",
@@ -37,7 +39,9 @@ __all__ = [
     "hellinger_kernel",
     "intersection_kernel",
     "jbld_distances",
+    "jbld_kernel",
     "jensen_shannon_kernel",
+    "log_euclidean_kernel",
     "minmax_distances",
     "minmax_kernel",
     "sinkhorn_distances",

@@ -8,6 +8,7 @@ International Journal of Computer Vision, 2016. Equation numbers are of that pap
 from histrs.gaussian_process import active_learning
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._dense.minmax import MinMaxGPClassifier, MinMaxGPRegressor
+from histrs.gaussian_process._dense.spd import SPDGPClassifier, SPDGPRegressor
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.classifier import SlicedGPClassifier
 from histrs.gaussian_process._sliced.regressor import SlicedGPRegressor
@@ -17,6 +18,8 @@ __all__ = [
     "IntersectionGPRegressor",
     "MinMaxGPClassifier",
     "MinMaxGPRegressor",
+    "SPDGPClassifier",
+    "SPDGPRegressor",
     "SlicedGPClassifier",
     "SlicedGPRegressor",
     "active_learning",
