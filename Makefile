@@ -29,8 +29,9 @@ OLDEST := .venv-oldest
 MINUTES ?= 60
 SEED ?= 0
 PROPTEST_CASES ?= 2000
-# Which part of the mutants make mutants runs.
+# Which part of the mutants make mutants runs; SAMPLE=20 draws so many of each Python module from it.
 PART ?= 1/1
+SAMPLE ?=
 
 # rustup's folder, for a shell older than the installation.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -117,11 +118,11 @@ fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTE
 	$(PYTHON) -m tests.fuzz --minutes $$(( ($(MINUTES) + 1) / 2 )) --seed $(SEED) $(ARGS)
 	$(PYTHON) -m tests.fuzz.soak
 
-mutants: check-rust $(STAMPS)/group-test $(EXTENSION) ## change one thing at a time: does a test fail? PART=1/8 of it
+mutants: check-rust $(STAMPS)/group-test $(EXTENSION) ## change one thing at a time: does a test fail? PART=1/8, SAMPLE=20: less
 	@if ! cargo mutants --version >/dev/null 2>&1; then \
 	    echo "error: cargo mutants was not found: cargo install --locked cargo-mutants" >&2; exit 1; \
 	fi
-	$(PYTHON) -m tests.mutants --part $(PART) $(ARGS)
+	$(PYTHON) -m tests.mutants --part $(PART) $(if $(SAMPLE),--sample $(SAMPLE) --seed $(SEED)) $(ARGS)
 	$(PYTHON) -m tests.mutants.rust --part $(PART)
 
 lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatting, lints, types, stubs
@@ -177,7 +178,8 @@ $(STAMPS)/group-%: pyproject.toml $(STAMPS)/venv
 $(STAMPS)/oldest: pyproject.toml $(STAMPS)/venv $(EXTENSION)
 	$(PIP) install uv
 	rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
-	VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --resolution lowest-direct \
+	@# Compiled at once: old versions warn of their own source, where tests take warnings for errors.
+	VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" $(BIN)/uv pip install --compile-bytecode --resolution lowest-direct \
 	    -r pyproject.toml --all-extras --group test
 	@# maturin looks for uv itself.
 	env -u CONDA_PREFIX PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(OLDEST)" \

@@ -16,6 +16,7 @@ from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shap
 from histrs.gaussian_process import active_learning
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
+    ExpChi2Sampler,
     KernelProjectionMap,
     SlicedDistanceMap,
     SparseKernelMap,
@@ -427,6 +428,15 @@ def test_projections_at_either_end_of_the_range(rng, dtype, columns_weight):
     for call in (sliced.fit, unit.transform):
         with pytest.raises(ValueError, match=r"sums of projections above .* overflow: scale X"):
             call(X / np.abs(X).max() * info.max)
+
+
+def test_more_components_than_there_are_numbers(rng):
+    X, _ = histograms(rng)
+    with pytest.raises(ValueError, match="'n_components' parameter of ExpChi2Sampler"):
+        ExpChi2Sampler(2**63, projection="gaussian").fit(X)
+    with pytest.raises(ValueError, match="n_components = 100000: a rational map has at most 1024"):
+        AdditiveChi2Map(100_000).fit(X)
+    assert AdditiveChi2Map(100_000, method="chebyshev", n_jobs=1).fit(X).n_components_ == 100_000
 
 
 def test_divided_differences_of_numbers_far_apart():

@@ -83,6 +83,19 @@ def test_powers_of_large_nodes():
     measure = Measure(np.array([0.0, 1e200]), np.array([3.0, 1.0]))
     assert measure.inverse(0.5, power=2) == 12.0
     assert measure.inverse(0.5) == 6.0
+    assert measure.inverse(1e-310) == np.inf
+
+
+@ignore_iterations
+@pytest.mark.parametrize("fixed", [{}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}])
+def test_a_kernel_that_is_nearly_zero(rng, fixed):
+    X, y = rng.random((5, 12)) * 1e-312, rng.random(5)
+    model = IntersectionGPRegressor(
+        optimizer="nelder-mead", feature_weights=None, max_iter=20, **fixed
+    )
+    mean, std = model.fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, y.mean())
+    assert np.isfinite(std).all()
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e300])

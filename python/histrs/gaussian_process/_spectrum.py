@@ -86,10 +86,12 @@ class Measure:
     def inverse(self, s: float, power: int = 1) -> float:
         """Return the form of `(K + s I)^-power`."""
         nodes, terms = self.nodes + s, self.weights
-        for _ in range(power):
-            # One by one: no power of a large node.
-            terms = terms / nodes
-        return float(np.sum(terms))
+        # A ratio so small that the form overflows is no candidate.
+        with np.errstate(over="ignore"):
+            for _ in range(power):
+                # One by one: no power of a large node.
+                terms = terms / nodes
+            return float(np.sum(terms))
 
     def log(self, s: float) -> float:
         """Return the form of `log(K + s I)`."""

@@ -126,7 +126,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "gamma": [StrOptions({"scale", "median"}), Interval(Real, 0, None, closed="neither")],
         "base_map": [AdditiveChi2Map, None],
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],

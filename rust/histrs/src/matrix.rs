@@ -405,9 +405,15 @@ impl<T: Element> ColumnReader<'_, T> {
 
     /// Reads the non-zero entries of `column` into `entries`.
     #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
-    pub(crate) fn read(&self, column: usize, entries: &mut ColumnEntries) {
+    pub(crate) fn read(&self, column: usize, entries: &mut ColumnEntries) -> Result<()> {
         entries.rows.clear();
         entries.values.clear();
+        let most = match self {
+            Self::Dense(x) => x.nrows(),
+            Self::Sparse(x) => x.offsets[column + 1] - x.offsets[column],
+        };
+        memory::reserve(&mut entries.rows, most)?;
+        memory::reserve(&mut entries.values, most)?;
         match self {
             Self::Dense(x) => {
                 for (row, value) in x.column(column).iter().enumerate() {
@@ -420,6 +426,7 @@ impl<T: Element> ColumnReader<'_, T> {
             }
             Self::Sparse(x) => x.read(column, entries),
         }
+        Ok(())
     }
 }
 
@@ -442,7 +449,7 @@ impl<T: Element> Transposed<T> {
         for d in 0..x.n_columns {
             offsets[d + 1] += offsets[d];
         }
-        let mut next = offsets.clone();
+        let mut next = memory::copied(&offsets)?;
         let mut rows = memory::filled(0, x.data.len())?;
         let mut values = memory::filled(T::default(), x.data.len())?;
         for row in 0..x.n_rows() {
@@ -457,6 +464,7 @@ impl<T: Element> Transposed<T> {
         Ok(Self { offsets, rows, values })
     }
 
+    /// There is room for as many entries as the column has.
     fn read(&self, column: usize, entries: &mut ColumnEntries) {
         let range = self.offsets[column]..self.offsets[column + 1];
         for (&row, value) in self.rows[range.clone()].iter().zip(&self.values[range]) {
@@ -500,9 +508,9 @@ mod tests {
         let exec = Executor::new(1).unwrap();
         let reader = HistogramMatrix::csr(view).by_columns(&exec).unwrap();
         let mut entries = ColumnEntries::default();
-        reader.read(0, &mut entries);
+        reader.read(0, &mut entries).unwrap();
         assert!(entries.rows.is_empty());
-        reader.read(1, &mut entries);
+        reader.read(1, &mut entries).unwrap();
         assert_eq!((entries.rows, entries.values), (vec![0, 1], vec![3.0, 4.0]));
     }
 

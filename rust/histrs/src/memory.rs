@@ -59,6 +59,33 @@ pub(crate) fn reserve<T>(data: &mut Vec<T>, n: usize) -> Result<()> {
         .map_err(|_| Error::out_of_memory::<T>(&[data.len().saturating_add(n)]))
 }
 
+/// Makes room for `n` more values, and for some beyond where there are to be more: what is called
+/// again and again copies each value a few times at most.
+pub(crate) fn reserve_growing<T>(data: &mut Vec<T>, n: usize) -> Result<()> {
+    data.try_reserve(n).map_err(|_| Error::out_of_memory::<T>(&[data.len().saturating_add(n)]))
+}
+
+/// Adds a value at the end.
+pub(crate) fn push<T>(data: &mut Vec<T>, value: T) -> Result<()> {
+    reserve_growing(data, 1)?;
+    data.push(value);
+    Ok(())
+}
+
+/// Adds the values of an iterator that knows their number.
+pub(crate) fn extend<T>(data: &mut Vec<T>, values: impl ExactSizeIterator<Item = T>) -> Result<()> {
+    reserve_growing(data, values.len())?;
+    data.extend(values);
+    Ok(())
+}
+
+/// One vector of several, one after the other.
+pub(crate) fn concatenated<T: Clone>(parts: &[Vec<T>]) -> Result<Vec<T>> {
+    let mut data = with_capacity(parts.iter().map(Vec::len).sum())?;
+    parts.iter().for_each(|part| data.extend_from_slice(part));
+    Ok(data)
+}
+
 /// Grows or shrinks to `n` values; new ones are copies of `value`.
 pub(crate) fn resize<T: Clone>(data: &mut Vec<T>, n: usize, value: T) -> Result<()> {
     reserve(data, n.saturating_sub(data.len()))?;
@@ -106,5 +133,39 @@ mod tests {
         assert_eq!(filled(2.0, 3).unwrap(), [2.0; 3]);
         assert_eq!(collected(0..3).unwrap(), [0, 1, 2]);
         assert_eq!(copied(&[1, 2]).unwrap(), [1, 2]);
+        assert_eq!(concatenated(&[vec![1], vec![], vec![2, 3]]).unwrap(), [1, 2, 3]);
     }
+
+    #[test]
+    fn what_grows_is_refused_in_time() {
+        let mut data = vec![(); 2];
+        // Nothing takes no room, but there are no more numbers to count it with.
+        assert!(matches!(extend(&mut data, Endless), Err(Error::OutOfMemory { .. })));
+        let mut data = vec![1_u32];
+        assert!(matches!(
+            reserve_growing(&mut data, usize::MAX / 16),
+            Err(Error::OutOfMemory { .. })
+        ));
+        for value in 2..100 {
+            push(&mut data, value).unwrap();
+        }
+        extend(&mut data, 100..110).unwrap();
+        assert_eq!(data, (1..110).collect::<Vec<_>>());
+    }
+
+    struct Endless;
+
+    impl Iterator for Endless {
+        type Item = ();
+
+        fn next(&mut self) -> Option<()> {
+            None
+        }
+
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (usize::MAX, Some(usize::MAX))
+        }
+    }
+
+    impl ExactSizeIterator for Endless {}
 }

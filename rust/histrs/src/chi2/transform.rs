@@ -172,15 +172,16 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
             let (columns, values) = x.row_sums_of_duplicates(row);
             let first = parts.data.len();
             let after = first + values.len() * map.n_components();
-            memory::resize(&mut parts.data, after, T::default())?;
-            memory::reserve(&mut parts.indices, after - first)?;
+            memory::reserve_growing(&mut parts.data, after - first)?;
+            parts.data.resize(after, T::default());
+            memory::reserve_growing(&mut parts.indices, after - first)?;
             let column = |i: usize| columns[i].unsigned_abs() as usize;
             map.map_values(&values, column, &mut parts.data[first..], values.len());
             for k in 0..map.n_components() {
                 let offset = (k * n_columns) as i32;
                 parts.indices.extend(columns.iter().map(|column| offset + column));
             }
-            parts.indptr.push(parts.data.len() as i64);
+            memory::push(&mut parts.indptr, parts.data.len() as i64)?;
         }
         Ok(parts)
     }

@@ -44,16 +44,18 @@ impl Column {
             }
             Self::Coded { values, codes }
         } else if 2 * n_distinct <= pairs.len() {
-            let (mut values, mut starts) = (memory::with_capacity(n_distinct)?, vec![0]);
+            let mut values = memory::with_capacity(n_distinct)?;
+            let mut starts = memory::with_capacity(n_distinct + 1)?;
+            starts.push(0);
             for run in pairs.chunk_by(|a, b| a.0 == b.0) {
                 values.push(f64::from_bits(run[0].0));
                 starts.push(starts[starts.len() - 1] + run.len() as u32);
             }
-            Self::Runs { values, starts, rows: pairs.iter().map(|p| p.1).collect() }
+            Self::Runs { values, starts, rows: memory::collected(pairs.iter().map(|p| p.1))? }
         } else {
             Self::Sorted {
-                values: pairs.iter().map(|p| f64::from_bits(p.0)).collect(),
-                rows: pairs.iter().map(|p| p.1).collect(),
+                values: memory::collected(pairs.iter().map(|p| f64::from_bits(p.0)))?,
+                rows: memory::collected(pairs.iter().map(|p| p.1))?,
             }
         })
     }
@@ -94,7 +96,8 @@ impl Column {
                 (values[1..].to_vec(), counts[1..].to_vec())
             }
             Self::Runs { values, starts, .. } => {
-                (values.clone(), starts.windows(2).map(|w| (w[1] - w[0]) as usize).collect())
+                let counts = starts.windows(2).map(|w| (w[1] - w[0]) as usize);
+                (memory::copied(values)?, memory::collected(counts)?)
             }
             Self::Sorted { values, .. } => {
                 let mut distinct: Vec<f64> = memory::with_capacity(values.len())?;
@@ -185,8 +188,8 @@ impl SortedColumns {
             (block * 16..n_columns.min((block + 1) * 16))
                 .map(|d| {
                     exec.check()?;
-                    reader.read(d, &mut entries);
-                    Column::encode(sorter.sort(&entries), n_rows)
+                    reader.read(d, &mut entries)?;
+                    Column::encode(sorter.sort(&entries)?, n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
         })?;

@@ -274,7 +274,7 @@ fn check_columns_of(projection: &KnotProjection, found: usize) -> Result<()> {
 impl KnotColumn {
     fn new(column: &Column, n_rows: usize, n_knots: usize) -> Result<Self> {
         let (values, counts) = column.distinct()?;
-        let ends = level_ends(&values, &counts, n_knots);
+        let ends = level_ends(&values, &counts, n_knots)?;
         Self::place(column, n_rows, ends.iter().map(|&end| values[end - 1]).collect())
     }
 
@@ -307,9 +307,9 @@ impl KnotColumn {
             let mut entries = memory::with_capacity(n_stored)?;
             column.for_each(|row, x| entries.push((row, place(x))));
             entries.sort_unstable_by_key(|e| e.0);
-            placed.rows = Some(entries.iter().map(|e| e.0).collect());
-            placed.cells = entries.iter().map(|e| e.1.0).collect();
-            placed.weights = entries.iter().map(|e| e.1.1).collect();
+            placed.rows = Some(memory::collected(entries.iter().map(|e| e.0))?);
+            placed.cells = memory::collected(entries.iter().map(|e| e.1.0))?;
+            placed.weights = memory::collected(entries.iter().map(|e| e.1.1))?;
         }
         placed.knots = knots;
         Ok(placed)

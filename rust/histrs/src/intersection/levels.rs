@@ -1,5 +1,8 @@
 //! Where to cut a column into a few levels.
 
+use crate::error::Result;
+use crate::memory;
+
 /// Cuts ascending distinct `values`, held by `counts` rows each, into at most `n_levels` runs of
 /// nearly equal `n h`, `n` being the number of rows in a run and `h` its width, and returns where
 /// the runs end.
@@ -7,12 +10,12 @@
 /// What rounding to levels, or interpolating between their ends, leaves of the kernel has
 /// eigenvalues of order `n h`, so that no run is much worse than the others. Quantiles, equal `n`,
 /// would leave long gaps in the tail; equal widths would crowd the values near zero.
-pub(crate) fn level_ends(values: &[f64], counts: &[usize], n_levels: usize) -> Vec<usize> {
+pub(crate) fn level_ends(values: &[f64], counts: &[usize], n_levels: usize) -> Result<Vec<usize>> {
     if values.len() <= n_levels {
-        return (1..=values.len()).collect();
+        return memory::collected(1..values.len() + 1);
     }
     // The sum of sqrt(gap) over the rows of a run is near sqrt(n h).
-    let mut cumulative = Vec::with_capacity(values.len());
+    let mut cumulative = memory::with_capacity(values.len())?;
     let (mut previous, mut total) = (0.0, 0.0);
     for (&value, &count) in values.iter().zip(counts) {
         total += ((value - previous) * count as f64).sqrt();
@@ -26,7 +29,7 @@ pub(crate) fn level_ends(values: &[f64], counts: &[usize], n_levels: usize) -> V
         .collect();
     ends.push(values.len());
     ends.dedup();
-    ends
+    Ok(ends)
 }
 
 #[cfg(test)]
@@ -44,7 +47,7 @@ mod tests {
             values.sort_by(f64::total_cmp);
             values.dedup();
             let counts: Vec<usize> = gaps.iter().take(values.len()).map(|g| g.1).collect();
-            let ends = level_ends(&values, &counts, n_levels);
+            let ends = level_ends(&values, &counts, n_levels).unwrap();
             prop_assert!(ends.len() <= n_levels);
             prop_assert!(ends.windows(2).all(|w| w[0] < w[1]));
             prop_assert_eq!(ends.last().copied().unwrap_or(0), values.len());
@@ -55,7 +58,7 @@ mod tests {
     #[test]
     fn a_long_tail_gets_levels_of_its_own() {
         let values: Vec<f64> = (1..=1000).map(|i| 1.0 / f64::from(1001 - i)).collect();
-        let ends = level_ends(&values, &vec![1; 1000], 10);
+        let ends = level_ends(&values, &vec![1; 1000], 10).unwrap();
         assert!(ends[ends.len() - 2] > 990, "{ends:?}");
     }
 }

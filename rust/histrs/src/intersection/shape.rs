@@ -65,15 +65,17 @@ impl ShapeFunctions {
         columns.check_rows(alpha.nrows())?;
         let columns = &columns.columns()[range];
         let knots = exec.map_blocks(columns.len(), |d| {
-            let mut knots = vec![0.0];
-            knots.extend(columns[d].distinct()?.0);
+            let distinct = columns[d].distinct()?.0;
+            let mut knots = memory::with_capacity(distinct.len() + 1)?;
+            knots.push(0.0);
+            knots.extend(distinct);
             Ok(knots)
         })?;
         let mut offsets = vec![0];
         for knots in &knots {
             offsets.push(offsets[offsets.len() - 1] + knots.len());
         }
-        let knots = knots.concat();
+        let knots = memory::concatenated(&knots)?;
         let n_outputs = alpha.ncols();
         let mut values = memory::zeros((knots.len(), n_outputs))?;
         let mut start = 0;

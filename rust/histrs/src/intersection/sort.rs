@@ -1,6 +1,8 @@
 //! Sorting one column of non-negative values.
 
+use crate::error::Result;
 use crate::matrix::ColumnEntries;
+use crate::memory;
 
 const DIGIT_BITS: usize = 11;
 const N_DIGITS: usize = 64usize.div_ceil(DIGIT_BITS);
@@ -19,29 +21,29 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    pub(crate) fn sort(&mut self, entries: &ColumnEntries) -> &[(u64, u32)] {
+    pub(crate) fn sort(&mut self, entries: &ColumnEntries) -> Result<&[(u64, u32)]> {
         self.pairs.clear();
-        self.pairs
-            .extend(entries.values.iter().zip(&entries.rows).map(|(v, &row)| (v.to_bits(), row)));
+        let pairs = entries.values.iter().zip(&entries.rows).map(|(v, &row)| (v.to_bits(), row));
+        memory::extend(&mut self.pairs, pairs)?;
         if self.pairs.len() < RADIX_MIN_LEN {
             self.pairs.sort_unstable();
         } else {
-            self.radix_sort();
+            self.radix_sort()?;
         }
-        &self.pairs
+        Ok(&self.pairs)
     }
 
     /// Least significant digit first; digits in which all keys agree are passed over.
     #[allow(clippy::cast_possible_truncation)] // lengths fit the 32-bit row index
-    fn radix_sort(&mut self) {
+    fn radix_sort(&mut self) -> Result<()> {
         self.counts.clear();
-        self.counts.resize(N_DIGITS * RADIX, 0);
+        memory::resize(&mut self.counts, N_DIGITS * RADIX, 0)?;
         for &(key, _) in &self.pairs {
             for (digit, counts) in self.counts.chunks_exact_mut(RADIX).enumerate() {
                 counts[digit_of(key, digit)] += 1;
             }
         }
-        self.spare.resize(self.pairs.len(), (0, 0));
+        memory::resize(&mut self.spare, self.pairs.len(), (0, 0))?;
         let len = self.pairs.len() as u32;
         for (digit, counts) in self.counts.chunks_exact_mut(RADIX).enumerate() {
             if counts.contains(&len) {
@@ -58,6 +60,7 @@ impl Sorter {
             }
             std::mem::swap(&mut self.pairs, &mut self.spare);
         }
+        Ok(())
     }
 }
 
@@ -85,9 +88,9 @@ mod tests {
                 values.iter().map(|v| v.to_bits()).zip(entries.rows.clone()).collect();
             expected.sort_unstable();
             let mut sorter = Sorter::default();
-            sorter.sort(&entries);
+            sorter.sort(&entries).unwrap();
             prop_assert_eq!(&sorter.pairs, &expected);
-            sorter.sort(&entries);
+            sorter.sort(&entries).unwrap();
             prop_assert_eq!(&sorter.pairs, &expected);
         }
     }

@@ -337,16 +337,21 @@ pub fn transform_rows<T: Element>(
                 let (mut data, mut indices, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
                 for row in block * ROWS..n_rows.min((block + 1) * ROWS) {
                     let (columns, values) = x.row_sums_of_duplicates(row);
-                    lengths.push(columns.len());
-                    indices.extend_from_slice(&columns);
+                    memory::push(&mut lengths, columns.len())?;
+                    memory::extend(&mut indices, columns.iter().copied())?;
+                    memory::reserve_growing(&mut data, columns.len())?;
                     for (&column, x) in columns.iter().zip(values.iter()) {
                         data.push(value(column.unsigned_abs() as usize, x.to_f64())?);
                     }
                 }
                 Ok((data, indices, lengths))
             })?;
-            let (mut data, mut indices, mut indptr) = (Vec::new(), Vec::new(), vec![0]);
+            let n_stored = blocks.iter().map(|block| block.0.len()).sum();
+            let mut data = memory::with_capacity(n_stored)?;
+            let mut indices = memory::with_capacity(n_stored)?;
+            let mut indptr = memory::with_capacity(n_rows + 1)?;
             let mut end: i64 = 0;
+            indptr.push(end);
             for (block_data, block_indices, lengths) in blocks {
                 data.extend(block_data);
                 indices.extend(block_indices);

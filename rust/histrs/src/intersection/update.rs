@@ -49,9 +49,9 @@ impl SortedColumns {
         };
         let new = Self::new(exec, x)?;
         self.rebuilt(exec, n_rows, |d, old, spare, merged| {
-            sorted_pairs(&new.columns()[d], spare);
+            sorted_pairs(&new.columns()[d], spare)?;
             spare.iter_mut().for_each(|pair| pair.1 += first);
-            merge(old, spare, merged);
+            merge(old, spare, merged)
         })
     }
 
@@ -72,7 +72,9 @@ impl SortedColumns {
         }
         self.rebuilt(exec, n_rows as usize, |_, old, _, kept| {
             let renumbered = old.iter().map(|&(value, row)| (value, number[row as usize]));
+            memory::reserve_growing(kept, old.len())?;
             kept.extend(renumbered.filter(|pair| pair.1 != REMOVED));
+            Ok(())
         })
     }
 
@@ -82,7 +84,7 @@ impl SortedColumns {
         &self,
         exec: &Executor,
         n_rows: usize,
-        write: impl Fn(usize, &Pairs, &mut Pairs, &mut Pairs) + Sync,
+        write: impl Fn(usize, &Pairs, &mut Pairs, &mut Pairs) -> Result<()> + Sync,
     ) -> Result<Self> {
         let n_columns = self.n_columns();
         let blocks = exec.map_blocks(n_columns.div_ceil(COLUMNS), |block| {
@@ -90,9 +92,9 @@ impl SortedColumns {
             (block * COLUMNS..n_columns.min((block + 1) * COLUMNS))
                 .map(|d| {
                     exec.check()?;
-                    sorted_pairs(&self.columns()[d], &mut old);
+                    sorted_pairs(&self.columns()[d], &mut old)?;
                     pairs.clear();
-                    write(d, &old, &mut spare, &mut pairs);
+                    write(d, &old, &mut spare, &mut pairs)?;
                     Column::encode(&pairs, n_rows)
                 })
                 .collect::<Result<Vec<_>>>()
@@ -102,8 +104,9 @@ impl SortedColumns {
 }
 
 /// Writes the entries of a column by ascending value, equal values by ascending row.
-fn sorted_pairs(column: &Column, pairs: &mut Pairs) {
+fn sorted_pairs(column: &Column, pairs: &mut Pairs) -> Result<()> {
     pairs.clear();
+    memory::reserve_growing(pairs, column.n_stored())?;
     if let Column::Coded { values, codes } = column {
         // Counted by code, rows fall into place.
         let mut next = [0; MAX_CODES];
@@ -123,11 +126,12 @@ fn sorted_pairs(column: &Column, pairs: &mut Pairs) {
     } else {
         column.for_each(|row, value| pairs.push((value.to_bits(), row)));
     }
+    Ok(())
 }
 
 /// Merges sorted entries; of equal values the old come first.
-fn merge(old: &Pairs, new: &Pairs, merged: &mut Pairs) {
-    merged.reserve(old.len() + new.len());
+fn merge(old: &Pairs, new: &Pairs, merged: &mut Pairs) -> Result<()> {
+    memory::reserve_growing(merged, old.len() + new.len())?;
     let mut rest = &old[..];
     for pair in new {
         let (below, above) = rest.split_at(rest.partition_point(|p| p.0 <= pair.0));
@@ -136,4 +140,5 @@ fn merge(old: &Pairs, new: &Pairs, merged: &mut Pairs) {
         rest = above;
     }
     merged.extend_from_slice(rest);
+    Ok(())
 }

@@ -1,6 +1,7 @@
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
+use crate::memory;
 use crate::simd::Element;
 
 /// At most `n_levels` quantiles of the positive values of every column, in one list, and where
@@ -26,14 +27,14 @@ pub fn column_quantiles<T: Element>(
     let reader = x.by_columns(exec)?;
     let columns = exec.map_blocks(reader.n_columns(), |column| {
         let mut entries = ColumnEntries::default();
-        reader.read(column, &mut entries);
+        reader.read(column, &mut entries)?;
         Ok(levels(&mut entries.values, n_levels))
     })?;
     let mut offsets = vec![0];
     for column in &columns {
         offsets.push(offsets[offsets.len() - 1] + column.len() as i64);
     }
-    Ok((columns.concat(), offsets))
+    Ok((memory::concatenated(&columns)?, offsets))
 }
 
 /// Sorts the values and picks the distinct quantiles.

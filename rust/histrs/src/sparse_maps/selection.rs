@@ -71,7 +71,7 @@ pub fn sparse_codes(
         for row in block * ROWS..n_rows.min((block + 1) * ROWS) {
             exec.check()?;
             let subset = select(k_xz.row(row), k_zz, n_nonzero, selection)?;
-            subset.write(k_xz.row(row), &mut parts);
+            subset.write(k_xz.row(row), &mut parts)?;
         }
         Ok(parts)
     })?;
@@ -248,12 +248,12 @@ impl<'a> Subset<'a> {
 
     /// Appends the coordinates of a point, by ascending representative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
-    fn write(&self, k_x: ArrayView1<'_, f64>, parts: &mut CsrParts<f64>) {
+    fn write(&self, k_x: ArrayView1<'_, f64>, parts: &mut CsrParts<f64>) -> Result<()> {
         let mut entries: Vec<(usize, f64)> =
             self.members.iter().copied().zip(self.coordinates(k_x)).collect();
         entries.sort_unstable_by_key(|entry| entry.0);
-        parts.indices.extend(entries.iter().map(|entry| entry.0 as i32));
-        parts.data.extend(entries.iter().map(|entry| entry.1));
-        parts.indptr.push(parts.data.len() as i64);
+        memory::extend(&mut parts.indices, entries.iter().map(|entry| entry.0 as i32))?;
+        memory::extend(&mut parts.data, entries.iter().map(|entry| entry.1))?;
+        memory::push(&mut parts.indptr, parts.data.len() as i64)
     }
 }

@@ -292,13 +292,13 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             let limits = Limits { tol, max_iter, patience: SINGLE_PATIENCE };
             let mut domain = Scaling::new(self.ground.single(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
-            jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged);
+            jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
         }
         let limits = Limits { tol, max_iter, patience: PATIENCE };
         if self.ground.fits_double() && !jobs.is_empty() {
             let mut domain = Scaling::new(self.ground.double(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
-            jobs = ladder.keep(solved, jobs, |s| s.status != Status::Failed);
+            jobs = ladder.keep(solved, jobs, |s| s.status != Status::Failed)?;
         }
         if !jobs.is_empty() {
             jobs = self.approach(block, jobs)?;
@@ -310,7 +310,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
                 polish(self.exec, exponents, marginals.of(job, shape), solved, limits)
             });
             let solved = polished.collect::<Result<_>>()?;
-            ladder.keep(solved, jobs, |_| true);
+            ladder.keep(solved, jobs, |_| true)?;
         }
         Ok(ladder.solved.into_iter().flatten().collect())
     }
@@ -458,18 +458,17 @@ impl Ladder {
         solved: Vec<Solved>,
         jobs: Vec<Job>,
         is_final: impl Fn(&Solved) -> bool,
-    ) -> Vec<Job> {
-        let mut left = Vec::new();
-        let mut places = Vec::new();
+    ) -> Result<Vec<Job>> {
+        let (mut left, mut places) = (Vec::new(), Vec::new());
         for ((found, job), &place) in solved.into_iter().zip(jobs).zip(&self.places) {
             if is_final(&found) {
                 self.solved[place] = Some(found);
             } else {
-                left.push(Job { start: start(&found), n_iter: found.n_iter, ..job });
-                places.push(place);
+                memory::push(&mut left, Job { start: start(&found), n_iter: found.n_iter, ..job })?;
+                memory::push(&mut places, place)?;
             }
         }
         self.places = places;
-        left
+        Ok(left)
     }
 }

@@ -191,7 +191,7 @@ pub(super) fn linear_cells(
     width: usize,
 ) -> Result<Cells> {
     let mut picked = vec![0];
-    picked.extend(level_ends(&knots[1..], counts, n_bins));
+    picked.extend(level_ends(&knots[1..], counts, n_bins)?);
     let edges: Vec<f64> = picked.iter().map(|&k| knots[k]).collect();
     Cells::new(&edges, width, |cell, at, rise| {
         let k = picked[cell];
