@@ -67,9 +67,9 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Number of features `D`: a cosine and a sine for each projection. Where it is odd, the
         last projection has their difference alone, which has the right mean as well.
     gamma : {"scale", "median"} or float, default="scale"
-        Inverse scale of the distance. "scale" is one over the total variance of the mapped
-        training data, so that the mean distance of two rows is `2/gamma`; "median" is one over
-        the median distance of rows, of 1,000 drawn at random where there are more.
+        Inverse scale of the distance. "scale" is one over the mean distance of two training rows,
+        which is twice the total variance of the mapped data; "median" is one over the median
+        distance of rows, of 1,000 drawn at random where there are more.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"
@@ -247,7 +247,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _choose_gamma(self, X: Matrix, random: np.random.RandomState) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        scale = self._total_variance(X) if self.gamma == "scale" else self._median(X, random)
+        # The mean squared distance of two draws is twice their variance.
+        scale = 2.0 * self._total_variance(X) if self.gamma == "scale" else self._median(X, random)
         # All rows are equal: any scale does.
         return 1.0 / scale if scale > 0 else 1.0
 
