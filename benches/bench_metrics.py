@@ -73,6 +73,44 @@ row("gram-f32", "`intersection_kernel`, dense, float32")(partial(gram, dtype=np.
 row("gram-csr", "`intersection_kernel`, CSR, 10% stored")(partial(gram, density=0.1))
 
 
+def counts(quick: bool, *, largest: int) -> Trial:
+    """All pairs of rows of counts, beside the same rows with one entry that is no count."""
+    n, d = (200, 100) if quick else (4000, 784)
+    X = np.random.default_rng(0).integers(0, largest + 1, size=(n, d)).astype(np.float64)
+    other = X.copy()
+    other[0, 0] = 0.5
+    floating = "the same in floating point"
+    sides = [
+        Side(OURS, lambda _: intersection_kernel(X)),
+        Side(floating, lambda _: intersection_kernel(other), peer=True),
+        Side("SciPy cdist", lambda _: _peers.gram_by_cdist(X), peer=True),
+    ]
+    exact = np.array([np.minimum(x, X).sum(axis=1) for x in X[:50]])
+
+    def errors(results):
+        # One row differs.
+        return {name: np.max(np.abs(K[1:50] - exact[1:])[:, 1:]) for name, K in results.items()}
+
+    def figures(m: Measured):
+        terms = n * (n + 1) / 2 * d
+        return [
+            Figure(f"{side.name}: a minimum of a pair", m.median(side.name) / terms * 1e9, "ns")
+            for side in sides
+        ]
+
+    return Trial(
+        sides,
+        targets=[Target("faster than the fastest peer", lambda m: m.speedup(OURS), at_least=3)],
+        checks=[Check("largest error", errors, limit=1e-7)],
+        figures=figures,
+        note=f"{n:,} x {d} whole numbers up to {largest:,}, in an array of float64.",
+    )
+
+
+row("counts-bytes", "`intersection_kernel` of counts up to 255")(partial(counts, largest=255))
+row("counts-words", "`intersection_kernel` of counts up to 32,767")(partial(counts, largest=32_767))
+
+
 class Metric(NamedTuple):
     """A metric of histrs and whoever else computes it, on rows that sum to 1."""
 

@@ -244,7 +244,7 @@ def test_training_lowers_the_loss_and_the_error(rng):
     assert model.score(X_test, y_test) > sampled.score(X_test, y_test)
 
 
-def test_predictions_are_nearest_prototypes(rng):
+def test_predictions_are_the_most_probable_classes(rng):
     X, y = histograms(rng, 45)
     names = np.array(["c", "a", "b"])[y]
     model = HistogramCompressor(0.1, reg=1.5, random_state=1, gamma=1.5).fit(X, names)
@@ -259,8 +259,13 @@ def test_predictions_are_nearest_prototypes(rng):
     distances, indices = model.kneighbors(X[:4], 4)
     np.testing.assert_allclose(distances, np.sort(D, axis=1), atol=1e-4)
     np.testing.assert_array_equal(indices[:, 0], D.argmin(axis=1))
-    np.testing.assert_array_equal(model.predict(X[:4]), model.prototype_labels_[D.argmin(axis=1)])
+    shares = np.exp(-(1.5**2) * D)
+    expected = [shares[:, model.prototype_labels_ == c].sum(axis=1) for c in "abc"]
     P = model.predict_proba(X)
+    np.testing.assert_allclose(P[:4], np.transpose(expected / sum(expected)), atol=1e-3)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], np.log(P[:, 1] / P[:, 0]), rtol=1e-6)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     losses = -np.log(P[np.arange(45), np.searchsorted(model.classes_, names)])
     np.testing.assert_allclose(losses.mean(), model.loss_, rtol=1e-3)
@@ -321,13 +326,15 @@ def test_gamma_is_searched_on_rows_left_out(rng, monkeypatch, kind, search):
         monkeypatch.setattr(_sharpness, "_TRIALS", 4)
     model, X, y = small_compressor(rng, kind)
     scale = clone(model).fit(X, y).gamma_
+    # In units of one over the root of the mean distance.
+    start = 4.0 if kind == "covariances" else 1.0
     model.set_params(gamma=search)
     factors = [clone(model).fit(X, y).gamma_ / scale for _ in range(2)]
     assert factors[0] == factors[1]
     if search == "cv":
-        assert np.isclose(factors[0], [0.5, 1, 2, 4, 8]).any()
+        assert np.isclose(factors[0] * start, [0.5, 1, 2, 4, 8]).any()
     else:
-        assert 0.25 <= factors[0] <= 16
+        assert 0.25 <= factors[0] * start <= 16
         assert optuna.logging.get_verbosity() == verbosity
     few = y.copy()
     few[few == 2] = 0

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.spatial.distance import jensenshannon
 from sklearn.datasets import load_digits
+from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import additive_chi2_kernel as sklearn_additive_chi2
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.svm import SVC
@@ -17,10 +19,12 @@ from histrs.metrics import (
     hellinger_kernel,
     intersection_kernel,
     jensen_shannon_kernel,
+    minmax_distances,
+    minmax_kernel,
 )
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
-from tests.oracles import chi2
+from tests.oracles import chi2, minmax
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -32,6 +36,8 @@ DEFINITIONS = {
     exp_chi2_kernel: chi2.exp_chi2_kernel,
     hellinger_kernel: chi2.hellinger_kernel,
     jensen_shannon_kernel: chi2.jensen_shannon_kernel,
+    minmax_kernel: minmax.minmax_kernel,
+    minmax_distances: minmax.minmax_distances,
 }
 every_metric = pytest.mark.parametrize("metric", DEFINITIONS, ids=lambda f: f.__name__)
 
@@ -67,6 +73,9 @@ def assert_is(metric, K, X, Y=None):
     if metric is not intersection_kernel:
         # Terms of subnormal numbers may be lost.
         relative, absolute = 5 * relative, (X.shape[1] + 1) * float(np.finfo(K.dtype).tiny)
+    if metric in (minmax_kernel, minmax_distances):
+        # Both are between 0 and 1, and one less the other.
+        absolute = 10 * relative
     if metric is chi2_distances:
         # What only one of two sparse rows stores comes from a difference of masses.
         absolute += RELATIVE[np.dtype(np.float64)] * _mass(X, Y)
@@ -118,9 +127,11 @@ def test_intersection_kernel_is_its_definition(X, Y):
 @given(X=histograms(n_columns=n_columns, dtype=float_dtypes, format="any"))
 def test_equal_rows_have_distance_zero(X):
     for rows in (X, X[::-1]):
-        distances = chi2_distances(rows, rows)
-        assert (distances >= 0).all()
-        np.testing.assert_array_equal(np.diag(distances), 0.0)
+        for metric in (chi2_distances, minmax_distances):
+            distances = metric(rows, rows)
+            assert (distances >= 0).all()
+            np.testing.assert_array_equal(np.diag(distances), 0.0)
+        np.testing.assert_array_equal(np.diag(minmax_kernel(rows, rows)), 1.0)
         np.testing.assert_array_equal(np.diag(exp_chi2_kernel(rows)), 1.0)
 
 
@@ -243,7 +254,9 @@ def test_the_kernels_of_normalised_rows(rng):
     assert (nats >= chi2_distances(X) / 4 - 1e-12).all()
 
 
-@pytest.mark.parametrize("metric", [m for m in DEFINITIONS if m is not chi2_distances])
+@pytest.mark.parametrize(
+    "metric", [m for m in DEFINITIONS if m not in (chi2_distances, minmax_distances)]
+)
 def test_a_kernel_is_positive_semi_definite(rng, metric):
     K = metric(awkward_histograms(rng, 40))
     assert np.linalg.eigvalsh(K)[0] >= -1e-12 * np.trace(K)
@@ -312,3 +325,46 @@ def test_n_jobs_is_checked():
         intersection_kernel(X, n_jobs=1.5)
     for n_jobs in (None, 1, np.int64(2), -1, -2, -1000):
         np.testing.assert_array_equal(intersection_kernel(X, n_jobs=n_jobs), 2.0)
+
+
+@given(
+    X=histograms(n_columns=n_columns, dtype=float_dtypes, format="any"), scale=st.integers(-9, 9)
+)
+def test_minmax_does_not_depend_on_the_scale(X, scale):
+    K = minmax_kernel(X)
+    assert ((K >= 0) & (K <= 1)).all()
+    np.testing.assert_array_equal(minmax_kernel(X * X.dtype.type(2.0**scale)), K)
+    assert np.linalg.eigvalsh(K.astype(np.float64)).min(initial=0.0) >= -1e-4 * len(K)
+
+
+@given(
+    X=count_matrices(n_columns=n_columns, dtype=st.sampled_from([np.uint8, np.int64]), format="any")
+)
+def test_minmax_of_counts_is_exact(X):
+    np.testing.assert_array_equal(minmax_kernel(X), minmax.minmax_kernel(X))
+    np.testing.assert_array_equal(minmax_distances(X), minmax.minmax_distances(X))
+
+
+def test_minmax_is_the_jaccard_index_of_sets(rng):
+    X = rng.random((30, 20)) < 0.4
+    expected = pairwise_distances(X, metric="jaccard")
+    np.testing.assert_allclose(minmax_distances(X), expected, atol=1e-12)
+
+
+def test_minmax_of_rows_whose_sum_overflows_is_refused():
+    with pytest.raises(ValueError, match=r"X\[1\] sum"):
+        minmax_kernel([[1.0, 1.0], [1e308, 1e308]])
+    with pytest.raises(ValueError, match=r"Y\[0\] sum"):
+        minmax_distances([[1.0, 1.0]], [[1e308, 1e308]])
+
+
+@every_metric
+def test_very_wide_sparse_rows(rng, metric):
+    """Columns that no row stores take neither time nor room."""
+    narrow = sparse.random_array((20, 40), density=0.2, rng=rng, format="csr")
+    wide = narrow.copy()
+    wide.indices = (wide.indices.astype(np.int64) * 53_000_000).astype(np.int32)
+    wide = sparse.csr_array((wide.data, wide.indices, wide.indptr), shape=(20, 2**31 - 1))
+    np.testing.assert_array_equal(metric(wide), metric(narrow))
+    np.testing.assert_array_equal(metric(wide, wide[:3]), metric(narrow, narrow[:3]))
+    assert metric(wide[:0], wide).shape == (0, 20)

@@ -130,6 +130,7 @@ DEFINITIONS = {
     "jensen_shannon": lambda x, y: np.sum(
         x * np.log2(2 * x / (x + y)) + y * np.log2(2 * y / (x + y))
     ),
+    "minmax": lambda x, y: 1 - np.minimum(x, y).sum() / np.maximum(x, y).sum(),
     "sinkhorn": lambda x, y: transport.sinkhorn_distance(x, y, M, 0.2),
 }
 
@@ -163,7 +164,9 @@ def test_metrics_of_histograms(rng, metric):
     np.testing.assert_array_equal(model.kneighbors(queries)[1], indices)
 
 
-@pytest.mark.parametrize("metric", ["hellinger", "intersection", "jensen_shannon", "exp_chi2"])
+@pytest.mark.parametrize(
+    "metric", ["hellinger", "intersection", "jensen_shannon", "exp_chi2", "minmax"]
+)
 def test_copies_are_at_distance_0(rng, metric):
     X, y = histograms(rng, 70)
     model = MetricKNNClassifier(metric=metric).fit(X, y)

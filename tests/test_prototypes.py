@@ -130,14 +130,22 @@ def test_training_lowers_the_loss_and_the_error(rng):
     assert model.score(X_test, y_test) > sampled
 
 
-def test_predictions_are_nearest_prototypes(rng):
+def test_predictions_are_the_most_probable_classes(rng):
     X, y = matrices(rng, 60)
     names = np.array(["c", "a", "b"])[y]
     model = CovarianceCompressor(0.1, random_state=1, gamma=1.5).fit(X, names)
     assert model.prototypes_.shape == (6, 4, 4)
     assert sorted(model.prototype_labels_) == ["a", "a", "b", "b", "c", "c"]
     D = jbld_distances(X, model.prototypes_)
-    np.testing.assert_array_equal(model.predict(X), model.prototype_labels_[D.argmin(axis=1)])
+    nearest = model.kneighbors(X, return_distance=False)[:, 0]
+    np.testing.assert_array_equal(nearest, D.argmin(axis=1))
+    shares = np.exp(-(1.5**2) * D)
+    P = np.stack([shares[:, model.prototype_labels_ == c].sum(axis=1) for c in "abc"], axis=1)
+    P /= P.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), P, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(scores[:, 1:] - scores[:, :1], np.log(P[:, 1:] / P[:, :1]))
     P = model.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     losses = -np.log(P[np.arange(60), np.searchsorted(model.classes_, names)])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -196,8 +197,16 @@ def test_every_metric(rng, rule, metric):
     np.testing.assert_allclose(distances, expected[0], rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(model.kneighbors(X, 2, return_distance=False), indices)
     assert set(model.prototype_labels_) == {"a", "b", "c"}
+    D = model._space().distances(X, model.prototypes_).astype(np.float64)
+    of_class = [D[:, model.prototype_labels_ == c].min(axis=1) for c in "abc"]
+    P = softmax(-model.sharpness_ * np.stack(of_class, axis=1), axis=1)
+    np.testing.assert_allclose(model.predict_proba(X), P, rtol=1e-6, atol=1e-9)
+    assert np.all(P[np.arange(40), np.searchsorted(list("abc"), model.predict(X))] == P.max(axis=1))
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(softmax(scores, axis=1), P, rtol=1e-6, atol=1e-9)
     same = clone(model).set_params(n_jobs=2).fit(X, names)
     np.testing.assert_array_equal(same.sample_indices_, model.sample_indices_)
+    np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), rtol=1e-6)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
@@ -300,3 +309,19 @@ def test_bad_input_leaves_the_model_as_it_was(rng, rule):
         with pytest.raises(ValueError, match=r"compression = 2 .* class 0 has 1 of 40"):
             clone(model).set_params(compression=2).fit(X, few)
     assert pickle.dumps(model) == before
+
+
+def test_probabilities_of_prototypes_are_those_of_what_was_left_out(rng):
+    """The sharpness makes labels of other samples likely; where there are none it is 1."""
+    X, y = data_for("euclidean", rng, 400)
+    y = rng.permutation(y)  # no class can be told: certainty would be punished
+    model = RandomSubset(0.2, metric="euclidean", random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[:9]), 1 / 3, atol=0.1)
+    everything = RandomSubset(1.0, metric="euclidean", random_state=0).fit(X, y)
+    assert everything.sharpness_ == 1.0
+    two = RandomSubset(0.2, metric="euclidean", random_state=0).fit(X, y == 1)
+    odds = two.decision_function(X)
+    assert odds.shape == (400,)
+    P = two.predict_proba(X)
+    np.testing.assert_allclose(odds, np.log(P[:, 1] / P[:, 0]), atol=1e-9)
+    np.testing.assert_array_equal(odds > 0, two.predict(X))

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from histrs import metrics
 from histrs._sparse import sound
-from histrs.gaussian_process import IntersectionGPRegressor, active_learning
+from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, active_learning
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,
@@ -174,6 +174,7 @@ def test_vectors_pass(format_):
 
 ESTIMATORS = {
     "IntersectionGPRegressor": IntersectionGPRegressor(optimizer=None),
+    "MinMaxGPRegressor": MinMaxGPRegressor(optimizer=None),
     "AdditiveChi2Map": AdditiveChi2Map(n_components=3),
     "AdditiveChi2Map(periodic)": AdditiveChi2Map(n_components=3, method="periodic"),
     "ExpChi2Sampler": ExpChi2Sampler(n_components=8, random_state=0),
@@ -263,6 +264,8 @@ FUNCTIONS = {
             "chi2_distances",
             "hellinger_kernel",
             "jensen_shannon_kernel",
+            "minmax_kernel",
+            "minmax_distances",
         )
     },
     "second argument": lambda X: metrics.intersection_kernel(histograms("csr"), X),

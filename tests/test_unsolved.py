@@ -93,7 +93,7 @@ def test_the_factor_that_was_made_serves_variances(rng, monkeypatch):
 
 def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, monkeypatch):
     iterate_first(monkeypatch)
-    monkeypatch.setattr(_system, "_memory", lambda: 0.0)
+    monkeypatch.setattr(_system, "physical_memory", lambda: 0.0)
     X, y, parameters = stagnating(rng)
     X = rng.random((400, 3))
     parameters |= {"noise": 1e-3, "tol": 1e-6, "max_iter": 60}

@@ -42,6 +42,9 @@ __all__ = [
     "jbld_distances",
     "jbld_paired",
     "jensen_shannon_gram",
+    "mean_gradient",
+    "minmax_distances",
+    "minmax_gram",
     "most_threads",
     "quantization_decode",
     "quantization_encode",
@@ -49,6 +52,7 @@ __all__ = [
     "quantization_scores_into",
     "quantization_sums",
     "row_sums",
+    "signal_covariances",
     "sinkhorn_distances",
     "sinkhorn_pairs",
     "sparse_codes",
@@ -58,6 +62,7 @@ __all__ = [
     "svm_line_step",
     "svm_scores",
     "svm_simplex_maximum",
+    "tangent_vectors",
     "transform_rows",
 ]
 
@@ -72,10 +77,25 @@ def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def check_masses(x: _Histograms, y: _Histograms | None, n_threads: int) -> None: ...
 def row_sums(x: _Histograms, n_threads: int) -> _Float64: ...
 def intersection_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def minmax_gram(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
+def minmax_distances(x: _Histograms, y: _Histograms | None, n_threads: int) -> NDArray[Any]: ...
 def jbld_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
 def jbld_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
 def airm_distances(x: NDArray[Any], y: NDArray[Any] | None, n_threads: int) -> NDArray[Any]: ...
 def airm_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any]: ...
+def tangent_vectors(
+    x: NDArray[Any], whitener: NDArray[np.float64] | None, n_threads: int
+) -> NDArray[Any]: ...
+def mean_gradient(
+    x: NDArray[Any],
+    weights: NDArray[np.float64],
+    whitener: NDArray[np.float64],
+    dispersion: str,
+    n_threads: int,
+) -> tuple[float, NDArray[np.float64], float]: ...
+def signal_covariances(
+    x: NDArray[Any], shrinkage: float | str, n_threads: int
+) -> tuple[NDArray[Any], list[tuple[int, int]]]: ...
 def compression_loss(
     x: _Float64,
     labels: NDArray[np.int64],

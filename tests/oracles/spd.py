@@ -65,3 +65,39 @@ def compression_loss(X, y, P, labels, gamma):
         p = np.exp([-(gamma**2) * jbld(x, prototype) for prototype in P])
         loss -= np.log(p[np.asarray(labels) == label].sum() / p.sum())
     return loss
+
+
+def matrix_function(A, f):
+    """By eigenvalues."""
+    values, vectors = np.linalg.eigh((A + A.T) / 2)
+    return vectors * f(values) @ vectors.T
+
+
+def signal_covariance(x, shrinkage):
+    """A product of two channels at a time, shrunk towards its trace."""
+    p = len(x)
+    x = np.asarray(x, dtype=np.float64)
+    C = np.array([[np.mean((a - a.mean()) * (b - b.mean())) for b in x] for a in x])
+    return (1 - shrinkage) * C + shrinkage * np.trace(C) / p * np.eye(p)
+
+
+def tangent_vector(X, M):
+    """vech log(M^-1/2 X M^-1/2), a coordinate at a time."""
+    W = matrix_function(M, lambda v: v**-0.5)
+    S = matrix_function(W @ X @ W, np.log)
+    p = len(S)
+    return np.array(
+        [S[i, j] * (1 if i == j else np.sqrt(2)) for i in range(p) for j in range(i, p)]
+    )
+
+
+def airm_mean_residual(C, X, weights):
+    """The gradient of half the weighted squared distances, in the tangent space at `C`."""
+    W = matrix_function(C, lambda v: v**-0.5)
+    return -sum(w * matrix_function(W @ x @ W, np.log) for w, x in zip(weights, X, strict=True))
+
+
+def log_euclidean_mean(X, weights):
+    """exp sum_i w_i log X_i."""
+    logs = sum(w * matrix_function(x, np.log) for w, x in zip(weights, X, strict=True))
+    return matrix_function(logs, np.exp)

@@ -1,24 +1,22 @@
 """What the classifier and the regressor share."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, get_args, overload
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._progress import SearchProgress, SolverProgress
+from histrs._progress import SolverProgress
 from histrs._solvers.block_cg import Array, Solution
-from histrs._threads import blas_threads_at_most
+from histrs._solvers.preconditioners import Indices
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -27,6 +25,7 @@ from histrs._validation import (
     count_threads,
     to_core,
     validate_data,
+    validate_fit,
 )
 from histrs._warnings import warn
 from histrs.gaussian_process._explanation import Explanation, explain
@@ -42,8 +41,10 @@ from histrs.gaussian_process._hyperparameters import (
 )
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
-from histrs.gaussian_process._optimizer import OptimizerName, Search
-from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._relevance import relevant_weights
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
@@ -53,10 +54,8 @@ from histrs.gaussian_process._shape_functions import (
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-_MANY_ROWS = 4096
 
-
-class BaseIntersectionGP(BaseEstimator):
+class BaseIntersectionGP(GaussianProcess):
     """Exact Gaussian process regression of one or more targets on shared inputs."""
 
     _predicted: ClassVar[str]
@@ -142,18 +141,13 @@ class BaseIntersectionGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
-        """Learn the hyper-parameters and solve for standardised targets.
+    def _rows_to_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, *, reset: bool = True, **checks: Any
+    ) -> tuple[Matrix, NDArray[Any]]:
+        X, y = validate_fit(self, X, y, reset=reset, **checks)
+        return canonical(X), y
 
-        Parameters
-        ----------
-        X : matrix of shape (n_samples, n_features)
-            Histograms, in canonical form.
-        Y : ndarray of shape (n_samples, n_outputs)
-            Targets of scale 1.
-        shared : bool
-            Whether outputs share noise and amplitude unless the user says otherwise.
-        """
+    def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         if self.shared_hyperparameters is not None:
             shared = self.shared_hyperparameters
         weights = self._warm_start_weights(Y.shape)
@@ -261,12 +255,7 @@ class BaseIntersectionGP(BaseEstimator):
         noise = np.array([system.noise for system in systems])
         amplitude = np.array([system.amplitude for system in systems])
         self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
-        self._standard_weights = weights
-        self.dual_coef_ = self._weights_of_users(weights, amplitude)
-        with np.errstate(over="ignore"):
-            predicting = weights * self._units()
-        if not (np.all(np.isfinite(self.dual_coef_)) and np.all(np.isfinite(predicting))):
-            raise ValueError("The weights overflow. Scale y down, or noise and amplitude up.")
+        self._keep_weights(weights, amplitude)
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude
@@ -276,29 +265,13 @@ class BaseIntersectionGP(BaseEstimator):
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
-    def _weights_of_users(self, weights: Array, amplitude: Array | float) -> Array:
-        """Return the weights alpha of eq. 2 from those of standardised targets."""
-        with np.errstate(over="ignore"):
-            in_units: Array = weights * (self._units() / amplitude)
-        return in_units
-
-    def _units(self) -> Array:
-        """Return what one of each standardised target is in the user's unit."""
-        raise NotImplementedError
-
-    def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations as users see them, from those of standardised targets."""
-        raise NotImplementedError
-
-    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
-        """Return what is read from the posterior mean of standardised targets `Y`."""
-        raise NotImplementedError
-
-    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
-        """Return the same from the fitted attributes."""
-        raise NotImplementedError
-
     # ---- rows that come and go ---------------------------------------------------------------
+
+    def _systems_with(self, X: Matrix, n_outputs: int) -> tuple[KernelSystem, ...]:
+        return self._changed_systems(lambda system: insert_rows(system, X, n_outputs))
+
+    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[KernelSystem, ...]:
+        return self._changed_systems(lambda system: remove_rows(system, removed, n_outputs))
 
     def _changed_systems(
         self, change: Callable[[KernelSystem], KernelSystem]
@@ -313,11 +286,6 @@ class BaseIntersectionGP(BaseEstimator):
         changed = change(first if same else fresh)
         scales = [Scales(system.noise, system.amplitude) for system in others]
         return (changed, *(changed.with_scales(pair) for pair in scales))
-
-    def _weights(self) -> Array:
-        """Return the weights of standardised targets."""
-        weights: Array = self._standard_weights
-        return weights
 
     # ---- hyper-parameters --------------------------------------------------------------------
 
@@ -339,48 +307,13 @@ class BaseIntersectionGP(BaseEstimator):
                 start = start.with_values({"feature_weights": np.ones(self.n_features_in_)})
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
 
-    def _learn_hyperparameters(
-        self, start: Hyperparameters, likelihood: Likelihood
-    ) -> Hyperparameters:
-        """Return the hyper-parameters of largest likelihood."""
-        self.__dict__.pop("optimization_history_", None)
-        space = self._search_space(start)
-        self.theta_ = space.pack(space.start)
-        if self.optimizer is None or not space.names:
-            return start
-        space.check_start()
-        if self.log_det == "bound" and self.optimizer == "l-bfgs-b":
-            raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
-        if likelihood.targets_are_constant:
-            self._warn(
-                "The targets are constant, which any hyper-parameters explain: kept as given."
-            )
-            return start
-        # On matrices of some thousand rows, BLAS's threads mostly wait for one another.
-        few = likelihood.shape[0] <= _MANY_ROWS
-        with (
-            SearchProgress(type(self).__name__, self.verbose) as progress,
-            blas_threads_at_most(1) if few else nullcontext(),
-        ):
-            search = Search(likelihood, space, self.optimizer, progress)
-            best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
-        self.optimization_history_ = search.history.arrays(space.names)
-        self.theta_ = space.pack(best.values)
-        if best.complaint is not None:
-            self._warn(
-                f"The optimizer stopped early ({best.complaint}); the best hyper-parameters that "
-                "it met are kept. Try other starting values, n_restarts_optimizer or a smaller tol."
-            )
-        ends = space.at_bounds(self.theta_)
-        if ends:
-            self._warn(
-                f"The search ended with {' and '.join(ends)}, which is kept. Widen the bounds if "
-                "that is not meant."
-            )
-        return best.values
-
-    def _warn(self, message: str) -> None:
-        warn(f"{type(self).__name__}: {message}", ConvergenceWarning)
+    def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
+        system = state["_posterior"].system
+        columns = system.base_columns
+        if columns is None:
+            columns = _histrs.SortedColumns(to_core(system.X), system.n_threads)
+        make_system = partial(self._make_system, system.X)
+        return self._make_likelihood(make_system, columns, state["Y_fit_"] / self._units())
 
     def _make_likelihood(
         self,
@@ -392,136 +325,19 @@ class BaseIntersectionGP(BaseEstimator):
             make_system, columns, Y, tol=self.tol, log_det=self.log_det, seed=self._seed
         )
 
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[False] = False,
-    ) -> float: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        *,
-        eval_gradient: Literal[True],
-        return_std: Literal[False] = False,
-    ) -> tuple[float, Array]: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[True],
-    ) -> tuple[float, float]: ...
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: bool = False,
-        *,
-        return_std: bool = False,
-    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
-        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
-
-        The negative of eq. 4, with `A = amplitude K + noise I` and one output a target or class,
-
-        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
-
-        The log-determinant is as `log_det` says: "lanczos" estimates it by stochastic Lanczos
-        quadrature, or computes it from the Cholesky factor where the system is small or `solver`
-        is "cholesky"; "bound" puts the bound of eq. 23 in its place, so that the result is a lower
-        bound.
-
-        Parameters
-        ----------
-        theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
-            of a transform, and the feature weights with "ard", in this order. None takes those of
-            the fit, `theta_`.
-        eval_gradient : bool, default=False
-            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
-            estimate itself; the bound has none.
-        return_std : bool, default=False
-            Whether to return the standard error of the estimate too; 0 where it is exact.
-
-        Returns
-        -------
-        value : float
-            The log marginal likelihood.
-        gradient : ndarray of the shape of `theta`
-            Only with `eval_gradient`.
-        std : float
-            Only with `return_std`.
-
-        Raises
-        ------
-        ValueError
-            If `theta` has the wrong length, or `eval_gradient` is asked for with
-            ``log_det="bound"``.
-        """
-        state = self._state()
-        if eval_gradient and self.log_det == "bound":
-            raise ValueError("log_det='bound' has no gradient; choose log_det='lanczos'.")
-        space = self._search_space(_hyperparameters(state))
-        values = space.start
-        if theta is not None:
-            theta = np.asarray(theta, dtype=np.float64)
-            if theta.shape != space.pack(values).shape:
-                raise ValueError(
-                    f"theta has shape {theta.shape}, expected {space.pack(values).shape}: one "
-                    f"logarithm for each entry of {', '.join(space.names)}."
-                )
-            values = space.unpack(theta)
-        system = state["_posterior"].system
-        columns = system.base_columns
-        if columns is None:
-            columns = _histrs.SortedColumns(to_core(system.X), system.n_threads)
-        make_system = partial(self._make_system, system.X)
-        likelihood = self._make_likelihood(make_system, columns, state["Y_fit_"] / self._units())
-        evaluation = likelihood.evaluate(values, space.names if eval_gradient else ())
-        if not evaluation.solved:
-            warn(
-                f"The solver did not reach tol in {self.max_iter} iterations, and the likelihood "
-                "is too large. Raise max_iter, tol or noise.",
-                ConvergenceWarning,
-            )
-        if not eval_gradient:
-            return (evaluation.value, evaluation.std) if return_std else evaluation.value
-        gradient = space.pack_values(evaluation.gradient)
-        if return_std:
-            return evaluation.value, gradient, evaluation.std
-        return evaluation.value, gradient
-
     def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
         if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
             return None
         return self._weights()
 
-    # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the objects of the core, and weights once."""
-        left_out = ("_posterior", "dual_coef_")
-        return {k: v for k, v in super().__getstate__().items() if k not in left_out}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state, and what follows from it."""
-        super().__setstate__(state)
-        if "_standard_weights" in state:
-            self.dual_coef_ = self._weights_of_users(self._standard_weights, self.amplitude_)
-
-    def _state(self) -> dict[str, Any]:
-        """Return what was learned, which a fit in another thread replaces whole."""
-        check_is_fitted(self)
-        state = self.__dict__
-        if "_posterior" not in state:
-            state["_posterior"] = self._posterior_of(state)
-        return state
+    def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
+        weights = None if np.all(state["feature_weights_"] == 1.0) else state["feature_weights_"]
+        kernel = GeneralizedKernel(state["feature_transform_"], state["exponent_"], weights)
+        noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
+        return Hyperparameters(noise, amplitude, kernel)
 
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
-        values = _hyperparameters(state)
+        values = self._hyperparameters(state)
         first, *others = values.scales()
         system = self._make_system(state["X_fit_"], values.kernel, first, None)
         systems = (system, *(system.with_scales(scales) for scales in others))
@@ -651,20 +467,8 @@ class BaseIntersectionGP(BaseEstimator):
         tags.input_tags.positive_only = True
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Say whether `fit` has been called."""
-        return hasattr(self, "dual_coef_")
-
 
 def _report(progress: SolverProgress, left: Array, part: slice, residual: Array) -> None:
     """Show how far some outputs are, beside the others."""
     left[part] = residual
     progress(left)
-
-
-def _hyperparameters(state: dict[str, Any]) -> Hyperparameters:
-    """Return the hyper-parameters of a fit."""
-    weights = None if np.all(state["feature_weights_"] == 1.0) else state["feature_weights_"]
-    kernel = GeneralizedKernel(state["feature_transform_"], state["exponent_"], weights)
-    noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
-    return Hyperparameters(noise, amplitude, kernel)

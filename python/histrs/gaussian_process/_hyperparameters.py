@@ -13,7 +13,11 @@ from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 
 Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 
-NAMES = ("noise", "amplitude", "exponent", "feature_weights")
+# Products with a matrix of larger trace would overflow.
+LARGEST = 1e300
+
+SCALES = ("noise", "amplitude")
+NAMES = (*SCALES, "exponent", "feature_weights")
 
 
 class Scales(NamedTuple):
@@ -21,6 +25,14 @@ class Scales(NamedTuple):
 
     noise: float
     amplitude: float
+
+    def check(self) -> None:
+        """Fail where noise has no size beside the amplitude, or the amplitude none beside it."""
+        if not 0.0 < self.noise / self.amplitude < LARGEST:
+            raise ValueError(
+                f"noise / amplitude = {self.noise} / {self.amplitude} is out of range: raise or "
+                "lower one of them."
+            )
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,8 @@ class Hyperparameters:
     """One for all outputs, or one for each."""
     amplitude: Array
     """As many as noise variances."""
-    kernel: GeneralizedKernel
+    kernel: Any
+    """With `parameter` and `with_parameters`: a `GeneralizedKernel` or a `DenseKernel`."""
 
     def scales(self) -> list[Scales]:
         """Return the pairs of noise and signal variance."""
@@ -50,22 +63,16 @@ class Hyperparameters:
 
     def get(self, name: str) -> Any:
         """Return a hyper-parameter by its name."""
-        match name:
-            case "exponent":
-                return self.kernel.exponent
-            case "feature_weights":
-                return self.kernel.weights
-        return getattr(self, name)
+        if name in SCALES:
+            return getattr(self, name)
+        return self.kernel.parameter(name)
 
     def with_values(self, values: Mapping[str, Any]) -> "Hyperparameters":
         """Return these hyper-parameters with some replaced."""
-        kernel = replace(
-            self.kernel,
-            exponent=values.get("exponent", self.kernel.exponent),
-            weights=values.get("feature_weights", self.kernel.weights),
-        )
-        noise = values.get("noise", self.noise)
-        return Hyperparameters(noise, values.get("amplitude", self.amplitude), kernel)
+        scales = {name: values[name] for name in SCALES if name in values}
+        others = {name: value for name, value in values.items() if name not in SCALES}
+        kernel = self.kernel.with_parameters(others) if others else self.kernel
+        return replace(self, kernel=kernel, **scales)
 
 
 WeightsName: TypeAlias = Literal["ard", "relevance", "scale"]
@@ -100,13 +107,13 @@ def given_hyperparameters(
         weights = _inverse_spreads(unweighted.columns(columns, n_threads), n_threads)
     kernel = GeneralizedKernel(transform, float(exponent), weights)
     noise, amplitude = (
-        _check_variances(name, np.array(value, dtype=np.float64), n_pairs)
+        check_variances(name, np.array(value, dtype=np.float64), n_pairs)
         for name, value in (("noise", noise), ("amplitude", amplitude))
     )
     return Hyperparameters(noise, amplitude, kernel)
 
 
-def _check_variances(name: str, values: Array, n_pairs: int) -> Array:
+def check_variances(name: str, values: Array, n_pairs: int) -> Array:
     """Return one variance for each pair, from one for all or one for each."""
     if values.shape not in ((), (n_pairs,)):
         raise ValueError(
@@ -156,19 +163,19 @@ def check_bounds(name: str, bounds: Any) -> Bounds:
 
 
 class SearchSpace:
-    """The free hyper-parameters as one vector of logarithms, in the order of `NAMES`.
+    """The free hyper-parameters as one vector of logarithms.
 
     Parameters
     ----------
     start : Hyperparameters
         Those that are not free keep these values.
     bounds : mapping
-        Bounds of each free hyper-parameter.
+        Bounds of each free hyper-parameter, in the order of the vector.
     """
 
     def __init__(self, start: Hyperparameters, bounds: Mapping[str, tuple[float, float]]) -> None:
         self.start = start
-        self.names = [name for name in NAMES if name in bounds]
+        self.names = list(bounds)
         self._bounds = dict(bounds)
         self._sizes = [np.size(start.get(name)) for name in self.names]
 
@@ -195,6 +202,10 @@ class SearchSpace:
         rows = [np.repeat(p, n, axis=0) for p, n in zip(pairs, self._sizes, strict=True)]
         return np.vstack(rows) if rows else np.empty((0, 2))
 
+    def bounds_of(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a free hyper-parameter."""
+        return self._bounds[name]
+
     def pack(self, values: Hyperparameters) -> Array:
         """Return the logarithms of the free hyper-parameters."""
         return self.pack_values({name: np.log(values.get(name)) for name in self.names})
@@ -210,7 +221,7 @@ class SearchSpace:
         ends = np.cumsum(self._sizes)
         for name, size, end in zip(self.names, self._sizes, ends, strict=True):
             part = np.exp(theta[end - size : end])
-            values[name] = float(part[0]) if name == "exponent" else part
+            values[name] = float(part[0]) if np.ndim(self.start.get(name)) == 0 else part
         return self.start.with_values(values)
 
     def clip(self, theta: Array) -> Array:
@@ -222,16 +233,17 @@ class SearchSpace:
         """Name the hyper-parameters that have run into a bound, with its value.
 
         A feature weight at its lower bound says that the feature does not matter, and a noise
-        variance there that there is no noise to speak of; these are answers.
+        variance there that there is no noise to speak of; these are answers, and so is either
+        bound where the kernel says so.
         """
         found = []
         values = self.unpack(theta)
         for name in self.names:
             low, high = self._bounds[name]
             value = np.asarray(values.get(name))
-            if low == high:
+            if low == high or name in self.start.kernel.ends_are_answers:
                 continue
-            if name in ("amplitude", "exponent") and np.any(value <= low * (1 + 1e-6)):
+            if name not in ("noise", "feature_weights") and np.any(value <= low * (1 + 1e-6)):
                 found.append(f"{name} at its lower bound {low:.1e}")
             if np.any(value >= high * (1 - 1e-6)):
                 found.append(f"{name} at its upper bound {high:.1e}")

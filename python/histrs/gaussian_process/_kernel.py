@@ -1,8 +1,9 @@
 """The generalised intersection kernel: transformed and weighted features on one sort."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +22,19 @@ class GeneralizedKernel:
     transform: TransformName = "identity"
     exponent: float = 1.0
     weights: Array | None = None
+
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that a search may well leave at a bound."""
+
+    def parameter(self, name: str) -> Any:
+        """Return a parameter that can be learned."""
+        return self.weights if name == "feature_weights" else getattr(self, name)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> "GeneralizedKernel":
+        """Return the kernel with some parameters replaced."""
+        exponent = values.get("exponent", self.exponent)
+        weights = values.get("feature_weights", self.weights)
+        return replace(self, exponent=exponent, weights=weights)
 
     @property
     def is_plain(self) -> bool:

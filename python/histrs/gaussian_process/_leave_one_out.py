@@ -1,5 +1,7 @@
 """What the model predicts of rows that it was not fitted to."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -8,7 +10,7 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._threads import leavable
 from histrs.gaussian_process._online import left_over, remove_rows
-from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._posterior import BasePosterior, Posterior
 
 _COLUMNS = 256
 # Where no factor is at hand, a tenth of the rows is held out at a time, until there are enough.
@@ -37,7 +39,7 @@ def inverse_diagonal(factor: CholeskyFactor) -> Array:
     return diagonal
 
 
-def leave_one_out(posterior: Posterior, Y: Array) -> tuple[Array, Array]:
+def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array]:
     r"""Return means and variances of the targets of each row by a fit without it.
 
     In closed form (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12),
@@ -47,7 +49,7 @@ def leave_one_out(posterior: Posterior, Y: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : BasePosterior
         Whose systems are, or shall be, factorised.
     Y : ndarray of shape (n_samples, n_outputs)
         The targets.

@@ -36,15 +36,72 @@ LogDetName: TypeAlias = Literal["lanczos", "bound"]
 # eigenvalues take longer than factors.
 _MAX_EXACT_ROWS = 2048
 _MAX_EXACT_TERMS = 1 << 32
-_MAX_EIGEN_ROWS = 1024
+MAX_EIGEN_ROWS = 1024
 # Hyper-parameters of which every pair has its own.
 _OF_PAIRS = ("noise", "amplitude")
 # Steps towards the largest eigenvalues, of which the bound takes one an output at least.
 _BOUND_STEPS = 30
 
 
-class Likelihood:
+class BaseLikelihood:
     """The log marginal likelihood of targets as a function of the hyper-parameters.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_samples, n_outputs)
+        Targets.
+    """
+
+    def __init__(self, Y: Array) -> None:
+        self._Y = Y
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the targets."""
+        return self._Y.shape
+
+    @property
+    def targets_are_constant(self) -> bool:
+        """Whether there is nothing to explain."""
+        return not np.any(self._Y)
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether there is a gradient."""
+        return True
+
+    def diagonal_mean(self, values: Hyperparameters) -> float:
+        """Return the mean of the kernel matrix's diagonal, without amplitude."""
+        raise NotImplementedError
+
+    def spectrum(self, kernel: Any) -> Spectrum:
+        """Return the likelihood of this kernel under every noise and amplitude."""
+        raise NotImplementedError
+
+    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
+        """Return the likelihood, and its derivatives by the logarithms of what is named."""
+        outputs = values.outputs(self._Y.shape[1])
+        parts = [
+            self._evaluate_pair(values.pair(k), outputs[k], names) for k in range(len(outputs))
+        ]
+        gradient: dict[str, Any] = {}
+        for name in names:
+            slopes = [part.gradient[name] for part in parts]
+            gradient[name] = np.array(slopes) if name in _OF_PAIRS else sum(slopes)
+        # One draw of random vectors serves all pairs, so that their errors add up.
+        std = sum(part.std for part in parts)
+        solved = all(part.solved for part in parts)
+        return Evaluation(sum(part.value for part in parts), std, gradient, solved)
+
+    def _evaluate_pair(
+        self, values: Hyperparameters, outputs: slice, names: Collection[str]
+    ) -> Evaluation:
+        """Return the likelihood of the outputs that share a noise and an amplitude."""
+        raise NotImplementedError
+
+
+class Likelihood(BaseLikelihood):
+    """The likelihood under the intersection kernel.
 
     Parameters
     ----------
@@ -74,7 +131,7 @@ class Likelihood:
     ) -> None:
         self._make_system = make_system
         self._base = base
-        self._Y = Y
+        super().__init__(Y)
         self._scale = np.max(np.abs(Y), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
         self._tol = tol
@@ -83,16 +140,6 @@ class Likelihood:
         # Of the last evaluation: where the next one starts from.
         self._solutions: dict[int, Array] = {}
         self._columns: tuple[GeneralizedKernel, _histrs.SortedColumns] | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the targets."""
-        return self._Y.shape
-
-    @property
-    def targets_are_constant(self) -> bool:
-        """Whether there is nothing to explain."""
-        return not np.any(self._Y)
 
     @property
     def has_gradient(self) -> bool:
@@ -116,32 +163,18 @@ class Likelihood:
         stored = system.X.nnz if sparse.issparse(system.X) else n * d
         return bool(n <= _MAX_EXACT_ROWS and n * stored <= _MAX_EXACT_TERMS)
 
+    def diagonal_mean(self, values: Hyperparameters) -> float:
+        return float(self.system(values.kernel, values.scales()[0]).diagonal.mean())
+
     def spectrum(self, kernel: GeneralizedKernel) -> Spectrum:
-        """Return the likelihood of this kernel under every noise and amplitude."""
         system = self.system(kernel, Scales(1.0, 1.0))
-        if self.is_exact(system) and len(self._Y) <= _MAX_EIGEN_ROWS:
+        if self.is_exact(system) and len(self._Y) <= MAX_EIGEN_ROWS:
             return ExactSpectrum(system, self._Y)
         return LanczosSpectrum(system, self._Y, self._rng())
-
-    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        """Return the likelihood, and its derivatives by the logarithms of what is named."""
-        outputs = values.outputs(self._Y.shape[1])
-        parts = [
-            self._evaluate_pair(values.pair(k), outputs[k], names) for k in range(len(outputs))
-        ]
-        gradient: dict[str, Any] = {}
-        for name in names:
-            slopes = [part.gradient[name] for part in parts]
-            gradient[name] = np.array(slopes) if name in _OF_PAIRS else sum(slopes)
-        # One draw of random vectors serves all pairs, so that their errors add up.
-        std = sum(part.std for part in parts)
-        solved = all(part.solved for part in parts)
-        return Evaluation(sum(part.value for part in parts), std, gradient, solved)
 
     def _evaluate_pair(
         self, values: Hyperparameters, outputs: slice, names: Collection[str]
     ) -> Evaluation:
-        """Return the likelihood of the outputs that share a noise and an amplitude."""
         (scales,) = values.scales()
         system = self.system(values.kernel, scales)
         system.check()

@@ -51,7 +51,7 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
     plain = system.kernel.is_plain
     grown = replace(
         system,
-        X=_stacked(system.X, X),
+        X=stacked(system.X, X),
         base_columns=base,
         transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
         n_changed=system.n_changed + X.shape[0],
@@ -60,7 +60,7 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
         "diagonal": np.append(system.diagonal, _histrs.row_sums(to_core(rows), n_threads))
     }
     if not plain and "rows" in vars(system):
-        known["rows"] = _stacked(system.rows, rows)
+        known["rows"] = stacked(system.rows, rows)
     if "factor" in vars(system) and grown.uses_cholesky(n_outputs):
         # Where that fails, factorising again finds out why.
         with contextlib.suppress(linalg.LinAlgError):
@@ -129,7 +129,7 @@ def _base_columns(system: KernelSystem) -> _histrs.SortedColumns:
     return _histrs.SortedColumns(to_core(system.X), system.n_threads)
 
 
-def _stacked(X: Matrix, below: Matrix) -> Matrix:
+def stacked(X: Matrix, below: Matrix) -> Matrix:
     """Return the rows of both, in the container of the first."""
     if sparse.issparse(X):
         stacked: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))

@@ -1,16 +1,16 @@
 """Hyper-parameters of largest likelihood."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import linalg, optimize
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
-from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, SearchSpace
+from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._spectrum import Evaluation, Spectrum
 
 OptimizerName: TypeAlias = Literal["l-bfgs-b", "nelder-mead"]
@@ -117,7 +117,7 @@ class Search:
 
     Parameters
     ----------
-    likelihood : Likelihood
+    likelihood : BaseLikelihood
         What is maximised.
     space : SearchSpace
         Where.
@@ -125,15 +125,20 @@ class Search:
         How.
     callback : callable
         Called with the likelihood after every evaluation.
+    kernels : sequence
+        Kernels that the search begins with the best of, each with the noise and amplitude that suit
+        it, where the likelihood may have several maxima.
     """
 
     def __init__(
         self,
-        likelihood: Likelihood,
+        likelihood: BaseLikelihood,
         space: SearchSpace,
         method: OptimizerName,
         callback: Callable[[float], None],
+        kernels: Sequence[Any] = (),
     ) -> None:
+        self._kernels = kernels
         self._likelihood = likelihood
         self._space = space
         self._method: OptimizerName = method
@@ -149,17 +154,33 @@ class Search:
         """Search from the start of the space and from some between its bounds; keep the best."""
         low, high = self._space.bounds.T
         drawn = [self._space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
-        optima = [self._run(self._space.start)]
+        optima = [self._run(self._best_start())]
         for start in drawn:
             # Between the bounds there may be starts at which nothing can be solved.
             with suppress(ValueError, linalg.LinAlgError):
                 optima.append(self._run(start))
         return max(optima, key=lambda optimum: optimum.likelihood)
 
+    def _best_start(self) -> Hyperparameters:
+        """Return the best of the kernels to begin with, with its noise and amplitude."""
+        start = self._space.start
+        starts = [replace(start, kernel=kernel) for kernel in self._kernels]
+        if not starts:
+            return start
+        if self._scales():
+            optima = [
+                self._search_scales(self._space.only(self._scales(), each)) for each in starts
+            ]
+            return max(optima, key=lambda optimum: optimum.likelihood).values
+        return max(starts, key=lambda values: self._likelihood.evaluate(values).value)
+
+    def _scales(self) -> list[str]:
+        return [name for name in self._space.names if name in SCALES]
+
     def _run(self, start: Hyperparameters) -> Optimum:
         names = self._space.names
         optimum = Optimum(start, -np.inf, None)
-        scales = [name for name in names if name in ("noise", "amplitude")]
+        scales = self._scales()
         if scales and self._likelihood.has_gradient:
             optimum = self._search_scales(self._space.only(scales, start))
         if set(names) - set(scales) or not self._likelihood.has_gradient:
@@ -219,7 +240,7 @@ class Search:
     ) -> list[Hyperparameters]:
         """Return noises and amplitudes of every ratio, each with the amplitude that is best."""
         start = space.start.scales()[0]
-        unit = self._likelihood.system(space.start.kernel, start).diagonal.mean()
+        unit = self._likelihood.diagonal_mean(space.start.pair(0))
         found = []
         for ratio in _RATIOS * (unit if unit > 0.0 else 1.0):
             values = {"noise": ratio * start.amplitude}

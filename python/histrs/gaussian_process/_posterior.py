@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._validation import Matrix
 from histrs._warnings import warn
 from histrs.gaussian_process._cached_variance import CachedVariance
@@ -35,26 +36,45 @@ class Readout(NamedTuple):
     """Of shape (n_numbers,)."""
 
 
+class System(Protocol):
+    """The matrix `K + s I` of the training rows, with `s = noise / amplitude`."""
+
+    @property
+    def noise(self) -> float:
+        """Noise variance."""
+
+    @property
+    def amplitude(self) -> float:
+        """Signal variance."""
+
+    @property
+    def factor(self) -> CholeskyFactor:
+        """Lower Cholesky factor."""
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the posterior covariances of rows, without amplitude."""
+
+
+SystemType = TypeVar("SystemType", bound=System)
+
+
 @dataclass(frozen=True)
-class Posterior:
+class BasePosterior(Generic[SystemType]):
     """Weights of training rows, with the linear systems that they solve.
 
     Targets have scale 1 in here; readouts turn what is predicted of them into the user's units.
     """
 
-    systems: tuple[KernelSystem, ...]
+    systems: tuple[SystemType, ...]
     """One for each pair of noise and amplitude: one for all outputs, or one for each."""
     weights: Array
     """`(K + s I)^-1 Y` of shape (n_samples, n_outputs)."""
     readouts: dict[str, Readout]
     """By name."""
-    tol: float
-    """Tolerance of solves for variances."""
-    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
 
     @property
-    def system(self) -> KernelSystem:
-        """The system of the first output; all share its columns."""
+    def system(self) -> SystemType:
+        """The system of the first output; all share its rows."""
         return self.systems[0]
 
     @cached_property
@@ -66,6 +86,26 @@ class Posterior:
     def noise(self) -> Array:
         """Noise variances, one for each system."""
         return np.array([system.noise for system in self.systems])
+
+    @property
+    def is_factorised(self) -> bool:
+        """Whether all is solved by Cholesky factors."""
+        return True
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""
+        return np.stack(
+            [a * s.latent_covariance(X) for a, s in zip(self.amplitude, self.systems, strict=True)]
+        )
+
+
+@dataclass(frozen=True)
+class Posterior(BasePosterior[KernelSystem]):
+    """The posterior of the intersection kernel, whose systems need not be factorised."""
+
+    tol: float
+    """Tolerance of solves for variances."""
+    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
 
     @property
     def n_outputs_a_system(self) -> int:
@@ -129,12 +169,6 @@ class Posterior:
             else:
                 columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
         return np.column_stack(columns) * self.amplitude
-
-    def latent_covariance(self, X: Matrix) -> Array:
-        """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""
-        return np.stack(
-            [a * s.latent_covariance(X) for a, s in zip(self.amplitude, self.systems, strict=True)]
-        )
 
     def _variance(
         self, k: int, name: VarianceName, n_bins: int | None, n_eigenvectors: int

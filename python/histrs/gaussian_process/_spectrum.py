@@ -6,8 +6,7 @@ likelihood costs no further product.
 """
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg
@@ -16,13 +15,22 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import rademacher
 from histrs.gaussian_process._hyperparameters import Scales
-from histrs.gaussian_process._system import KernelSystem
 
 _FIRST_STEPS = 32
 _MAX_STEPS = 512
 # Columns that one pass over the data serves well, and from how many rows on half as many.
 _WIDTH = 16
 _MANY_ROWS = 1 << 14
+
+
+class KernelMatrix(Protocol):
+    """A kernel matrix, which need not be stored."""
+
+    def kernel_matrix(self) -> Array:
+        """Return `K`."""
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class Spectrum:
 class ExactSpectrum(Spectrum):
     """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
 
-    def __init__(self, system: KernelSystem, Y: Array) -> None:
+    def __init__(self, system: KernelMatrix, Y: Array) -> None:
         self.n_rows = len(Y)
         nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
         nodes = np.maximum(nodes, 0.0)
@@ -148,13 +156,12 @@ class ExactSpectrum(Spectrum):
 class LanczosSpectrum(Spectrum):
     """Gauss quadratures for the targets and for vectors of random signs."""
 
-    def __init__(self, system: KernelSystem, Y: Array, rng: np.random.Generator) -> None:
+    def __init__(self, system: KernelMatrix, Y: Array, rng: np.random.Generator) -> None:
         self.n_rows, self._n_outputs = n, n_outputs = Y.shape
         width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
         n_probes = max(-n_outputs % width, 2)
         V = np.hstack([Y, rademacher(n, n_probes, rng)])
-        multiply = partial(system.columns.product, n_threads=system.n_threads)
-        self._lanczos = Lanczos(multiply, V, keep_basis=False, max_steps=_MAX_STEPS)
+        self._lanczos = Lanczos(system.product, V, keep_basis=False, max_steps=_MAX_STEPS)
         self._run(_FIRST_STEPS)
 
     def _run(self, n_steps: int) -> None:

@@ -1,6 +1,5 @@
 """The linear system of a Gaussian process: `(K + s I) B = Y` and what it predicts."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from histrs import _histrs
+from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.coordinate_descent import coordinate_descent
@@ -26,7 +26,7 @@ from histrs._solvers.preconditioners import (
 )
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
-from histrs.gaussian_process._hyperparameters import Scales
+from histrs.gaussian_process._hyperparameters import LARGEST, Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
@@ -56,9 +56,6 @@ _REFINEMENTS = 3
 
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
 LEAST_NOISE = 1e-12
-
-# Products with a matrix of larger trace would overflow.
-_LARGEST = 1e300
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
@@ -117,16 +114,12 @@ class KernelSystem:
 
     def check(self) -> None:
         """Fail, with the place and the cure, where the system cannot be solved."""
-        if not 0.0 < self.s < _LARGEST:
-            raise ValueError(
-                f"noise / amplitude = {self.noise} / {self.amplitude} is out of range: raise or "
-                "lower one of them."
-            )
+        Scales(self.noise, self.amplitude).check()
         # Sorting reads every value and names the first bad one.
         _ = self.columns
         with np.errstate(over="ignore"):
             trace = self.diagonal.sum()
-        if not trace < _LARGEST:
+        if not trace < LARGEST:
             row = int(np.argmax(self.diagonal))
             raise ValueError(
                 f"The entries of row {row} of X sum to {self.diagonal[row]:.1e}, with which the "
@@ -155,9 +148,13 @@ class KernelSystem:
             return _histrs.row_sums(to_core(self.X), self.n_threads)
         return self.columns.row_sums(self.n_threads)
 
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+        return self.columns.product(V, self.n_threads)
+
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
-        product = self.columns.product(V, self.n_threads)
+        product = self.product(V)
         product += self.s * V
         return product
 
@@ -265,7 +262,7 @@ class KernelSystem:
         other preconditioner gets its turn.
         """
         factorisation, iteration = self._costs(Y.shape[1])
-        fits = 8 * len(Y) ** 2 <= _MEMORY_SHARE * _memory()
+        fits = 8 * len(Y) ** 2 <= _MEMORY_SHARE * physical_memory()
         enough = max(_MIN_ITERATIONS, int(factorisation / iteration)) if fits else self.max_iter
         solution = self._solve_iteratively(Y, tol, X0, callback, min(enough, self.max_iter))
         if np.all(solution.residual <= tol):
@@ -429,11 +426,3 @@ class KernelSystem:
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)
-
-
-def _memory() -> float:
-    """Return the bytes of memory that this machine has, or 4 GB where it does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return 4e9

@@ -18,6 +18,7 @@ from histrs.metrics import (
     intersection_kernel,
     jbld_distances,
     jensen_shannon_kernel,
+    minmax_distances,
     sinkhorn_distances,
 )
 from histrs.neighbors._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bounds
@@ -103,6 +104,7 @@ METRICS = {
     "intersection": Metric(_induced_by(intersection_kernel), "histograms"),
     "jbld": Metric(jbld_distances, "covariances", jbld_centroid),
     "jensen_shannon": Metric(_induced_by(jensen_shannon_kernel), "histograms"),
+    "minmax": Metric(minmax_distances, "histograms"),
     "sinkhorn": Metric(
         sinkhorn_distances, "histograms", transport_centroid, sinkhorn_bounds, sinkhorn_of_pairs
     ),

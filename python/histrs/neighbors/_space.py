@@ -33,7 +33,10 @@ class Space:
 
     def check(self, estimator: Any, X: Any, **arguments: Any) -> Any:
         """Return `X`, and `y` if it is given, as scikit-learn checks them."""
-        checked = validate_data(estimator, flattened(X), **arguments, **CHECKS[self.kind])
+        # One that has been fitted knows the size of its matrices.
+        knows = self.kind == "covariances" and not arguments.get("reset", True)
+        flat = flattened(X, estimator if knows else None)
+        checked = validate_data(estimator, flat, **arguments, **CHECKS[self.kind])
         if isinstance(checked, tuple):
             return self._canonical(checked[0]), checked[1]
         return self._canonical(checked)

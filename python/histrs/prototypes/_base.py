@@ -7,18 +7,23 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import encode
+from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._search import Found, check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 Labels = NDArray[np.int64]
 Places = NDArray[np.intp]
+
+# Samples that the sharpness of probabilities is learned from.
+_CALIBRATION_ROWS = 500
 
 COMPRESSION_CONSTRAINTS = [
     Interval(Integral, 1, None, closed="left"),
@@ -27,13 +32,14 @@ COMPRESSION_CONSTRAINTS = [
 
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator):
-    """Predicts the class of the nearest prototype."""
+    """Predicts from the distances to prototypes."""
 
+    classes_: NDArray[Any]
     prototypes_: Any
     prototype_labels_: NDArray[Any]
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the classes of the nearest prototypes.
+        """Return the most probable classes.
 
         Parameters
         ----------
@@ -43,10 +49,45 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_queries,)
-            Classes; of prototypes at the same distance the first decides.
+            Classes; of several that are as probable the first.
         """
-        _, indices = self._kneighbors(X, 1)
-        return np.asarray(self.prototype_labels_[indices[:, 0]])
+        scores = self._class_scores(X)
+        return np.asarray(self.classes_[np.argmax(scores, axis=1)])
+
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries.
+
+        Returns
+        -------
+        P : ndarray of shape (n_queries, n_classes)
+            Probabilities, in the order of `classes_`: the largest is that of the prediction.
+        """
+        return np.asarray(softmax(self._class_scores(X), axis=1))
+
+    def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the logarithms of the probabilities but for what all classes share.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_queries, n_classes), or (n_queries,) for two classes
+            Scores in the order of `classes_`; of two classes the second's less the first's.
+        """
+        scores = self._class_scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    @abstractmethod
+    def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return logarithms of what the probabilities are in proportion to."""
 
     def kneighbors(
         self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
@@ -117,7 +158,9 @@ class Training(NamedTuple):
 
 
 class SelectedPrototypes(InSpace):
-    """Prototypes that are training samples."""
+    """Prototypes that are training samples; the nearest decides."""
+
+    sharpness_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "metric": METRIC_CONSTRAINTS,
@@ -157,7 +200,46 @@ class SelectedPrototypes(InSpace):
             self.sample_indices_ = self._select(training)
             self.prototypes_ = space.shaped(X[self.sample_indices_])
             self.prototype_labels_ = self.classes_[labels[self.sample_indices_]]
+            self.sharpness_ = self._likely_sharpness(training)
         return self
+
+    def _likely_sharpness(self, training: Training) -> float:
+        """Return the sharpness at which labels of samples that are no prototypes are likeliest."""
+        others = np.setdiff1d(np.arange(len(training.labels)), self.sample_indices_)
+        # Some are enough for one number.
+        others = others[:: max(1, len(others) // _CALIBRATION_ROWS)]
+        if len(others) == 0:
+            return 1.0
+        distances = self._class_distances(training.X[others])
+        return likely_sharpness(distances, training.labels[others], np.ones(len(others)))
+
+    def _class_distances(self, queries: Matrix) -> NDArray[np.float64]:
+        """Return distances to the nearest prototype of each class, infinite where it has none."""
+        D = self._space().distances(queries, self.prototypes_).astype(np.float64)
+        of_class = self.prototype_labels_ == self.classes_[:, None]
+        return np.stack([D[:, own].min(axis=1, initial=np.inf) for own in of_class], axis=1)
+
+    def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        check_is_fitted(self)
+        queries = self._check_queries(X)
+        scores = -self.sharpness_ * self._class_distances(queries)
+        return in_precision(scores, queries.dtype)
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the classes of the nearest prototypes, which are the most probable ones.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries, of the kind that it was trained on.
+
+        Returns
+        -------
+        y : ndarray of shape (n_queries,)
+            Classes; of prototypes at the same distance the first decides.
+        """
+        _, indices = self._kneighbors(X, 1)
+        return np.asarray(self.prototype_labels_[indices[:, 0]])
 
     @abstractmethod
     def _select(self, training: Training) -> Places:

@@ -13,7 +13,6 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._labels import encode
@@ -36,7 +35,6 @@ from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
     Labels,
     Places,
-    PrototypeClassifier,
     Training,
 )
 from histrs.prototypes._descent import descend
@@ -44,6 +42,7 @@ from histrs.prototypes._learned import (
     GAMMA_CONSTRAINTS,
     Gamma,
     Init,
+    LearnedPrototypes,
     draw_start,
     scale_gamma,
 )
@@ -63,8 +62,8 @@ _SPREAD = 1e-2
 _REG = 0.1
 
 
-class HistogramCompressor(PrototypeClassifier):
-    r"""Nearest-neighbour classifier on a few learned histograms.
+class HistogramCompressor(LearnedPrototypes):
+    r"""Classifier on a few learned histograms.
 
     Stochastic histogram compression [1]_. Prototypes :math:`h_j = \mathrm{softmax}(w_j)`, started
     at a sample of the training histograms of each class, minimise
@@ -79,8 +78,9 @@ class HistogramCompressor(PrototypeClassifier):
               S(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
               \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}.
 
-    Training data can then be forgotten: a prediction compares with the prototypes alone. Rows are
-    divided by their sums; a row of zeros is refused.
+    Training data can then be forgotten: a prediction compares with the prototypes alone, and is the
+    most probable class, not that of the nearest prototype as in the paper. Rows are divided by
+    their sums; a row of zeros is refused.
 
     Parameters
     ----------
@@ -332,26 +332,6 @@ class HistogramCompressor(PrototypeClassifier):
                 "passes. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
-
-    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        r"""Return the probabilities of the stochastic neighbourhood (equations 5 and 9).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_bins)
-            Histograms.
-
-        Returns
-        -------
-        P : ndarray of shape (n_queries, n_classes)
-            :math:`\sum_{j: y_j = c} p_{ij}`, in the order of `classes_`. The class of the nearest
-            prototype need not be the most probable: several prototypes of another may be near.
-        """
-        check_is_fitted(self)
-        distances, indices = self._kneighbors(X, len(self.prototype_labels_))
-        shares = softmax(-(self.gamma_**2) * distances.astype(np.float64), axis=1)
-        of_class = self.prototype_labels_[indices][:, :, None] == self.classes_
-        return np.asarray(np.einsum("ij,ijc->ic", shares, of_class), dtype=distances.dtype)
 
     def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
         return self._normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))

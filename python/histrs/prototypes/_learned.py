@@ -5,10 +5,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from histrs.prototypes._base import Places, Training
+from histrs._validation import Matrix
+from histrs.prototypes._base import Places, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.prototypes._sample import class_sample
 
@@ -34,3 +37,20 @@ def scale_gamma(distances: NDArray[Any]) -> float:
     """Return the sharpness at which samples are one unit from where they belong, on average."""
     mean = float(np.mean(distances, dtype=np.float64))
     return 1.0 if mean <= 0.0 else mean**-0.5
+
+
+class LearnedPrototypes(PrototypeClassifier):
+    """Predicts the class that the stochastic neighbourhood makes most probable."""
+
+    gamma_: float
+
+    def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        r"""Return :math:`\log \sum_{j: y_j = c} e^{-\gamma^2 D_{ij}}`."""
+        check_is_fitted(self)
+        distances, indices = self._kneighbors(X, len(self.prototype_labels_))
+        logits = -(self.gamma_**2) * distances.astype(np.float64)
+        labels = self.prototype_labels_[indices]
+        scores = [
+            logsumexp(np.where(labels == label, logits, -np.inf), axis=1) for label in self.classes_
+        ]
+        return np.stack(scores, axis=1).astype(distances.dtype)

@@ -1,11 +1,28 @@
-"""Covariance descriptors: symmetric positive definite (SPD) matrices as data.
+"""Covariance matrices: symmetric positive definite (SPD) matrices as data.
 
-Their distances are in `histrs.metrics`.
+Their distances and kernels are in `histrs.metrics`.
 """
 
 from histrs.spd._descriptors import covariance_descriptors
-from histrs.spd._mean import jbld_mean
+from histrs.spd._mdm import MDM
+from histrs.spd._mean import airm_mean, jbld_mean, log_euclidean_mean
 from histrs.spd._projection import project_to_spd
+from histrs.spd._range import CommonRange
+from histrs.spd._signals import Covariances
 from histrs.spd._supervised import SPDProjection
+from histrs.spd._tangent import TangentSpace
+from histrs.spd._whitening import Whitening
 
-__all__ = ["SPDProjection", "covariance_descriptors", "jbld_mean", "project_to_spd"]
+__all__ = [
+    "MDM",
+    "CommonRange",
+    "Covariances",
+    "SPDProjection",
+    "TangentSpace",
+    "Whitening",
+    "airm_mean",
+    "covariance_descriptors",
+    "jbld_mean",
+    "log_euclidean_mean",
+    "project_to_spd",
+]

@@ -1,13 +1,18 @@
 """Distances between symmetric positive definite matrices."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._validation import count_threads
 from histrs.spd._stack import Stack, as_stack, same_dtype
+
+OnError: TypeAlias = Literal["raise", "nan"]
+AllPairs: TypeAlias = Callable[[Stack, Stack | None, int], NDArray[Any]]
+InTurn: TypeAlias = Callable[[Stack, Stack, int], NDArray[Any]]
 
 
 def jbld_distances(
@@ -15,6 +20,7 @@ def jbld_distances(
     Y: ArrayLike | None = None,
     *,
     paired: bool = False,
+    on_error: OnError = "raise",
     n_jobs: int | None = None,
 ) -> NDArray[Any]:
     r"""Compute Jensen-Bregman log-det divergences between covariance matrices.
@@ -34,6 +40,9 @@ def jbld_distances(
         Other matrices; None means `X`, and computes every pair once.
     paired : bool, default=False
         Only compare `X[i]` with `Y[i]`.
+    on_error : {"raise", "nan"}, default="raise"
+        Whether a matrix that is not positive definite, or a pair too far apart, is an error, or has
+        NaN for its distances.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -72,7 +81,7 @@ def jbld_distances(
     array([[0.    , 0.2231],
            [0.2231, 0.    ]])
     """
-    return _distances(_histrs.jbld_distances, _histrs.jbld_paired, X, Y, paired, n_jobs)
+    return _distances(_histrs.jbld_distances, _histrs.jbld_paired, X, Y, paired, on_error, n_jobs)
 
 
 def airm_distances(
@@ -80,6 +89,7 @@ def airm_distances(
     Y: ArrayLike | None = None,
     *,
     paired: bool = False,
+    on_error: OnError = "raise",
     n_jobs: int | None = None,
 ) -> NDArray[Any]:
     r"""Compute affine-invariant Riemannian distances between covariance matrices.
@@ -99,6 +109,9 @@ def airm_distances(
         Other matrices; None means `X`, and computes every pair once.
     paired : bool, default=False
         Only compare `X[i]` with `Y[i]`.
+    on_error : {"raise", "nan"}, default="raise"
+        Whether a matrix that is not positive definite, or a pair too far apart, is an error, or has
+        NaN for its distances.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -135,7 +148,7 @@ def airm_distances(
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
     """
-    return _distances(_histrs.airm_distances, _histrs.airm_paired, X, Y, paired, n_jobs)
+    return _distances(_histrs.airm_distances, _histrs.airm_paired, X, Y, paired, on_error, n_jobs)
 
 
 def check_definite(X: Stack, n_jobs: int | None = None) -> None:
@@ -144,18 +157,74 @@ def check_definite(X: Stack, n_jobs: int | None = None) -> None:
 
 
 def _distances(
-    all_pairs: Callable[..., NDArray[Any]],
-    in_turn: Callable[..., NDArray[Any]],
+    all_pairs: AllPairs,
+    in_turn: InTurn,
     X: ArrayLike,
     Y: ArrayLike | None,
     paired: bool,
+    on_error: OnError,
     n_jobs: int | None,
 ) -> NDArray[Any]:
+    if on_error not in ("raise", "nan"):
+        raise ValueError(f'on_error = {on_error!r} is not known: use "raise" or "nan".')
     n_threads = count_threads(n_jobs)
     X = as_stack(X, "X")
-    if Y is None:
-        if paired:
+    if paired:
+        if Y is None:
             raise ValueError("paired=True compares X[i] with Y[i]: give Y.")
-        return all_pairs(X, None, n_threads)
-    X, Y = same_dtype(X, as_stack(Y, "Y"))
-    return in_turn(X, Y, n_threads) if paired else all_pairs(X, Y, n_threads)
+        X, Y = same_dtype(X, as_stack(Y, "Y"))
+        # Sets of different sizes have no pairs, whatever is in them.
+        if on_error == "raise" or X.shape != Y.shape:
+            return in_turn(X, Y, n_threads)
+        good = _definite(X, n_threads) & _definite(Y, n_threads)
+        of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
+        of_pairs[good] = _in_turn_or_nan(in_turn, X[good], Y[good], n_threads)
+        return of_pairs
+    if Y is not None:
+        X, Y = same_dtype(X, as_stack(Y, "Y"))
+    if on_error == "raise" or (Y is not None and X.shape[1] != Y.shape[1]):
+        return all_pairs(X, Y, n_threads)
+    good = _definite(X, n_threads)
+    others = good if Y is None else _definite(Y, n_threads)
+    D = np.full((len(good), len(others)), np.nan, dtype=X.dtype)
+    part = None if Y is None else Y[others]
+    D[np.ix_(good, others)] = _all_or_nan(all_pairs, X[good], part, n_threads)
+    return D
+
+
+def _definite(X: Stack, n_threads: int) -> NDArray[np.bool_]:
+    """Say which matrices are positive definite: halves of a set that is not all so are tried."""
+    try:
+        _histrs.jbld_paired(X, X, n_threads)
+    except ValueError:
+        if len(X) == 1:
+            return np.zeros(1, dtype=bool)
+        half = len(X) // 2
+        return np.concatenate([_definite(X[:half], n_threads), _definite(X[half:], n_threads)])
+    return np.ones(len(X), dtype=bool)
+
+
+def _all_or_nan(f: AllPairs, X: Stack, Y: Stack | None, n_threads: int) -> NDArray[Any]:
+    """Return distances of definite matrices, NaN where they are too far apart."""
+    try:
+        return f(X, Y, n_threads)
+    except ValueError:
+        Y = X if Y is None else Y
+        if len(X) > 1:
+            parts = np.array_split(X, 2)
+            return np.concatenate([_all_or_nan(f, part, Y, n_threads) for part in parts])
+        if len(Y) > 1:
+            parts = np.array_split(Y, 2)
+            return np.concatenate([_all_or_nan(f, X, part, n_threads) for part in parts], axis=1)
+        return np.full((1, 1), np.nan)
+
+
+def _in_turn_or_nan(f: InTurn, X: Stack, Y: Stack, n_threads: int) -> NDArray[Any]:
+    try:
+        return f(X, Y, n_threads)
+    except ValueError:
+        if len(X) == 1:
+            return np.full(1, np.nan)
+        half = len(X) // 2
+        first = _in_turn_or_nan(f, X[:half], Y[:half], n_threads)
+        return np.concatenate([first, _in_turn_or_nan(f, X[half:], Y[half:], n_threads)])

@@ -1,14 +1,27 @@
-"""The mean in the Jensen-Bregman log-det divergence."""
+"""Means of covariance matrices."""
 
-from typing import Any, Literal, overload
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs import _histrs
+from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, as_stack, symmetric
+
+Float64: TypeAlias = NDArray[np.float64]
+Metric: TypeAlias = Literal["jbld", "airm", "riemann", "logeuclid", "euclid"]
+
+# Steps are never longer than this in the tangent space, so that no exponential overflows.
+_LONGEST = 50.0
+# Values that the next one is compared with; a step that is too long now may pay later.
+_MEMORY = 5
+_MOST_HALVINGS = 30
 
 
 @overload
@@ -19,6 +32,7 @@ def jbld_mean(
     tol: float = 1e-8,
     max_iter: int = 100,
     return_n_iter: Literal[False] = False,
+    n_jobs: int | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def jbld_mean(
@@ -28,6 +42,7 @@ def jbld_mean(
     tol: float = 1e-8,
     max_iter: int = 100,
     return_n_iter: Literal[True],
+    n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], int]: ...
 def jbld_mean(
     X: ArrayLike,
@@ -36,15 +51,14 @@ def jbld_mean(
     tol: float = 1e-8,
     max_iter: int = 100,
     return_n_iter: bool = False,
+    n_jobs: int | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], int]:
     r"""Compute the mean of covariance matrices in the Jensen-Bregman log-det divergence.
 
     .. math:: \bar X = \arg\min_C \sum_i w_i D_J(C, X_i)
 
-    The fixed-point iteration of [1]_, started at the arithmetic mean:
-
-    .. math:: C \leftarrow \Big( \sum_i w_i \Big(\frac{C + X_i}{2}\Big)^{-1} \Big)^{-1},
-              \qquad \sum_i w_i = 1
+    of [1]_, found as :func:`airm_mean` finds its own: the fixed-point iteration of the paper halves
+    the error in a step at best.
 
     Parameters
     ----------
@@ -59,6 +73,8 @@ def jbld_mean(
         Most iterations; a ConvergenceWarning gives the residual when they did not suffice.
     return_n_iter : bool, default=False
         Also return the number of iterations.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
 
     Returns
     -------
@@ -66,6 +82,10 @@ def jbld_mean(
         The mean, in the precision of `X`.
     n_iter : int
         With `return_n_iter`: iterations made.
+
+    See Also
+    --------
+    airm_mean : The geometric mean, to which it is close.
 
     References
     ----------
@@ -83,26 +103,167 @@ def jbld_mean(
     array([[2., 0.],
            [0., 2.]])
     """
+    found = _mean(X, "jbld", sample_weight, tol, max_iter, n_jobs)
+    return (found.matrix, found.n_iter) if return_n_iter else found.matrix
+
+
+@overload
+def airm_mean(
+    X: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    return_n_iter: Literal[False] = False,
+    n_jobs: int | None = None,
+) -> NDArray[Any]: ...
+@overload
+def airm_mean(
+    X: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    return_n_iter: Literal[True],
+    n_jobs: int | None = None,
+) -> tuple[NDArray[Any], int]: ...
+def airm_mean(
+    X: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    return_n_iter: bool = False,
+    n_jobs: int | None = None,
+) -> NDArray[Any] | tuple[NDArray[Any], int]:
+    r"""Compute the mean of covariance matrices in the affine-invariant Riemannian metric.
+
+    .. math:: \bar X = \arg\min_C \sum_i w_i D_R(C, X_i)^2
+
+    The Karcher or geometric mean [1]_. Gradient descent on the manifold with the steps of Barzilai
+    and Borwein [2]_, started at the arithmetic mean; the first step is that of [3]_.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p, p) or (n, p * p)
+        Symmetric positive definite matrices, at least one.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all 0; None means equal ones.
+    tol : float, default=1e-8
+        Largest residual :math:`\| \sum_i w_i \log(C^{-1/2} X_i C^{-1/2}) \|_F`, which does not
+        change with scale or basis: about the distance to the mean.
+    max_iter : int, default=100
+        Most iterations; a ConvergenceWarning gives the residual when they did not suffice.
+    return_n_iter : bool, default=False
+        Also return the number of iterations.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    C : ndarray of shape (p, p)
+        The mean, in the precision of `X`.
+    n_iter : int
+        With `return_n_iter`: iterations made.
+
+    See Also
+    --------
+    jbld_mean, log_euclidean_mean : Other means.
+    TangentSpace : Coordinates around a mean.
+
+    References
+    ----------
+    .. [1] M. Moakher, "A differential geometric approach to the geometric mean of symmetric
+       positive-definite matrices", SIAM J. Matrix Anal. Appl. 26, 2005.
+    .. [2] B. Iannazzo and M. Porcelli, "The Riemannian Barzilai-Borwein method with nonmonotone
+       line search and the matrix geometric mean computation", IMA J. Numer. Anal. 38, 2018.
+    .. [3] D. A. Bini and B. Iannazzo, "Computing the Karcher mean of symmetric positive definite
+       matrices", Linear Algebra and its Applications 438, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.spd import airm_mean
+    >>> airm_mean([np.diag([1.0, 4.0]), np.diag([4.0, 16.0])]).round(6)
+    array([[2., 0.],
+           [0., 8.]])
+    """
+    found = _mean(X, "airm", sample_weight, tol, max_iter, n_jobs)
+    return (found.matrix, found.n_iter) if return_n_iter else found.matrix
+
+
+def log_euclidean_mean(
+    X: ArrayLike, *, sample_weight: ArrayLike | None = None, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the log-Euclidean mean of covariance matrices.
+
+    .. math:: \bar X = \exp \sum_i w_i \log X_i, \qquad \sum_i w_i = 1
+
+    of [1]_: in closed form, but not invariant under a change of basis that is not orthogonal.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p, p) or (n, p * p)
+        Symmetric positive definite matrices, at least one.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights, not all 0; None means equal ones.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    C : ndarray of shape (p, p)
+        The mean, in the precision of `X`.
+
+    References
+    ----------
+    .. [1] V. Arsigny, P. Fillard, X. Pennec and N. Ayache, "Geometric means in a novel vector space
+       structure on symmetric positive-definite matrices", SIAM J. Matrix Anal. Appl. 29, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.spd import log_euclidean_mean
+    >>> log_euclidean_mean([np.diag([1.0, 4.0]), np.diag([4.0, 16.0])]).round(6)
+    array([[2., 0.],
+           [0., 8.]])
+    """
+    return _mean(X, "logeuclid", sample_weight, 1.0, 1, n_jobs).matrix
+
+
+class Found(NamedTuple):
+    """A mean, with the iterations that it took and what is left of the gradient."""
+
+    matrix: NDArray[Any]
+    n_iter: int
+    residual: float
+
+
+def _mean(
+    X: ArrayLike,
+    metric: Metric,
+    sample_weight: ArrayLike | None,
+    tol: float,
+    max_iter: int,
+    n_jobs: int | None,
+) -> Found:
     if not tol > 0.0:
         raise ValueError(f"tol = {tol} is out of range: it must be above 0.")
     if max_iter < 1:
         raise ValueError(f"max_iter = {max_iter} is out of range: it must be at least 1.")
     stack = as_stack(X)
-    weights = _weights(sample_weight, len(stack))
-    check_definite(stack)
-    wide = stack.astype(np.float64)
-    C, n_iter, residual = _fixed_point(wide, weights, tol, max_iter)
-    if residual > tol:
+    weights = weights_of(sample_weight, len(stack))
+    found = mean_of(stack, weights, metric, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    if found.residual > tol:
         warn(
-            f"jbld_mean stopped after {n_iter} iterations with a residual of {residual:.2e}, "
-            f"above the tolerance {tol:.2e}. Raise max_iter or tol.",
+            f"{metric}_mean stopped after {found.n_iter} iterations with a residual of "
+            f"{found.residual:.2e}, above the tolerance {tol:.2e}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
-    mean = C.astype(stack.dtype)
-    return (mean, n_iter) if return_n_iter else mean
+    return found._replace(matrix=found.matrix.astype(stack.dtype))
 
 
-def _weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def weights_of(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     if n == 0:
         raise ValueError("X has no matrices: a mean takes at least one.")
     if sample_weight is None:
@@ -117,23 +278,112 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
             "drop the matrix, or give it weight 0."
         )
     if not np.any(weights):
-        raise ValueError("sample_weight is 0 everywhere: give at least one matrix some weight.")
+        raise ValueError("sample_weight is 0 everywhere: a mean with every weight zero is none.")
     weights = weights / weights.max()
     return np.asarray(weights / weights.sum())
 
 
-def _fixed_point(
-    X: Stack, weights: NDArray[np.float64], tol: float, max_iter: int
-) -> tuple[NDArray[np.float64], int, float]:
-    C = np.einsum("n,nij->ij", weights, X)
-    identity = np.eye(len(C))
-    residual = np.inf
-    for n_iter in range(max_iter + 1):
-        inverse = np.einsum("n,nij->ij", weights, np.linalg.inv((C + X) / 2))
-        root = np.linalg.cholesky(C)
-        # As large as with the symmetric root of C: they differ by a rotation.
-        residual = float(np.linalg.norm(root.T @ inverse @ root - identity))
-        if residual <= tol or n_iter == max_iter:
-            break
-        C = symmetric(np.linalg.inv(inverse))
-    return C, n_iter, residual
+def mean_of(
+    stack: Stack,
+    weights: Float64,
+    metric: Metric,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    n_jobs: int | None = None,
+) -> Found:
+    """Return a mean in double precision; `weights` add up to 1."""
+    check_definite(stack, n_jobs)
+    some = weights > 0.0
+    stack, weights = (stack, weights) if some.all() else (stack[some], weights[some])
+    if metric == "logeuclid":
+        rows = _histrs.tangent_vectors(stack, None, count_threads(n_jobs))
+        return Found(exponential(unpacked((weights @ rows)[None])[0]), 0, 0.0)
+    arithmetic = symmetric(np.einsum("n,nij->ij", weights, stack.astype(np.float64)))
+    if metric == "euclid" or len(stack) == 1:
+        return Found(arithmetic, 0, 0.0)
+    dispersion = "jbld" if metric == "jbld" else "airm"
+    n_threads = count_threads(n_jobs)
+
+    def gradient(whitener: Float64) -> tuple[float, Float64, float]:
+        return _histrs.mean_gradient(stack, weights, whitener, dispersion, n_threads)
+
+    return _descend(gradient, arithmetic, tol, max_iter)
+
+
+def _descend(
+    gradient: Callable[[Float64], tuple[float, Float64, float]],
+    start: Float64,
+    tol: float,
+    max_iter: int,
+) -> Found:
+    """Minimise a function of `M` by Barzilai-Borwein steps along geodesics.
+
+    ``M = root @ root.T``, and the gradient is in the coordinates that ``whitener = root^-1`` gives.
+    Roots change by the symmetric exponential of half the step, which transports vectors in
+    parallel: gradients at two points are compared entry by entry.
+    """
+    root = np.linalg.cholesky(start)
+    whitener = np.ascontiguousarray(solve_triangular(root, np.eye(len(root)), lower=True))
+    value, slope, curvature = gradient(whitener)
+    residual = float(np.linalg.norm(slope))
+    values = [value]
+    step = 2.0 / (1.0 + curvature)
+    n_iter = 0
+    while residual > tol and n_iter < max_iter:
+        for _ in range(_MOST_HALVINGS):
+            step = min(step, _LONGEST / residual)
+            half = exponential(-0.5 * step * slope)
+            inverse = exponential(0.5 * step * slope)
+            next_root, next_whitener = root @ half, np.ascontiguousarray(inverse @ whitener)
+            next_value, next_slope, _ = gradient(next_whitener)
+            next_residual = float(np.linalg.norm(next_slope))
+            enough = max(values) - 1e-4 * step * residual**2
+            # Near the minimum values differ by rounding, and the gradient decides.
+            if next_value <= enough or next_residual < residual:
+                break
+            step *= 0.5
+        else:
+            break  # rounding is all that is left
+        change = next_slope - slope
+        along = float(-step * np.sum(slope * change))
+        n_iter += 1
+        if along <= 0.0:
+            next_step = 2.0 * step
+        elif n_iter % 2:
+            next_step = (step * residual) ** 2 / along
+        else:
+            next_step = along / float(np.sum(change**2))
+        root, whitener, slope, residual = next_root, next_whitener, next_slope, next_residual
+        values = [*values, next_value][-_MEMORY:]
+        step = next_step
+    return Found(symmetric(root @ root.T), n_iter, residual)
+
+
+def exponential(S: Float64) -> Float64:
+    """Return the exponential of symmetric matrices."""
+    values, vectors = np.linalg.eigh(S)
+    scaled = vectors * np.exp(values)[..., None, :]
+    return symmetric(scaled @ np.swapaxes(vectors, -1, -2))
+
+
+def unpacked(rows: NDArray[Any]) -> Float64:
+    """Return symmetric matrices of rows of upper triangles, the inverse of `tangent_rows`."""
+    p = (int(np.sqrt(8 * rows.shape[1] + 1)) - 1) // 2
+    i, j = np.triu_indices(p)
+    out = np.empty((len(rows), p, p))
+    out[:, i, j] = out[:, j, i] = np.where(i == j, 1.0, np.sqrt(0.5)) * rows
+    return out
+
+
+def roots(M: Float64) -> tuple[Float64, Float64]:
+    """Return the symmetric root of a positive definite matrix, and its inverse.
+
+    By a Cholesky factor and its singular values, which lose half the digits that eigenvalues of `M`
+    would.
+    """
+    factor = np.linalg.cholesky(M)
+    left, values, right = np.linalg.svd(factor)
+    inverse = solve_triangular(factor, np.eye(len(M)), lower=True)
+    whitener = np.ascontiguousarray(symmetric((left @ right) @ inverse))
+    return symmetric((left * values) @ left.T), whitener

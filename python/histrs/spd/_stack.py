@@ -28,11 +28,19 @@ def as_stack(X: ArrayLike, name: str = "X") -> Stack:
     return stacked(check_array(X, input_name=name, **STACK_CHECKS, **empty), name)
 
 
-def flattened(X: Any) -> Any:
+def flattened(X: Any, estimator: Any = None) -> Any:
     """Return a stack of shape (n, p, p) as (n, p * p), in which scikit-learn counts features.
 
-    Anything else is returned as it is, for scikit-learn to judge.
+    Anything else is returned as it is, for scikit-learn to judge, but for one matrix of the size
+    that a fitted `estimator` knows.
     """
+    shape = np.shape(X) if isinstance(X, np.ndarray) else ()
+    if len(shape) == 2 and shape[0] == shape[1] != 1:
+        known = getattr(estimator, "n_features_in_", None)
+        if known == shape[0] * shape[1]:
+            raise ValueError(
+                f"X has shape {shape}, that of a single matrix: a set of one matrix A is A[None]."
+            )
     if _is_list_of_matrices(X):
         _check_one_size(X, "X")
         X = np.asarray(X)
@@ -74,7 +82,8 @@ def stacked(X: NDArray[Any], name: str = "X") -> Stack:
     if X.ndim != 3 or X.shape[1] != X.shape[2]:
         raise ValueError(
             f"{name} has shape {X.shape}: give square matrices of shape (n, p, p), or flattened "
-            "to (n, p * p); a single matrix A is A[None]."
+            "to (n, p * p); a single matrix A is A[None], and signals of shape (n_trials, "
+            "n_channels, n_times) become matrices by spd.Covariances."
         )
     if X.shape[1] == 0:
         raise ValueError(f"{name} has shape {X.shape}: a matrix has at least one row.")

@@ -204,7 +204,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
             :math:`U^T X U`, in the precision of `X`.
         """
         check_is_fitted(self)
-        flat = flattened(X)
+        flat = flattened(X, self)
         checks = {**STACK_CHECKS, "ensure_all_finite": True}
         stack = stacked(validate_data(self, flat, reset=False, **checks))
         U = self.components_.astype(stack.dtype)

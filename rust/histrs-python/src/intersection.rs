@@ -469,6 +469,31 @@ pub(crate) fn check_histograms(
     with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
 }
 
+/// The MinMax kernel; both arguments have the same element type.
+#[pyfunction]
+pub(crate) fn minmax_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::minmax_gram(e, &x, y))?))
+}
+
+/// 1 less the MinMax kernel.
+#[pyfunction]
+pub(crate) fn minmax_distances<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        enter(py, n_threads, |e| core::minmax_distances(e, &x, y))?
+    ))
+}
+
 /// The kernel matrix; both arguments have the same element type.
 #[pyfunction]
 pub(crate) fn intersection_gram<'py>(

@@ -27,7 +27,8 @@ mod _histrs {
     #[pymodule_export]
     use crate::intersection::{
         CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,
-        SortedColumns, Transform, check_histograms, intersection_gram, row_sums, transform_rows,
+        SortedColumns, Transform, check_histograms, intersection_gram, minmax_distances,
+        minmax_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
     use crate::moments::group_lasso_path;
@@ -41,7 +42,10 @@ mod _histrs {
     #[pymodule_export]
     use crate::sparse_maps::{SparseAdditiveMap, column_quantiles, sparse_codes};
     #[pymodule_export]
-    use crate::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+    use crate::spd::{
+        airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired, mean_gradient,
+        signal_covariances, tangent_vectors,
+    };
     #[pymodule_export]
     use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
     #[pymodule_export]

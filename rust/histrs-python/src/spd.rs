@@ -1,11 +1,13 @@
 //! Symmetric positive definite matrices.
 
 use histrs::spd as core;
-use numpy::{IntoPyArray, PyArray1, PyArray3, PyReadonlyArray1, PyReadonlyArray3};
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::door::enter;
+use crate::door::{enter, to_python};
 
 /// A stack of matrices of shape `(n, p, p)`.
 #[derive(FromPyObject)]
@@ -103,4 +105,90 @@ pub(crate) fn compression_loss<'py>(
     })?;
     let (sums, weights) = (result.inverse_sums, result.weight_sums);
     Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
+}
+
+/// Evaluates an expression with the view of a stack of either element type.
+macro_rules! with_stack {
+    ($x:expr, |$view:ident| $body:expr) => {
+        match $x {
+            Stack::Double(x) => {
+                let $view = x.as_array();
+                $body
+            }
+            Stack::Single(x) => {
+                let $view = x.as_array();
+                $body
+            }
+        }
+    };
+}
+
+/// Coordinates in the tangent space at a reference, a row for each matrix.
+#[pyfunction]
+pub(crate) fn tangent_vectors<'py>(
+    py: Python<'py>,
+    x: Stack<'py>,
+    whitener: Option<PyReadonlyArray2<'py, f64>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let whitener = whitener.as_ref().map(PyReadonlyArray2::as_array);
+    with_stack!(&x, |x| {
+        let rows = enter(py, n_threads, |e| core::tangent_vectors(e, x, whitener))?;
+        Ok(rows.into_pyarray(py).into_any())
+    })
+}
+
+type ValueAndGradient<'py> = (f64, Bound<'py, PyArray2<f64>>, f64);
+
+/// What a mean minimises, its gradient and its curvature.
+#[pyfunction]
+pub(crate) fn mean_gradient<'py>(
+    py: Python<'py>,
+    x: Stack<'py>,
+    weights: PyReadonlyArray1<'py, f64>,
+    whitener: PyReadonlyArray2<'py, f64>,
+    dispersion: &str,
+    n_threads: usize,
+) -> PyResult<ValueAndGradient<'py>> {
+    let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
+    let (weights, whitener) = (weights.as_slice()?, whitener.as_array());
+    let mean = with_stack!(&x, |x| {
+        enter(py, n_threads, |e| core::mean_gradient(e, x, weights, whitener, dispersion))?
+    });
+    Ok((mean.value, mean.gradient.into_pyarray(py), mean.curvature))
+}
+
+/// The weight of the identity: a number, or the name of a rule.
+#[derive(FromPyObject)]
+pub(crate) enum Shrinkage {
+    Fixed(f64),
+    Rule(String),
+}
+
+impl TryFrom<Shrinkage> for core::Shrinkage {
+    type Error = histrs::Error;
+
+    fn try_from(shrinkage: Shrinkage) -> Result<Self, histrs::Error> {
+        match shrinkage {
+            Shrinkage::Fixed(weight) => Ok(Self::Fixed(weight)),
+            Shrinkage::Rule(name) => name.parse(),
+        }
+    }
+}
+
+type CovariancesAndFlat<'py> = (Bound<'py, PyAny>, Vec<(usize, usize)>);
+
+/// Covariances of the signals of trials, and where a signal is constant.
+#[pyfunction]
+pub(crate) fn signal_covariances<'py>(
+    py: Python<'py>,
+    x: Stack<'py>,
+    shrinkage: Shrinkage,
+    n_threads: usize,
+) -> PyResult<CovariancesAndFlat<'py>> {
+    let shrinkage: core::Shrinkage = shrinkage.try_into().map_err(to_python)?;
+    with_stack!(&x, |x| {
+        let result = enter(py, n_threads, |e| core::signal_covariances(e, x, shrinkage))?;
+        Ok((result.covariances.into_pyarray(py).into_any(), result.flat))
+    })
 }

@@ -34,6 +34,16 @@ pub enum Error {
         /// The entry.
         value: f64,
     },
+    /// The entries of a row have no finite sum.
+    #[error(
+        "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"
+    )]
+    SumTooLarge {
+        /// Name of the argument.
+        name: &'static str,
+        /// Its row.
+        row: usize,
+    },
     /// An entry of a matrix in a stack is NaN or infinite.
     #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without gaps", display_non_finite(*.value))]
     MatrixNotFinite {
@@ -88,8 +98,8 @@ pub enum Error {
     #[error(
         "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
          dimensions; shrink it (covariance_descriptors(..., shrinkage=\"oas\")), pass it through \
-         spd.project_to_spd, or project all matrices on an orthonormal basis B of their common \
-         range, B.T @ {name} @ B (signals re-referenced to their average lose one rank, and fewer \
+         spd.project_to_spd, or project all matrices on their common range by spd.CommonRange \
+         (signals re-referenced to their average lose one rank, and fewer \
          samples than rows have no more than samples)"
     )]
     Singular {
@@ -114,6 +124,39 @@ pub enum Error {
         x: usize,
         /// Number of the matrix in `Y`.
         y: usize,
+    },
+    /// A matrix differs from a reference by more than double precision resolves.
+    #[error(
+        "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
+         shrink it (covariance_descriptors(..., shrinkage=\"oas\")) or pass it through \
+         spd.project_to_spd with a larger floor"
+    )]
+    TooFarFromReference {
+        /// Number of the matrix in `X`.
+        matrix: usize,
+    },
+    /// A value of a signal is NaN or infinite.
+    #[error("{name}[{trial}, {channel}, {time}] = {}: Input {name} contains NaN or infinity; drop trial {trial}, or interpolate channel {channel}", display_non_finite(*.value))]
+    SignalNotFinite {
+        /// Name of the argument.
+        name: &'static str,
+        /// Number of the trial.
+        trial: usize,
+        /// Number of the channel.
+        channel: usize,
+        /// Place in the signal.
+        time: usize,
+        /// The value.
+        value: f64,
+    },
+    /// The squares of a signal overflow.
+    #[error(
+        "X[{trial}] has values whose squares overflow; divide the signals by a constant, as a \
+         change of their unit does"
+    )]
+    SignalTooLarge {
+        /// Number of the trial.
+        trial: usize,
     },
     /// Two arguments disagree about a length.
     #[error("{what} is {found}, expected {expected}: {cure}")]

@@ -68,6 +68,26 @@ impl<'a, T: Element> CsrView<'a, T> {
         self.indptr.len() - 1
     }
 
+    /// Number of columns.
+    pub(crate) fn n_columns(&self) -> usize {
+        self.n_columns
+    }
+
+    /// The column of every stored entry.
+    pub(crate) fn indices(&self) -> &'a [i32] {
+        self.indices
+    }
+
+    /// The same entries in columns of other numbers, all below `n_columns`.
+    pub(crate) fn renumbered(&self, indices: &'a [i32], n_columns: usize) -> Self {
+        Self { indices, n_columns, ..*self }
+    }
+
+    /// Number of stored entries.
+    pub(crate) fn n_stored(&self) -> usize {
+        self.data.len()
+    }
+
     /// Column indices and values stored in a row.
     pub(crate) fn row(&self, row: usize) -> (&'a [i32], &'a [T]) {
         let range = self.range(row);

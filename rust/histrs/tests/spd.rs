@@ -6,7 +6,10 @@ mod common;
 
 use common::{Random, config, exec, executors};
 use histrs::Error;
-use histrs::spd::{airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired};
+use histrs::spd::{
+    Dispersion, Shrinkage, airm_distances, airm_paired, compression_loss, jbld_distances,
+    jbld_paired, mean_gradient, signal_covariances, tangent_vectors,
+};
 use ndarray::{Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
 
@@ -197,4 +200,91 @@ fn units_of_columns_do_not_make_a_matrix_singular() {
     for (a, b) in d.iter().zip(&scaled) {
         assert!((a - b).abs() <= 1e-9);
     }
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn coordinates_have_the_length_of_the_distance(n in 0..20_usize, p in 1..14_usize, seed: u64) {
+        let x = stack(n, p, seed);
+        // W = C^-1 of a diagonal reference.
+        let scales: Vec<f64> = (0..p).map(|i| 1.0 + i as f64).collect();
+        let whitener = Array2::from_shape_fn((p, p), |(i, j)| if i == j { 1.0 / scales[i] } else { 0.0 });
+        let reference =
+            Array3::from_shape_fn((1, p, p), |(_, i, j)| if i == j { scales[i] * scales[i] } else { 0.0 });
+        let want = airm_distances(exec(), x.view(), Some(reference.view())).unwrap();
+        for exec in executors() {
+            let v = tangent_vectors(exec, x.view(), Some(whitener.view())).unwrap();
+            for (row, want) in v.outer_iter().zip(&want) {
+                let length = row.dot(&row).sqrt();
+                prop_assert!((length - want).abs() <= 1e-10 * (1.0 + want), "{length} {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_of_means_are_those_of_their_values(n in 1..20_usize, p in 1..9_usize, seed: u64) {
+        let x = stack(n, p, seed);
+        let mut random = Random(seed ^ 7);
+        let weights: Vec<f64> = (0..n).map(|_| random.unit()).collect();
+        // Along M(t) = exp(2 t H), W = exp(-t H) with a diagonal H.
+        let h: Vec<f64> = (0..p).map(|_| random.unit() - 0.5).collect();
+        let at = |t: f64| Array2::from_shape_fn((p, p), |(i, j)| if i == j { (-t * h[i]).exp() } else { 0.0 });
+        for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
+            let value = |t: f64| mean_gradient(exec(), x.view(), &weights, at(t).view(), dispersion).unwrap();
+            let slope = (value(1e-5).value - value(-1e-5).value) / 2e-5;
+            let gradient = value(0.0).gradient;
+            let want: f64 = (0..p).map(|i| 2.0 * h[i] * gradient[[i, i]]).sum();
+            prop_assert!((slope - want).abs() <= 1e-6 * (1.0 + want.abs()), "{slope} {want}");
+        }
+    }
+
+    #[test]
+    fn covariances_are_their_definition(
+        n in 0..4_usize,
+        p in 1..10_usize,
+        times in 2..300_usize,
+        seed: u64,
+    ) {
+        let mut random = Random(seed);
+        let x = Array3::from_shape_simple_fn((n, p, times), || random.unit() - 0.3);
+        let c = signal_covariances(exec(), x.view(), Shrinkage::Fixed(0.0)).unwrap().covariances;
+        for (x, c) in x.outer_iter().zip(c.outer_iter()) {
+            for i in 0..p {
+                for j in 0..p {
+                    let mean = |k: usize| x.row(k).sum() / times as f64;
+                    let want: f64 = (0..times)
+                        .map(|t| (x[[i, t]] - mean(i)) * (x[[j, t]] - mean(j)) / times as f64)
+                        .sum();
+                    prop_assert!((c[[i, j]] - want).abs() < 1e-13);
+                }
+            }
+        }
+        for exec in executors() {
+            let again = signal_covariances(exec, x.view(), Shrinkage::Fixed(0.0)).unwrap();
+            prop_assert_eq!(&again.covariances, &c);
+        }
+    }
+}
+
+#[test]
+fn arguments_of_means_and_covariances_are_checked() {
+    let x = stack(3, 2, 1);
+    let eye = Array2::<f64>::eye(2);
+    let mean =
+        |weights: &[f64]| mean_gradient(exec(), x.view(), weights, eye.view(), Dispersion::Airm);
+    assert!(matches!(mean(&[1.0]), Err(Error::Shape { expected: 3, .. })));
+    let other = Array2::<f64>::eye(3);
+    let refused = tangent_vectors(exec(), x.view(), Some(other.view()));
+    assert!(matches!(refused, Err(Error::Shape { found: 3, expected: 2, .. })));
+    assert!(matches!("kl".parse::<Dispersion>(), Err(Error::Unknown { .. })));
+    assert!(matches!("kl".parse::<Shrinkage>(), Err(Error::Unknown { .. })));
+    assert_eq!("scm".parse(), Ok(Shrinkage::Fixed(0.0)));
+    let covariances = |shrinkage| signal_covariances(exec(), x.view(), shrinkage);
+    let refused = covariances(Shrinkage::Fixed(1.5));
+    assert!(matches!(refused, Err(Error::Parameter { .. })));
+    let one = x.slice(s![.., .., ..1]);
+    let refused = signal_covariances(exec(), one, Shrinkage::Oas);
+    assert!(matches!(refused, Err(Error::Shape { found: 1, .. })));
 }

@@ -67,7 +67,7 @@ impl Term for Exponential {
     }
 
     #[inline(always)]
-    fn finish(self, sum: f64) -> f64 {
+    fn finish(self, sum: f64, _: usize, _: usize) -> f64 {
         (-self.gamma * sum).exp()
     }
 }

@@ -11,9 +11,11 @@ use crate::simd::Element;
 
 /// `min(x, y)`.
 #[derive(Clone, Copy)]
-struct Minimum;
+pub(super) struct Minimum;
 
 impl Term for Minimum {
+    const MINIMA: bool = true;
+
     #[inline(always)]
     fn of<T: Element, S: Simd>(
         simd: S,

@@ -16,6 +16,7 @@
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
+//! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
 //! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
 //! | `spread` | [`SortedColumns::spreads`]: robust scales of the columns | none |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
@@ -32,6 +33,7 @@ mod knots;
 mod levels;
 mod lookup;
 mod low_rank;
+mod minmax;
 mod panel;
 mod product;
 mod scan;
@@ -44,6 +46,7 @@ mod update;
 pub use columns::SortedColumns;
 pub use coordinate::CoordinateDescent;
 pub use gram::gram;
+pub use minmax::{minmax_distances, minmax_gram};
 
 pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};

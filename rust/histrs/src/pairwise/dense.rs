@@ -16,6 +16,32 @@ pub(super) struct DenseTile<'a, T, K> {
     pub(super) right: &'a PackedRows<T>,
     pub(super) out: &'a mut [T],
     pub(super) stride: usize,
+    /// The first row and column of the matrix.
+    pub(super) place: (usize, usize),
+}
+
+/// The sums of rows with themselves.
+pub(super) struct OwnSums<'a, T, K> {
+    pub(super) term: K,
+    pub(super) rows: &'a PackedRows<T>,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Element, K: Term> WithSimd for OwnSums<'_, T, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = self.rows.width / T::lanes::<S>();
+        let [a, log_a] = [self.rows.values(), self.rows.logs()].map(|x| T::vectors::<S>(x).0);
+        for (tile, out) in self.out.chunks_mut(TILE).enumerate() {
+            let x = [rows(a, tile * TILE, width), rows(log_a, tile * TILE, width)];
+            let sums = tile_sums::<T, K, S>(simd, x, x);
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = self.term.finish(sums[i][i], tile * TILE + i, tile * TILE + i);
+            }
+        }
+    }
 }
 
 /// Four rows, as vectors.
@@ -26,7 +52,7 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { term, left, right, out, stride } = self;
+        let Self { term, left, right, out, stride, place } = self;
         let width = left.width / T::lanes::<S>();
         let [a, log_a] = [left.values(), left.logs()].map(|x| T::vectors::<S>(x).0);
         let [b, log_b] = [right.values(), right.logs()].map(|x| T::vectors::<S>(x).0);
@@ -37,7 +63,8 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
                 let sums = tile_sums::<T, K, S>(simd, x, y);
                 for (i, sums) in (i..left.n_rows).zip(sums) {
                     for (j, sum) in (j..right.n_rows).zip(sums) {
-                        out[i * stride + j] = T::from_f64(term.finish(sum));
+                        out[i * stride + j] =
+                            T::from_f64(term.finish(sum, place.0 + i, place.1 + j));
                     }
                 }
             }

@@ -2,6 +2,8 @@
 //!
 //! | file | concept |
 //! |---|---|
+//! | `compact` | columns that nobody stores are left out |
+//! | `counts` | minima of small whole numbers, exact in bytes and words |
 //! | `packed` | rows side by side, padded to whole vectors |
 //! | `dense` | register tiles of packed rows |
 //! | `sparse` | rows against a CSR matrix, which is never made dense |
@@ -15,11 +17,14 @@ use crate::matrix::{HistogramMatrix, check_columns};
 use crate::memory;
 use crate::simd::{Element, dispatch};
 
+mod compact;
+mod counts;
 mod dense;
 mod packed;
 mod sparse;
 
-use dense::DenseTile;
+use compact::Compact;
+use dense::{DenseTile, OwnSums};
 use packed::PackedRows;
 use sparse::SparseRows;
 
@@ -37,6 +42,8 @@ pub(crate) struct Entry<V> {
 pub(crate) trait Term: Copy + Send + Sync {
     /// Whether `of` reads logarithms.
     const LOGS: bool = false;
+    /// Whether the summand is the smaller entry.
+    const MINIMA: bool = false;
     /// Whether `t(x, 0) = x`; otherwise it is 0.
     const KEEPS_UNMATCHED: bool = false;
 
@@ -52,8 +59,8 @@ pub(crate) trait Term: Copy + Send + Sync {
         y: Entry<T::Vector<S>>,
     ) -> T::Vector<S>;
 
-    /// The entry of the matrix that follows from the sum.
-    fn finish(self, sum: f64) -> f64 {
+    /// The entry of the matrix that follows from the sum of a row of `x` and one of `y`.
+    fn finish(self, sum: f64, _row: usize, _column: usize) -> f64 {
         sum
     }
 }
@@ -75,6 +82,33 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
         check_columns("the number of columns of Y", y, x.n_columns())?;
         y.check(exec, "Y")?;
     }
+    let Some(compact) = Compact::new(exec, x, y)? else {
+        return of_checked(exec, term, x, y);
+    };
+    match (x, y) {
+        (HistogramMatrix::Csr(x), None) => {
+            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), None)
+        }
+        (HistogramMatrix::Csr(x), Some(HistogramMatrix::Csr(y))) => {
+            let y = HistogramMatrix::csr(compact.of_y(y));
+            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), Some(&y))
+        }
+        _ => of_checked(exec, term, x, y),
+    }
+}
+
+/// As [`pairwise`], of matrices that have been checked.
+fn of_checked<'a, T: Element, K: Term>(
+    exec: &Executor,
+    term: K,
+    x: &HistogramMatrix<'a, T>,
+    y: Option<&HistogramMatrix<'a, T>>,
+) -> Result<Array2<T>> {
+    if K::MINIMA
+        && let Some(out) = counts::matrix(exec, term, x, y)?
+    {
+        return Ok(out);
+    }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
     let mut out = memory::zero_matrix((x.n_rows(), n_columns))?;
@@ -95,8 +129,8 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
                     exec.check()?;
                     let right = PackedRows::new::<K>(other, from, BLOCK.min(n_columns - from))?;
                     let out = &mut rows[from..];
-                    let stride = n_columns;
-                    dispatch(DenseTile { term, left: &left, right: &right, out, stride });
+                    let (stride, place) = (n_columns, (start, from));
+                    dispatch(DenseTile { term, left: &left, right: &right, out, stride, place });
                 }
             }
         }
@@ -106,6 +140,26 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
         mirror(&mut out);
     }
     Ok(out)
+}
+
+/// The sum of the terms of every row of `x` with itself, to the bit as [`pairwise`] has it for the
+/// same rows in `other`, unless both are counts, of which all sums are exact.
+pub(crate) fn own_sums<T: Element, K: Term>(
+    exec: &Executor,
+    term: K,
+    x: &HistogramMatrix<'_, T>,
+    other: &HistogramMatrix<'_, T>,
+) -> Result<Vec<f64>> {
+    if matches!(other, HistogramMatrix::Csr(_)) {
+        return x.row_sums(exec);
+    }
+    let mut sums = memory::filled(0.0, x.n_rows())?;
+    exec.for_chunks(&mut sums, BLOCK, |block, sums| {
+        let rows = PackedRows::new::<K>(x, block * BLOCK, sums.len())?;
+        dispatch(OwnSums { term, rows: &rows, out: sums });
+        Ok(())
+    })?;
+    Ok(sums)
 }
 
 /// Copies the upper triangle to the lower one, block by block.

@@ -63,7 +63,8 @@ impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
                 let acc = [acc];
                 let sums: &[f64] = pulp::bytemuck::cast_slice(&acc);
                 for (row, &sum) in sums[..size].iter().enumerate() {
-                    out[(group + row) * stride + j] = T::from_f64(term.finish(sum));
+                    out[(group + row) * stride + j] =
+                        T::from_f64(term.finish(sum, start + group + row, j));
                 }
             }
         }

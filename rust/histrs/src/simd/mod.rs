@@ -15,6 +15,7 @@ mod aligned;
 mod clip;
 mod elementary;
 mod hadamard;
+mod minima;
 mod pages;
 mod prefetch;
 
@@ -22,6 +23,7 @@ pub(crate) use aligned::AlignedVec;
 pub(crate) use clip::clip;
 pub(crate) use elementary::Elementary;
 pub(crate) use hadamard::lane_hadamard;
+pub(crate) use minima::{Count, Line as CountLine, Minima, TILE as COUNT_TILE};
 pub(crate) use pages::{prefer_huge_pages, zeroed};
 pub(crate) use prefetch::prefetch;
 

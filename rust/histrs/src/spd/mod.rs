@@ -19,6 +19,10 @@
 //! | `pairs` | all pairs, or row by row, in blocks | |
 //! | `jbld` | [`jbld_distances`], [`jbld_paired`] | eq. 1 |
 //! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
+//! | `jacobi`, `spectra` | rotations that find eigenvalues from factors; functions of `W X W^T` | |
+//! | `tangent` | [`tangent_vectors`]: `log(W X W^T)` as rows | |
+//! | `mean` | [`mean_gradient`]: what means minimise, and its gradient | |
+//! | `covariance` | [`signal_covariances`]: covariances of signals, shrunk | |
 //! | `compression` | [`compression_loss`]: the objective of prototypes and its gradient | eqs. 4 to 8 |
 
 // Lanes, and the rows of a tile, are counted: several arrays share an index.
@@ -26,16 +30,24 @@
 
 mod airm;
 mod compression;
+mod covariance;
 mod eigenvalues;
 mod factors;
+mod jacobi;
 mod jbld;
 mod lanes;
 mod ldl;
 mod logarithm;
+mod mean;
 mod pairs;
+mod spectra;
 mod stack;
+mod tangent;
 mod tridiagonal;
 
 pub use airm::{airm_distances, airm_paired};
 pub use compression::{CompressionLoss, compression_loss};
+pub use covariance::{Shrinkage, SignalCovariances, signal_covariances};
 pub use jbld::{jbld_distances, jbld_paired};
+pub use mean::{Dispersion, MeanGradient, mean_gradient};
+pub use tangent::tangent_vectors;

@@ -1,0 +1,40 @@
+"""Probabilities of distances: the sharpness at which they are most likely right."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+Float64: TypeAlias = NDArray[np.float64]
+
+# Where the sharpness is searched, in units of one over the mean distance to the own class.
+_SHARPNESS = (1e-4, 1e4)
+
+
+def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64) -> float:
+    """Return the factor of distances to classes at which their softmax makes labels most likely.
+
+    As in Platt's calibration labels are a little uncertain, so that the factor is finite where
+    classes can be told apart.
+    """
+    present = np.isfinite(distances[0])
+    distances = distances[:, present]
+    places = (np.cumsum(present) - 1)[places]
+    if distances.shape[1] < 2:
+        return 1.0
+    own = distances[np.arange(len(distances)), places]
+    scale = float(np.average(own, weights=weights))
+    if not scale > 0.0:
+        return 1.0
+    doubt = 1.0 / (float(weights.sum()) + 2.0)
+
+    def loss(log_sharpness: float) -> float:
+        P = log_softmax(-np.exp(log_sharpness) / scale * distances, axis=1)
+        right = P[np.arange(len(P)), places]
+        return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
+
+    bounds = (np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1]))
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x) / scale)

@@ -1,0 +1,11 @@
+"""How much memory there is."""
+
+import os
+
+
+def physical_memory() -> float:
+    """Return the bytes of memory that this machine has, or 4 GB where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 4e9

@@ -1,0 +1,410 @@
+"""What Gaussian processes of classes share: targets -1 and +1, and probabilities."""
+
+from numbers import Number
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from histrs._labels import best_class, checked_labels
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix
+from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
+from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._state import replaced_whole
+
+# Part of the rows that may come and go before the calibration is learned anew.
+_STALE = 0.1
+
+
+class ClassTargets(GaussianProcess):
+    """Classification by regression of targets -1 and +1, one for each class or one for two."""
+
+    calibration: Literal["leave-one-out"] | None
+    _declared_classes: NDArray[Any] | None
+    _calibrated_on: tuple[NDArray[Any], int] | None
+    """Classes and number of rows of the last calibration."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
+            differ, or there are fewer than two classes.
+        """
+        with replaced_whole(self) as draft:
+            X, y = draft._rows_to_fit(X, y)
+            labels = checked_labels(y)
+            draft._declared_classes = draft._calibrated_on = None
+            draft._set_classes(labels)
+            draft._fit_targets(X, draft._targets(labels), shared=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Add rows, of known and of new classes; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
+        these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
+        factor or the preconditioner over, and start from the weights that there are. The
+        calibration is learned anew with new classes, or when a tenth of the rows has changed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            Labels that the model keeps whether it has rows of them or not, beside those that it
+            keeps already; `y` must then have no others. None lets the classes be those of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if `X` has other columns than the data before; if labels are neither in
+            `classes` nor known, or of another type.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = IntersectionGPClassifier().fit(X[:500], y[:500])
+        >>> before = model.score(X[1000:], y[1000:])
+        >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
+        True
+        """
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            X, y = draft._rows_to_fit(X, y, reset=first)
+            labels = checked_labels(y)
+            if first:
+                draft._declared_classes = draft._calibrated_on = None
+                draft._declare(classes, labels, known=[])
+                draft._set_classes(labels)
+                draft._fit_targets(X, draft._targets(labels), shared=True)
+                return self
+            before = draft.classes_, draft._class_weights()
+            draft._declare(classes, labels, known=[draft.classes_])
+            labels = _of_one_type(best_class(draft.Y_fit_, draft.classes_), labels)
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
+            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
+            systems = draft._systems_with(X, Y.shape[1])
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and the posterior is that of a fit on the other rows with these,
+        to the tolerance of the solver; the calibration is as with `partial_fit`. A class whose
+        last row goes is a class no more, unless `partial_fit` was given it in `classes`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> model = IntersectionGPClassifier(optimizer=None)
+        >>> model = model.fit([[1, 0], [0, 1], [9, 9]], ["left", "right", "a mistake"])
+        >>> model.forget([2]).classes_.tolist()
+        ['left', 'right']
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft.Y_fit_))
+            if len(removed) == 0:
+                return self
+            kept = left_over(len(draft.Y_fit_), removed)
+            before = draft.classes_, draft._class_weights()[kept]
+            labels = best_class(draft.Y_fit_, draft.classes_)[kept]
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
+            systems = draft._systems_without(removed, Y.shape[1])
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+        return self
+
+    def decision_function(self, X: ArrayLike | Matrix) -> Array:
+        """Return the scores by which classes are predicted.
+
+        With `calibration` they are the logits of the probabilities, else the posterior mean of the
+        targets (eq. 2), which `latent_mean_and_variance` returns in either case.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes, positive for ``classes_[1]``.
+        """
+        X, state = self._check_test(X), self._state()
+        return _one_or_each(self._read(state, "decision", X))
+
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: Literal[False] = False
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: Literal[True]
+    ) -> tuple[NDArray[Any], Array]: ...
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
+        """Predict class labels, and on request how uncertain the model's outputs are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+        return_std : bool, default=False
+            Whether to return the predictive standard deviation too, computed as the parameter
+            `variance` says.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The most probable classes.
+        std : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Only with `return_std`: square root of eq. 3, noise included; one for all outputs unless
+            each has its own hyper-parameters.
+        """
+        X, state = self._check_test(X), self._state()
+        labels = best_class(self._read(state, "decision", X), state["classes_"])
+        if not return_std:
+            return labels
+        return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
+
+    def predict_proba(self, X: ArrayLike | Matrix) -> Array:
+        r"""Return class probabilities.
+
+        With ``calibration="leave-one-out"`` they are
+        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
+        temperature, couplings and offsets that make the labels of training rows likely, each
+        predicted by a fit without it. They take no longer than the means.
+
+        With ``calibration=None`` they are what the model says without further fitting: the targets
+        of a row are its latent functions plus Gaussian noise. Of all target vectors only those with
+        a single +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+
+        .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
+                  \propto \exp(2 \mu_c / \sigma_c^2),
+
+        where `t_c` is +1 at `c` and -1 elsewhere. On classes that are easily told apart, these are
+        too certain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns are in the order of `classes_`.
+        """
+        X, state = self._check_test(X), self._state()
+        logits = self._read(state, "decision", X)
+        if self.calibration is None:
+            logits = 2.0 * logits / self._predictive_variance(state, X)
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        probabilities: Array = softmax(logits, axis=1)
+        return probabilities
+
+    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Eq. 2.
+        variance : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Eq. 3 without the noise variance; one for all outputs unless each has its own
+            hyper-parameters.
+        """
+        X, state = self._check_test(X), self._state()
+        mean = _one_or_each(self._read(state, "mean", X))
+        return mean, _one_or_each(self._latent_variance(state, X))
+
+    def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        return _one_or_each(std)
+
+    # ---- probabilities -----------------------------------------------------------------------
+
+    def _units(self) -> Array:
+        n_classes = len(self.classes_)
+        return np.ones(1 if n_classes == 2 else n_classes)
+
+    def _learn_readouts(self, posterior: AnyPosterior, Y: Array) -> dict[str, Readout]:
+        if self.calibration is None:
+            self.__dict__.pop("calibration_", None)
+            self._calibrated_on = None
+            return self._readouts(self.__dict__)
+        if self._calibrated_on is not None:
+            classes, n_rows = self._calibrated_on
+            changed = abs(len(Y) - n_rows)
+            if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
+                return self._readouts(self.__dict__)
+        self._calibrated_on = self.classes_, len(Y)
+        labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+        if isinstance(posterior, Posterior) and not posterior.is_factorised:
+            scores, rows = held_out(posterior, Y, labels, self._seed)
+            labels = labels[rows]
+        else:
+            scores, _ = leave_one_out(posterior, Y)
+        self.calibration_ = fit_calibration(scores, labels)
+        return self._readouts(self.__dict__)
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        n_outputs = len(self._units())
+        mean = Readout(np.eye(n_outputs), np.zeros(n_outputs))
+        return {"mean": mean, "decision": state.get("calibration_", mean)}
+
+    # ---- classes and their targets -----------------------------------------------------------
+
+    def _declare(
+        self, classes: ArrayLike | None, labels: NDArray[Any], known: list[NDArray[Any]]
+    ) -> None:
+        """Take note of classes that stay without rows, and refuse labels of others."""
+        if classes is None:
+            return
+        given = np.unique(column_or_1d(classes))
+        foreign = np.flatnonzero(~np.isin(_of_one_type(labels), _of_one_type(*known, given)))
+        if len(foreign) > 0:
+            raise ValueError(
+                f"y[{foreign[0]}] = {labels.tolist()[foreign[0]]!r} is neither in classes = "
+                f"{given.tolist()} nor known: add it to classes, or leave classes out."
+            )
+        declared = self._declared_classes
+        self._declared_classes = np.unique(
+            given if declared is None else _of_one_type(declared, given)
+        )
+
+    def _set_classes(self, labels: NDArray[Any]) -> None:
+        """Set the classes to those of all rows and those declared."""
+        declared = self._declared_classes
+        self.classes_ = np.unique(labels if declared is None else _of_one_type(declared, labels))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes, but y contains "
+                f"only one class: {self.classes_.tolist()[0]!r}. Add samples of another one."
+            )
+
+    def _targets(self, labels: NDArray[Any]) -> Array:
+        """Return +1 for the class of an output and -1 for others; one output for two classes."""
+        codes = np.searchsorted(self.classes_, labels)
+        n_classes = len(self.classes_)
+        positive = codes[:, None] == ([1] if n_classes == 2 else np.arange(n_classes))
+        return np.where(positive, 1.0, -1.0)
+
+    def _class_weights(self) -> Array:
+        """Return the weights, times amplitude, with a column for every class."""
+        weights = self._weights()
+        return np.hstack([-weights, weights]) if weights.shape[1] == 1 else weights
+
+    def _weights_to_start_from(self, classes: NDArray[Any], weights: Array) -> Array:
+        """Return the weights of the outputs that there are now, from those of earlier classes.
+
+        The targets of n classes add up to 2 - n in every row, and their weights are as linear: so
+        much is known of a class that no row has been of.
+        """
+        n = len(classes)
+        of_new = weights.sum(axis=1) / (n - 2) if n > 2 else np.zeros(len(weights))
+        known = dict(zip(classes.tolist(), weights.T, strict=True))
+        outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
+
+
+def _one_or_each(columns: Array) -> Array:
+    """Return what there is one of for every row as a vector, and one for each output as it is."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns
+
+
+def _one_an_output(systems: tuple[Any, ...], n_outputs: int) -> tuple[Any, ...]:
+    """Return as many systems as outputs: classes that are new begin like the last one."""
+    if len(systems) in (1, n_outputs):
+        return systems
+    return tuple(systems[min(k, len(systems) - 1)] for k in range(n_outputs))
+
+
+def _of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:
+    """Return all labels together, unless NumPy would turn numbers into strings."""
+    kinds = {_kind(part) for part in labels}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Labels are {' and '.join(sorted(kinds))}: give them all as one, as in earlier calls."
+        )
+    return np.concatenate(labels)
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    if labels.dtype.kind != "O":
+        return "strings"
+    types = {
+        "strings" if isinstance(x, str) else "numbers" if isinstance(x, Number) else "objects"
+        for x in labels
+    }
+    return types.pop() if len(types) == 1 else "objects"

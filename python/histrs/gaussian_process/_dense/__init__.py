@@ -1,0 +1,1 @@
+"""Gaussian processes whose kernel matrix is stored: any kernel of rows, with parameters."""

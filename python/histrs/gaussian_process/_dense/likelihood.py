@@ -1,0 +1,85 @@
+"""The likelihood of a stored kernel matrix, and its gradient."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from histrs._solvers.block_cg import Array
+from histrs._solvers.log_det import exact_log_det
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.system import DenseSystem
+from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._likelihood import MAX_EIGEN_ROWS, BaseLikelihood
+from histrs.gaussian_process._spectrum import (
+    Evaluation,
+    ExactSpectrum,
+    LanczosSpectrum,
+    Spectrum,
+    Terms,
+)
+
+
+class DenseLikelihood(BaseLikelihood):
+    """The exact likelihood of targets, by factors of the kernel matrix.
+
+    Parameters
+    ----------
+    X : rows
+        The training rows.
+    parts : tuple of ndarray
+        What their kernel matrix is made of.
+    Y : ndarray of shape (n_samples, n_outputs)
+        Targets.
+    seed : int
+        Of the random vectors for the spectrum of many rows.
+    """
+
+    def __init__(self, X: Any, parts: tuple[Array, ...], Y: Array, *, seed: int) -> None:
+        super().__init__(Y)
+        self._X, self._parts, self._seed = X, parts, seed
+
+    def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
+        """Return the linear system of some hyper-parameters."""
+        # Its rows are not looked at, so that threads do not matter.
+        return DenseSystem(self._X, scales.noise, scales.amplitude, kernel, 1, self._parts)
+
+    def diagonal_mean(self, values: Hyperparameters) -> float:
+        """Return the mean of the kernel matrix's diagonal, without amplitude."""
+        diagonals = tuple(np.diagonal(part)[:, None] for part in self._parts)
+        return float(np.mean(values.kernel.matrix(diagonals)))
+
+    def spectrum(self, kernel: DenseKernel) -> Spectrum:
+        """Return the likelihood of this kernel under every noise and amplitude."""
+        system = self.system(kernel, Scales(1.0, 1.0))
+        if len(self._Y) <= MAX_EIGEN_ROWS:
+            return ExactSpectrum(system, self._Y)
+        return LanczosSpectrum(system, self._Y, np.random.default_rng(self._seed))
+
+    def _evaluate_pair(
+        self, values: Hyperparameters, outputs: slice, names: Collection[str]
+    ) -> Evaluation:
+        (scales,) = values.scales()
+        system = self.system(values.kernel, scales)
+        Y = np.ascontiguousarray(self._Y[:, outputs])
+        B = system.factor.solve(Y)
+        log_det = exact_log_det(system.factor, derivative=bool(names))
+        V = log_det.V
+        terms = Terms(
+            B.shape,
+            data=float(np.sum(Y * B)),
+            log_det=log_det.value,
+            data_slope=float(np.sum(B * B)),
+            trace_inverse=float(np.sum(V * V)),
+        )
+        if not names:
+            return Evaluation(terms.log_likelihood(scales), 0.0, {})
+        gradient = terms.gradient(scales)
+        others = [name for name in names if name not in gradient]
+        if others:
+            # Along `dK` the likelihood changes by half of the sum of its products with this.
+            slopes = B @ (B.T / scales.amplitude) - B.shape[1] * (V @ V.T)
+        for name in others:
+            derivative = values.kernel.derivative(name, self._parts)
+            gradient[name] = 0.5 * float(np.vdot(derivative, slopes))
+        return Evaluation(terms.log_likelihood(scales), 0.0, gradient)

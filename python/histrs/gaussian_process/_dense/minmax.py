@@ -1,0 +1,398 @@
+"""Gaussian processes with the MinMax kernel: counts, and molecules by their fingerprints."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    CoreMatrix,
+    Matrix,
+    canonical,
+    count_threads,
+    to_core,
+    validate_data,
+    validate_fit,
+)
+from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._dense.base import BaseDenseGP
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._regression import RealTargets
+
+WeightName: TypeAlias = Literal["learned"] | float
+
+# Odds of the intersection kernel between which its weight is learned: beyond them, one of the two
+# is hardly there.
+_ODDS = (1e-3, 1e3)
+
+
+@dataclass(frozen=True)
+class MinMaxKernel(DenseKernel):
+    """The MinMax kernel, or a convex sum of it and the intersection kernel."""
+
+    weight: float
+    """Of the intersection kernel."""
+    size: float
+    """Mean sum of a training row, by which the intersection kernel is divided."""
+
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"odds"})
+
+    @property
+    def n_parts(self) -> int:
+        """How many matrices `parts` returns."""
+        return 1 if self.weight == 0.0 else 2
+
+    def parts(self, X: Matrix, Y: Matrix | None, n_threads: int) -> tuple[Array, ...]:
+        """Return the MinMax kernel and, where it has a weight, the intersection kernel."""
+        left, right = _double_pair(X, Y)
+        minmax = _histrs.minmax_gram(left, right, n_threads)
+        if self.weight == 0.0:
+            return (minmax,)
+        return minmax, _histrs.intersection_gram(left, right, n_threads)
+
+    def matrix(self, parts: tuple[Array, ...]) -> Array:
+        """Return the kernel matrix."""
+        matrix: Array = parts[0] * (1.0 - self.weight)
+        if self.weight > 0.0:
+            matrix += parts[1] * (self.weight / self.size)
+        return matrix
+
+    def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
+        """Return the derivative by the logarithm of the odds."""
+        matrix: Array = parts[1] / self.size
+        matrix -= parts[0]
+        matrix *= self.weight * (1.0 - self.weight)
+        return matrix
+
+    def diagonal(self, X: Matrix, n_threads: int) -> Array:
+        """Return the kernel of every row with itself."""
+        sums = _histrs.row_sums(to_core(X), n_threads)
+        return 1.0 - self.weight + self.weight * sums / self.size
+
+    def parameter(self, name: str) -> Any:
+        """Return the odds of the intersection kernel."""
+        return self.weight / (1.0 - self.weight)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """Return the kernel with other odds."""
+        return replace(self, weight=values["odds"] / (1.0 + values["odds"]))
+
+
+def _double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | None]:
+    """Return both as the core takes them: in double precision and of one kind."""
+    X = X.astype(np.float64, copy=False)
+    if Y is None:
+        return to_core(X), None
+    Y = Y.astype(np.float64, copy=False)
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    return to_core(X), to_core(Y)
+
+
+class BaseMinMaxGP(BaseDenseGP):
+    """Gaussian processes with the MinMax kernel."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseDenseGP._parameter_constraints,
+        "intersection_weight": [StrOptions({"learned"}), Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(
+        self,
+        *,
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
+        intersection_weight: WeightName = "learned",
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        shared_hyperparameters: bool | None = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        n_restarts_optimizer: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise=noise,
+            amplitude=amplitude,
+            optimizer=optimizer,
+            shared_hyperparameters=shared_hyperparameters,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
+            n_restarts_optimizer=n_restarts_optimizer,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.intersection_weight = intersection_weight
+
+    def _rows_to_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, *, reset: bool = True, **checks: Any
+    ) -> tuple[Matrix, NDArray[Any]]:
+        X, y = validate_fit(self, X, y, reset=reset, **checks)
+        X = canonical(X)
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+        return X, y
+
+    def _check_test(self, X: ArrayLike | Matrix) -> Matrix:
+        check_is_fitted(self)
+        X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+        return X
+
+    def _start_kernel(self, X: Matrix) -> MinMaxKernel:
+        sums = _histrs.row_sums(to_core(X), count_threads(self.n_jobs))
+        # The mean of halves does not overflow; where all rows are empty, any size will do.
+        size = 2.0 * float(np.mean(0.5 * sums)) or 1.0
+        weight = self.intersection_weight
+        return MinMaxKernel(0.5 if isinstance(weight, str) else float(weight), size)
+
+    def _kernel_bounds(self) -> dict[str, Bounds]:
+        return {"odds": _ODDS} if self.intersection_weight == "learned" else {}
+
+    def _keep_kernel(self, kernel: Any) -> None:
+        self.intersection_weight_, self.mean_sum_ = kernel.weight, kernel.size
+
+    def _kernel(self, state: dict[str, Any]) -> MinMaxKernel:
+        return MinMaxKernel(state["intersection_weight_"], state["mean_sum_"])
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class MinMaxGPRegressor(RegressorMixin, RealTargets, BaseMinMaxGP):
+    r"""Gaussian process regressor on counts, for instance of the fragments of molecules.
+
+    The target, its mean subtracted and divided by its standard deviation, has covariance
+
+    .. math:: \mathrm{amplitude} \left( (1 - w)
+              \frac{\sum_d \min(x(d), x'(d))}{\sum_d \max(x(d), x'(d))}
+              + \frac{w}{m} \sum_d \min(x(d), x'(d)) \right) + \mathrm{noise}\,[x = x'] :
+
+    a convex sum of the MinMax kernel, which is known as the count Tanimoto kernel ([1]_, [2]_), and
+    of the intersection kernel, which is additive and knows the size of rows, `m` being the mean sum
+    of a training row. Noise, amplitude and weight are those of largest marginal likelihood. All is
+    exact, by a Cholesky factor of the matrix of all pairs of rows, which memory has to hold: on
+    whole numbers below 32,768 that matrix takes a fraction of a nanosecond for ten counts.
+
+    Parameters
+    ----------
+    noise : float or array-like of shape (n_targets,), default=0.1
+        Variance of the noise on the target, as part of the variance of the target, where the
+        search for it starts; an array, one for each target that has its own.
+    amplitude : float or array-like of shape (n_targets,), default=1.0
+        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    intersection_weight : "learned" or float, default="learned"
+        Weight `w` of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone.
+        "learned" is that of largest likelihood, without an `optimizer` 0.5.
+    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
+        given.
+    shared_hyperparameters : bool or None, default=None
+        Whether all targets share one noise and one amplitude. None is False: each target has
+        its own, as if it were fitted alone.
+    noise_bounds, amplitude_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    n_restarts_optimizer : int, default=0
+        Further searches, from starts drawn between the bounds; the best is kept.
+    random_state : int, RandomState or None, default=0
+        Starts, and, above 2,048 rows, those that the weight is learned from.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+
+    Attributes
+    ----------
+    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        The training rows.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        The targets that were solved for, centred.
+    y_mean_ : ndarray of shape (n_targets,)
+        Mean of each target, subtracted before the fit.
+    y_std_ : ndarray of shape (n_targets,)
+        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
+        noise and amplitude.
+    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
+        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
+        the units of the target. Arrays for several targets that do not share them.
+    intersection_weight_ : float
+        Weight of the intersection kernel.
+    mean_sum_ : float
+        Mean sum of a training row in the first fit.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
+        intersection kernel where its weight is learned.
+    optimization_history_ : dict of ndarray
+        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    dual_coef_ : ndarray of shape (n_samples, n_targets)
+        Weights of the training rows.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    MinMaxGPClassifier : The same for class labels.
+    IntersectionGPRegressor : The additive model, in memory linear in the entries.
+    histrs.metrics.minmax_kernel : The kernel by itself.
+
+    References
+    ----------
+    .. [1] L. Ralaivola, S. J. Swamidass, H. Saigo and P. Baldi, "Graph kernels for chemical
+       informatics", Neural Networks, 2005.
+    .. [2] R.-R. Griffiths et al., "GAUCHE: a library for Gaussian processes in chemistry", NeurIPS,
+       2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import MinMaxGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(0.3, size=(400, 50))
+    >>> y = np.log1p(X[:, :5].sum(axis=1)) - X[:, 5] * (X[:, 6] > 0)
+    >>> model = MinMaxGPRegressor().fit(X[:300], y[:300])
+    >>> mean, std = model.predict(X[300:], return_std=True)
+    >>> bool(np.mean(np.abs(mean - y[300:]) < 2 * std) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseMinMaxGP._parameter_constraints}
+
+
+class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
+    r"""Gaussian process classifier on counts, for instance of the fragments of molecules.
+
+    For every class a Gaussian process with the covariance of `MinMaxGPRegressor` is fitted to
+    targets +1 for the class and -1 for all others, exactly, by a Cholesky factor of the matrix of
+    all pairs of rows. Scores are calibrated by what the model predicts of each training row without
+    it, in closed form.
+
+    Parameters
+    ----------
+    noise : float or array-like of shape (n_outputs,), default=0.1
+        Variance of the noise on the targets, where the search for it starts; an array, one for
+        each output, where these do not share it.
+    amplitude : float or array-like of shape (n_outputs,), default=1.0
+        Variance that multiplies the kernel, likewise.
+    intersection_weight : "learned" or float, default="learned"
+        Weight of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone. "learned"
+        is that of largest likelihood, without an `optimizer` 0.5.
+    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
+        given.
+    shared_hyperparameters : bool or None, default=None
+        Whether all classes share one noise and one amplitude. None is True.
+    noise_bounds, amplitude_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    n_restarts_optimizer : int, default=0
+        Further searches, from starts drawn between the bounds; the best is kept.
+    random_state : int, RandomState or None, default=0
+        Starts, and, above 2,048 rows, those that the weight is learned from.
+    calibration : {"leave-one-out"} or None, default="leave-one-out"
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        and offsets to what the model predicts of training rows without each. None leaves the
+        posterior as it is, whose probabilities are too certain.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        The training rows.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        The targets, +1 for the class of an output and -1 for others.
+    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
+        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
+    calibration_ : tuple of ndarray
+        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    intersection_weight_ : float
+        Weight of the intersection kernel.
+    mean_sum_ : float
+        Mean sum of a training row in the first fit.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
+        intersection kernel where its weight is learned.
+    optimization_history_ : dict of ndarray
+        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    dual_coef_ : ndarray of shape (n_samples, n_outputs)
+        Weights of the training rows; one output for two classes, else one a class.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    MinMaxGPRegressor : The same for real targets, and the references.
+    IntersectionGPClassifier : The additive model, in memory linear in the entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import MinMaxGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(0.3, size=(400, 30))
+    >>> y = np.where(X[:, 0] + X[:, 1] > X[:, 2], "active", "inactive")
+    >>> model = MinMaxGPClassifier().fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.75
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseMinMaxGP._parameter_constraints,
+        "calibration": [StrOptions({"leave-one-out"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
+        intersection_weight: WeightName = "learned",
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        shared_hyperparameters: bool | None = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        n_restarts_optimizer: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise=noise,
+            amplitude=amplitude,
+            intersection_weight=intersection_weight,
+            optimizer=optimizer,
+            shared_hyperparameters=shared_hyperparameters,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
+            n_restarts_optimizer=n_restarts_optimizer,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.calibration = calibration

@@ -1,0 +1,29 @@
+"""The posterior of a stored kernel matrix."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._dense.system import DenseSystem
+from histrs.gaussian_process._posterior import BasePosterior
+
+
+@dataclass(frozen=True)
+class DensePosterior(BasePosterior[DenseSystem]):
+    """Weights of training rows, with the factors of their systems."""
+
+    def read(self, name: str, X: Any, n_threads: int) -> Array:
+        """Return a readout of the posterior mean for every row."""
+        readout = self.readouts[name]
+        V = self.weights @ readout.matrix
+        values = np.empty((X.shape[0], V.shape[1]))
+        for rows, k in self.system.blocks(X, n_threads):
+            values[rows] = k @ V
+        return values + readout.offset
+
+    def latent_variance(self, X: Any) -> Array:
+        """Return the posterior variance of latent functions, a column for each system."""
+        columns = [system.latent_variance(X) for system in self.systems]
+        return np.column_stack(columns) * self.amplitude

@@ -1,0 +1,452 @@
+"""Gaussian processes on covariance matrices."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._sparse import refuse_sparse
+from histrs._validation import validate_data, validate_fit
+from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._dense.base import BaseDenseGP
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._regression import RealTargets
+from histrs.spd._distances import check_definite
+from histrs.spd._kernels import nearest_definite
+from histrs.spd._mean import roots
+from histrs.spd._reference import reference_mean, tangent_rows
+from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
+
+KernelName: TypeAlias = Literal["tangent", "logeuclid", "jbld"]
+
+# Sharpness of the Gaussian, in units of one over the mean squared distance of training rows.
+_SHARPNESS = (1e-3, 1e2)
+# Of the divergence; below 1/2 the kernel is not positive definite.
+_GAMMA = (0.5, 1e3)
+
+
+@dataclass(frozen=True)
+class GaussianKernel(DenseKernel):
+    """``exp(-sharpness / scale |v - w|^2)`` of coordinates."""
+
+    sharpness: float
+    scale: float
+    """Mean squared distance of training rows."""
+
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"sharpness"})
+
+    def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
+        """Return squared distances."""
+        return (cdist(X, X if Y is None else Y, "sqeuclidean"),)
+
+    def matrix(self, parts: tuple[Array, ...]) -> Array:
+        """Return the kernel matrix."""
+        K: Array = parts[0] * (-self.sharpness / self.scale)
+        np.exp(K, out=K)
+        return K
+
+    def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
+        """Return the derivative by the logarithm of the sharpness."""
+        exponents: Array = parts[0] * (-self.sharpness / self.scale)
+        derivative: Array = exponents * np.exp(exponents)
+        return derivative
+
+    def diagonal(self, X: Array, n_threads: int) -> Array:
+        """Return ones."""
+        return np.ones(len(X))
+
+    @property
+    def gamma(self) -> float:
+        """The factor of the squared distance."""
+        return self.sharpness / self.scale
+
+
+@dataclass(frozen=True)
+class DivergenceKernel(DenseKernel):
+    """``exp(-gamma D_J)``, or a mean of two where that is not definite."""
+
+    gamma: float
+    p: int
+    """Rows of a matrix."""
+
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
+
+    def parts(self, X: Stack, Y: Stack | None, n_threads: int) -> tuple[Array, ...]:
+        """Return divergences."""
+        return (_histrs.jbld_distances(X, Y, n_threads),)
+
+    def matrix(self, parts: tuple[Array, ...]) -> Array:
+        """Return the kernel matrix."""
+        K = np.zeros_like(parts[0])
+        for gamma, weight in self._terms():
+            K += weight * np.exp(-gamma * parts[0])
+        return K
+
+    def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
+        """Return the derivative by the logarithm of gamma."""
+        D = parts[0]
+        terms = self._terms()
+        if len(terms) == 1 and self.gamma >= (self.p - 1) / 2:
+            derivative: Array = -self.gamma * D * np.exp(-self.gamma * D)
+            return derivative
+        # Of a mean of two, by its weights; at a value that is definite, towards the next.
+        below = terms[0][0]
+        rise: Array = np.exp(-(below + 0.5) * D) - np.exp(-below * D)
+        rise *= 2.0 * self.gamma
+        return rise
+
+    def diagonal(self, X: Stack, n_threads: int) -> Array:
+        """Return ones."""
+        return np.ones(len(X))
+
+    def _terms(self) -> list[tuple[float, float]]:
+        """Return values of gamma with weights."""
+        near = nearest_definite(self.gamma, self.p)
+        if len(near) == 1:
+            return [(near[0], 1.0)]
+        share = 2.0 * (self.gamma - near[0])
+        return [(near[0], 1.0 - share), (near[1], share)]
+
+
+class BaseSPDGP(BaseDenseGP):
+    """Gaussian processes on covariance matrices."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseDenseGP._parameter_constraints,
+        "kernel": [StrOptions({"tangent", "logeuclid", "jbld"})],
+        "gamma": [StrOptions({"learned"}), Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        kernel: KernelName = "tangent",
+        *,
+        gamma: Literal["learned"] | float = "learned",
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        shared_hyperparameters: bool | None = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        n_restarts_optimizer: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise=noise,
+            amplitude=amplitude,
+            optimizer=optimizer,
+            shared_hyperparameters=shared_hyperparameters,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
+            n_restarts_optimizer=n_restarts_optimizer,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.kernel = kernel
+        self.gamma = gamma
+
+    def _rows_to_fit(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool = True, **checks: Any
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        refuse_sparse(X, "X")
+        flat = flattened(X, None if reset else self)
+        data, y = validate_fit(self, flat, y, reset=reset, **checks)
+        stack = stacked(np.asarray(data))
+        check_definite(stack, self.n_jobs)
+        if reset:
+            self.kernel_ = self.kernel
+            self.reference_ = self._reference(stack)
+            self.whitener_ = None if self.reference_ is None else roots(self.reference_)[1]
+        return self._rows(stack), y
+
+    def _check_test(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        refuse_sparse(X, "X")
+        flat = flattened(X, self)
+        stack = stacked(validate_data(self, flat, reset=False, **STACK_CHECKS))
+        check_definite(stack, self.n_jobs)
+        return self._rows(stack)
+
+    def _reference(self, stack: Stack) -> NDArray[np.float64] | None:
+        if self.kernel != "tangent":
+            return None
+        weights = np.full(len(stack), 1.0 / len(stack))
+        return reference_mean(type(self).__name__, stack, weights, "airm", self.n_jobs)
+
+    def _rows(self, stack: Stack) -> NDArray[Any]:
+        """Return what the kernel is between: coordinates, or the matrices themselves."""
+        stack = stack.astype(np.float64)
+        if self.kernel_ == "jbld":
+            return stack
+        return tangent_rows(stack, self.whitener_, self.n_jobs)
+
+    def _start_kernel(self, X: Any) -> GaussianKernel | DivergenceKernel:
+        if self.kernel == "jbld":
+            given = 0.5 if self.gamma == "learned" else float(self.gamma)
+            kernel = DivergenceKernel(given, X.shape[1])
+            if given < _GAMMA[0] and X.shape[1] > 1:
+                raise ValueError(
+                    f"gamma = {given:g}: exp(-gamma D_J) is not positive definite below 1/2; take "
+                    '1/2, gamma="learned" or kernel="tangent".'
+                )
+            return kernel
+        # The mean over all pairs, from the two moments.
+        spread = 2.0 * float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
+        scale = spread if spread > 0.0 else 1.0
+        sharpness = 1.0 if self.gamma == "learned" else float(self.gamma) * scale
+        return GaussianKernel(sharpness, scale)
+
+    def _kernel_bounds(self) -> dict[str, Bounds]:
+        if self.gamma != "learned":
+            return {}
+        return {"gamma": _GAMMA} if self.kernel == "jbld" else {"sharpness": _SHARPNESS}
+
+    def _keep_kernel(self, kernel: Any) -> None:
+        self.gamma_ = float(kernel.gamma)
+        self.distance_scale_ = float(getattr(kernel, "scale", 1.0))
+
+    def _kernel(self, state: dict[str, Any]) -> GaussianKernel | DivergenceKernel:
+        if state["kernel_"] == "jbld":
+            return DivergenceKernel(state["gamma_"], state["X_fit_"].shape[1])
+        return GaussianKernel(state["gamma_"] * state["distance_scale_"], state["distance_scale_"])
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
+    r"""Gaussian process regressor on covariance matrices.
+
+    The target, its mean subtracted and divided by its standard deviation, has covariance
+    :math:`\mathrm{amplitude}\; k(X, X') + \mathrm{noise}\,[X = X']`, exactly, by a Cholesky factor
+    of the matrix of all pairs, with the kernel
+
+    .. math:: k(X, X') = e^{-\gamma \| v(X) - v(X') \|^2} \quad\text{or}\quad e^{-\gamma D_J(X, X')}
+
+    of the coordinates :math:`v` of :class:`~histrs.spd.TangentSpace` or of the divergence of
+    :func:`~histrs.metrics.jbld_distances`. Sharpness :math:`\gamma`, noise and amplitude are those
+    of largest marginal likelihood.
+
+    Parameters
+    ----------
+    kernel : {"tangent", "logeuclid", "jbld"}, default="tangent"
+        "tangent" is the Gaussian in the tangent space at the geometric mean of the first training
+        matrices, "logeuclid" that of logarithms, :func:`~histrs.metrics.log_euclidean_kernel`;
+        "jbld" is :func:`~histrs.metrics.jbld_kernel`, in which two sharpnesses at which it is
+        positive definite are mixed between them. The Gaussian of the affine-invariant distance is
+        positive definite nowhere, and no covariance.
+    gamma : "learned" or float, default="learned"
+        The sharpness: learned, or given, of "jbld" at least 1/2.
+    noise : float or array-like of shape (n_targets,), default=0.1
+        Variance of the noise on the target, as part of the variance of the target, where the
+        search for it starts; an array, one for each target that has its own.
+    amplitude : float or array-like of shape (n_targets,), default=1.0
+        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
+        given, of a learned `gamma` one over the mean squared distance, of "jbld" 1/2.
+    shared_hyperparameters : bool or None, default=None
+        Whether all targets share one noise and one amplitude. None is False: each target has
+        its own, as if it were fitted alone.
+    noise_bounds, amplitude_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    n_restarts_optimizer : int, default=0
+        Further searches, from starts drawn between the bounds; the best is kept.
+    random_state : int, RandomState or None, default=0
+        Starts, and, above 2,048 matrices, those that `gamma` is learned from.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+
+    Attributes
+    ----------
+    X_fit_ : ndarray
+        The training matrices, or their coordinates, as the kernel takes them.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        The targets that were solved for, centred.
+    y_mean_, y_std_ : ndarray of shape (n_targets,)
+        Mean of each target, and its standard deviation in the first fit, 1 for constant targets:
+        the unit of noise and amplitude.
+    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
+        Variances of the fit, as parts of the variance of the target. Arrays for several targets
+        that do not share them.
+    gamma_ : float
+        The sharpness.
+    distance_scale_ : float
+        Mean squared distance of the first training coordinates; 1 for "jbld".
+    kernel_ : str
+        The kernel of the fit.
+    reference_, whitener_ : ndarray of shape (p, p), or None
+        Of "tangent": the mean, and its inverse root.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of the hyper-parameters that are not fixed.
+    optimization_history_ : dict of ndarray
+        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    dual_coef_ : ndarray of shape (n_samples, n_targets)
+        Weights of the training matrices.
+    n_features_in_ : int
+        Number of entries of a matrix, p * p.
+
+    See Also
+    --------
+    SPDGPClassifier : The same for class labels.
+    histrs.spd.Covariances : Matrices of signals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import SPDGPRegressor
+    >>> A = np.random.default_rng(0).standard_normal((150, 3, 30))
+    >>> X = A @ A.transpose(0, 2, 1) / 30
+    >>> y = np.log(np.linalg.det(X)) + X[:, 0, 1]
+    >>> model = SPDGPRegressor().fit(X[:100], y[:100])
+    >>> mean, std = model.predict(X[100:], return_std=True)
+    >>> bool(np.mean(np.abs(mean - y[100:]) < 2 * std) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseSPDGP._parameter_constraints}
+
+
+class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
+    r"""Gaussian process classifier on covariance matrices.
+
+    For every class a Gaussian process with the covariance of `SPDGPRegressor` is fitted to targets
+    +1 for the class and -1 for all others, exactly. Scores are calibrated by what the model
+    predicts of each training matrix without it, in closed form.
+
+    Parameters
+    ----------
+    kernel : {"tangent", "logeuclid", "jbld"}, default="tangent"
+        The Gaussian in the tangent space at the geometric mean of the first training matrices, that
+        of logarithms, or the kernel of the divergence: see `SPDGPRegressor`.
+    gamma : "learned" or float, default="learned"
+        The sharpness: learned, or given, of "jbld" at least 1/2.
+    noise : float or array-like of shape (n_outputs,), default=0.1
+        Variance of the noise on the targets, where the search for it starts; an array, one for
+        each output, where these do not share it.
+    amplitude : float or array-like of shape (n_outputs,), default=1.0
+        Variance that multiplies the kernel, likewise.
+    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
+        given.
+    shared_hyperparameters : bool or None, default=None
+        Whether all classes share one noise and one amplitude. None is True.
+    noise_bounds, amplitude_bounds : pair or "fixed"
+        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    n_restarts_optimizer : int, default=0
+        Further searches, from starts drawn between the bounds; the best is kept.
+    random_state : int, RandomState or None, default=0
+        Starts, and, above 2,048 matrices, those that `gamma` is learned from.
+    calibration : {"leave-one-out"} or None, default="leave-one-out"
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        and offsets to what the model predicts of training matrices without each. None leaves the
+        posterior as it is, whose probabilities are too certain.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    X_fit_ : ndarray
+        The training matrices, or their coordinates, as the kernel takes them.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        The targets, +1 for the class of an output and -1 for others.
+    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
+        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
+    calibration_ : tuple of ndarray
+        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    gamma_ : float
+        The sharpness.
+    distance_scale_ : float
+        Mean squared distance of the first training coordinates; 1 for "jbld".
+    kernel_ : str
+        The kernel of the fit.
+    reference_, whitener_ : ndarray of shape (p, p), or None
+        Of "tangent": the mean, and its inverse root.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of the hyper-parameters that are not fixed.
+    optimization_history_ : dict of ndarray
+        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    dual_coef_ : ndarray of shape (n_samples, n_outputs)
+        Weights of the training matrices; one output for two classes, else one a class.
+    n_features_in_ : int
+        Number of entries of a matrix, p * p.
+
+    See Also
+    --------
+    SPDGPRegressor : The same for real targets.
+    histrs.spd.MDM : The nearest mean: faster, and online in constant memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import SPDGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(120) % 2
+    >>> A = rng.standard_normal((120, 3, 30))
+    >>> A[:, 1] *= 1 + y[:, None]
+    >>> X = A @ A.transpose(0, 2, 1) / 30
+    >>> model = SPDGPClassifier().fit(X[:80], y[:80])
+    >>> model.score(X[80:], y[80:]) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSPDGP._parameter_constraints,
+        "calibration": [StrOptions({"leave-one-out"}), None],
+    }
+
+    def __init__(
+        self,
+        kernel: KernelName = "tangent",
+        *,
+        gamma: Literal["learned"] | float = "learned",
+        noise: float | ArrayLike = 0.1,
+        amplitude: float | ArrayLike = 1.0,
+        optimizer: OptimizerName | None = "l-bfgs-b",
+        shared_hyperparameters: bool | None = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
+        n_restarts_optimizer: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            noise=noise,
+            amplitude=amplitude,
+            optimizer=optimizer,
+            shared_hyperparameters=shared_hyperparameters,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
+            n_restarts_optimizer=n_restarts_optimizer,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.calibration = calibration

@@ -1,0 +1,158 @@
+"""The linear system of a stored kernel matrix."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import linalg
+
+from histrs._memory import physical_memory
+from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._solvers.preconditioners import Indices
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._hyperparameters import Scales
+
+# Part of the memory that matrices of all pairs of rows may take.
+_MEMORY_SHARE = 0.75
+# Entries of the kernel between training rows and others that are made at a time.
+_ENTRIES = 1 << 23
+# Removing a larger part of the rows from a factor takes longer than factorising again.
+_MAX_REMOVED = 0.2
+
+
+def check_memory(n_rows: int, n_matrices: int) -> None:
+    """Fail before matrices of all pairs of rows are made that the machine cannot hold.
+
+    Raises
+    ------
+    MemoryError
+        With the sizes, and what to do.
+    """
+    needed, there = 8.0 * n_matrices * n_rows**2, physical_memory()
+    if needed > _MEMORY_SHARE * there:
+        most = int((_MEMORY_SHARE * there / (8.0 * n_matrices)) ** 0.5)
+        raise MemoryError(
+            f"{n_rows} rows take {needed / 1e9:.1f} GB: {n_matrices} matrices of all pairs of rows "
+            f"in double precision, on a machine of {there / 1e9:.1f} GB. Fit at most {most} rows."
+        )
+
+
+@dataclass(frozen=True)
+class DenseSystem:
+    """The matrix `K + s I` of the training rows, `K` without amplitude, by its factor."""
+
+    X: Any
+    noise: float
+    amplitude: float
+    kernel: DenseKernel
+    n_threads: int
+    known_parts: tuple[Array, ...] | None = None
+    """What the kernel matrix is made of, where that is at hand."""
+
+    @property
+    def s(self) -> float:
+        """What is added to the diagonal of `K`."""
+        return self.noise / self.amplitude
+
+    @cached_property
+    def parts(self) -> tuple[Array, ...]:
+        """What the kernel matrix is made of."""
+        if self.known_parts is not None:
+            return self.known_parts
+        return self.kernel.parts(self.X, None, self.n_threads)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The kernel matrix `K`, kept."""
+        return self.kernel.matrix(self.parts)
+
+    def kernel_matrix(self) -> Array:
+        """Return `K`, as an array that may be overwritten."""
+        return self.matrix.copy() if "matrix" in vars(self) else self.kernel.matrix(self.parts)
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+        product: Array = self.matrix @ V
+        return product
+
+    @cached_property
+    def factor(self) -> CholeskyFactor:
+        """Lower Cholesky factor of `K + s I`."""
+        Scales(self.noise, self.amplitude).check()
+        K = self.kernel_matrix()
+        largest = float(np.max(np.diagonal(K), initial=0.0))
+        K[np.diag_indices_from(K)] += self.s
+        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
+        try:
+            return CholeskyFactor.of(factorise_in_place(K.T))
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
+                f"{self.s:.1e} vanishes beside its largest entry, {largest:.1e}. Raise noise or "
+                "lower amplitude."
+            ) from error
+
+    def factorised(self) -> Self:
+        """Return the system with its factor alone: without the matrix and its parts."""
+        return replace(self, known_parts=None)._with(self.factor)
+
+    def _with(self, factor: CholeskyFactor) -> Self:
+        vars(self)["factor"] = factor
+        return self
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def insert(self, X: Any, B: Array, C: Array) -> Self:
+        """Return the system with further rows behind its own.
+
+        Parameters
+        ----------
+        X : rows
+            All of them.
+        B, C : ndarray of shape (n_new, n_rows), (n_new, n_new)
+            The kernel of the new rows with those before, and with one another.
+        """
+        grown = replace(self, X=X, known_parts=None)
+        if "factor" not in vars(self):
+            return grown
+        try:
+            return grown._with(self.factor.insert(B, C + self.s * np.eye(len(C))))
+        except linalg.LinAlgError:
+            # Factorising again finds out why.
+            return grown
+
+    def remove(self, X: Any, kept: Indices, removed: Indices) -> Self:
+        """Return the system without some of its rows, `X` being those that are kept."""
+        shrunk = replace(self, X=X, known_parts=None)
+        if "factor" not in vars(self) or len(removed) > _MAX_REMOVED * len(kept):
+            return shrunk
+        return shrunk._with(self.factor.remove(kept, removed))
+
+    # ---- other rows --------------------------------------------------------------------------
+
+    def blocks(self, X: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield the kernel of some rows of `X` at a time with the training rows, and which."""
+        n_threads = self.n_threads if n_threads is None else n_threads
+        n_train = self.X.shape[0]
+        size = max(1, _ENTRIES // max(n_train, 1))
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, min(start + size, X.shape[0]))
+            yield rows, self.kernel.matrix(self.kernel.parts(X[rows], self.X, n_threads))
+
+    def latent_variance(self, X: Any) -> Array:
+        """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row."""
+        variance = self.kernel.diagonal(X, self.n_threads)
+        for rows, k in self.blocks(X):
+            half = self.factor.solve_lower(k.T)
+            variance[rows] -= np.einsum("ij,ij->j", half, half)
+        return np.maximum(variance, 0.0)
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
+        covariance = self.kernel.matrix(self.kernel.parts(X, None, self.n_threads))
+        half = np.hstack([self.factor.solve_lower(k.T) for _, k in self.blocks(X)])
+        covariance -= half.T @ half
+        return 0.5 * (covariance + covariance.T)

@@ -1,0 +1,385 @@
+"""What Gaussian processes of real targets share: their unit, and what is asked of them."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from sklearn.base import _fit_context
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix, check_random_state
+from histrs.gaussian_process._leave_one_out import leave_one_out
+from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._posterior import Readout
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._state import replaced_whole
+
+# Part of the largest target that its spread must exceed to be one.
+_ROUNDING = 1e-14
+_OVERFLOW = "The sum or the spread of y overflows. Scale y down."
+
+
+class RealTargets(GaussianProcess):
+    """Regression: one or more targets, each standardised by its own mean and spread."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is negative, NaN or infinite (the message names it), or the lengths
+            differ.
+        """
+        with replaced_whole(self) as draft:
+            X, y = draft._rows_to_fit(X, y, multi_output=True, y_numeric=True)
+            Y = np.asarray(y, dtype=np.float64, order="C")
+            draft._single_target = Y.ndim == 1
+            Y = draft._standardised(Y.reshape(len(Y), -1))
+            draft._fit_targets(X, Y, shared=False)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Add rows; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
+        tolerance of the solver. They merge the sorted columns, carry the Cholesky factor or the
+        preconditioner over, and start from the weights that there are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if there are other columns or another number of targets than before.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((600, 3))
+        >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+        >>> model = IntersectionGPRegressor(noise=0.01, optimizer=None).fit(X[:100], y[:100])
+        >>> before = model.score(X[500:], y[500:])
+        >>> model.partial_fit(X[100:500], y[100:500]).score(X[500:], y[500:]) > before
+        True
+        """
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            X, y = draft._rows_to_fit(X, y, reset=first, multi_output=True, y_numeric=True)
+            Y = np.asarray(y, dtype=np.float64, order="C")
+            if first:
+                draft._single_target = Y.ndim == 1
+                Y = draft._standardised(Y.reshape(len(Y), -1))
+                draft._fit_targets(X, Y, shared=False)
+                return self
+            weights = draft._weights()
+            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
+            Y = draft._with_targets_before(Y)
+            systems = draft._systems_with(X, Y.shape[1])
+            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and predictions are what a fit on the other rows with these
+        would give, to the tolerance of the solver.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, or none would be left.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> model = IntersectionGPRegressor(optimizer=None)
+        >>> model = model.fit([[1.0], [2.0], [3.0]], [1.0, 99.0, 3.0])
+        >>> model.forget([1]).predict([[2.0]]).round(1)
+        array([2.])
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft.Y_fit_))
+            if len(removed) == 0:
+                return self
+            kept = left_over(len(draft.Y_fit_), removed)
+            Y = draft._Y_given[kept]
+            weights = draft._weights()[kept]
+            systems = draft._systems_without(removed, Y.shape[1])
+            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
+        return self
+
+    def _standardised(self, Y: Array) -> Array:
+        """Take the unit of the targets; return them in it, less their means."""
+        _, centred = _centred(Y)
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+        # A target of one value has no unit of its own.
+        constant = largest == 0.0
+        largest[constant] = 1.0
+        self.y_std_ = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))
+        self.y_std_[constant] = 1.0
+        return self._in_unit_of_fit(Y)
+
+    def _in_unit_of_fit(self, Y: Array) -> Array:
+        """Keep the targets and their means; return what is left, in the unit of the first fit."""
+        # Adding the means to what is left would give nearly the targets.
+        self._Y_given = Y.copy()
+        self.y_mean_, centred = _centred(Y)
+        with np.errstate(over="ignore"):
+            centred /= self.y_std_
+        if not np.all(np.isfinite(centred)):
+            raise ValueError(_OVERFLOW)
+        return centred
+
+    def _units(self) -> Array:
+        units: Array = self.y_std_
+        return units
+
+    def _learn_readouts(self, posterior: AnyPosterior, Y: Array) -> dict[str, Readout]:
+        return self._readouts(self.__dict__)
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        return {"mean": Readout(np.diag(state["y_std_"]), state["y_mean_"])}
+
+    def _with_targets_before(self, Y: Array) -> Array:
+        """Return all targets, those of earlier calls first."""
+        before = self._Y_given
+        shape = () if self._single_target else before.shape[1:]
+        if Y.shape[1:] != shape:
+            raise ValueError(
+                f"y has shape {Y.shape}, and targets of earlier calls {(len(before), *shape)}: "
+                "give as many targets a row as before."
+            )
+        return np.vstack([before, Y.reshape(len(Y), -1)])
+
+    def predict(
+        self,
+        X: ArrayLike | Matrix,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Any:
+        """Predict targets, and on request how uncertain they are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+        return_std : bool, default=False
+            Whether to return the predictive standard deviation too, computed as the parameter
+            `variance` says.
+        return_cov : bool, default=False
+            Whether to return the predictive covariance of the rows too, exactly, which takes a
+            solve for every row.
+        return_quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities, between 0 and 1, whose quantiles to return too; their standard
+            deviations are those of `return_std`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Eq. 2, plus the mean of the targets.
+        std : ndarray of the same shape
+            Only with `return_std`: square root of eq. 3, noise included.
+        covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Only with `return_cov`: noise included, on the diagonal.
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
+            Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If more than one of these is asked for, or a probability is not between 0 and 1.
+        """
+        if return_std + return_cov + (return_quantiles is not None) > 1:
+            raise ValueError(
+                "Ask for one of return_std, return_cov and return_quantiles at a time."
+            )
+        X, state = self._check_test(X), self._state()
+        mean = self._shaped(self._read(state, "mean", X))
+        if return_cov:
+            return mean, self._covariance(state, X)
+        if not return_std and return_quantiles is None:
+            return mean
+        variance = self._latent_variance(state, X) + state["_posterior"].noise
+        std = self._spread(state, np.sqrt(variance))
+        if return_std:
+            return mean, std
+        probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=np.float64))
+        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(
+                f"return_quantiles = {return_quantiles!r}: give probabilities between 0 and 1."
+            )
+        z = ndtri(probabilities).reshape(-1, *[1] * (mean.ndim - 1))
+        return mean, mean[:, None] + z * std[:, None]
+
+    def _covariance(self, state: dict[str, Any], X: Matrix) -> Array:
+        covariance = np.moveaxis(_standard_covariance(state, X), 0, 2)
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            in_units: Array = covariance * state["y_std_"] * state["y_std_"]
+        return in_units[:, :, 0] if self._single_target else in_units
+
+    def sample_y(
+        self,
+        X: ArrayLike | Matrix,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Array:
+        """Draw targets of rows from the posterior, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Histograms.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+            Draws them.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Joint draws: a column is one for all rows.
+        """
+        random = check_random_state(random_state)
+        X, state = self._check_test(X), self._state()
+        means, units = self._read(state, "mean", X), state["y_std_"]
+        covariance = _standard_covariance(state, X)
+        samples = np.empty((*means.shape, n_samples))
+        for k, column in enumerate(means.T):
+            # One system may serve all targets.
+            values, vectors = np.linalg.eigh(covariance[min(k, len(covariance) - 1)])
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            drawn = root @ random.standard_normal((len(root), n_samples))
+            samples[:, k] = column[:, None] + drawn * units[k]
+        return samples[:, 0] if self._single_target else samples
+
+    def predict_leave_one_out(self) -> tuple[Array, Array]:
+        """Predict every training row by the fit without it, in closed form.
+
+        Returns
+        -------
+        mean : ndarray of the shape of the targets
+            Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
+            targets and their unit stay those of all rows.
+        std : ndarray of the same shape
+            Predictive standard deviations, noise included.
+
+        Raises
+        ------
+        ValueError
+            If the system was not factorised: choose ``solver="cholesky"``.
+        """
+        state = self._state()
+        posterior: AnyPosterior = state["_posterior"]
+        if not posterior.is_factorised:
+            raise ValueError(
+                "Leave-one-out in closed form needs a Cholesky factor, for which there are too "
+                'many rows here: fit with solver="cholesky", or use cross_val_predict.'
+            )
+        mean, variance = leave_one_out(posterior, state["Y_fit_"] / state["y_std_"])
+        mean = mean * state["y_std_"] + state["y_mean_"]
+        return self._shaped(mean), self._spread(state, np.sqrt(variance))
+
+    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
+        """Return mean and variance of the latent function, without the noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            As `predict`.
+        variance : ndarray of the same shape
+            Eq. 3 without the noise variance; infinity where double precision cannot hold it.
+        """
+        X, state = self._check_test(X), self._state()
+        mean = self._shaped(self._read(state, "mean", X))
+        std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            variance: Array = np.square(std)
+        return mean, variance
+
+    def _shaped(self, mean: Array) -> Array:
+        return mean[:, 0] if self._single_target else mean
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            in_unit: Array = std * state["y_std_"]
+        return self._shaped(in_unit)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _standard_covariance(state: dict[str, Any], X: Matrix) -> Array:
+    """Return predictive covariances of standardised targets, (n_systems, n_rows, n_rows)."""
+    posterior: AnyPosterior = state["_posterior"]
+    covariance = posterior.latent_covariance(X)
+    rows = np.arange(X.shape[0])
+    covariance[:, rows, rows] += posterior.noise[:, None]
+    return covariance
+
+
+def _centred(Y: Array) -> tuple[Array, Array]:
+    """Return the means, and the targets less these: 0 for targets of one value, up to rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = Y.mean(axis=0)
+        centred = Y - means
+        largest = np.max(np.abs(centred), axis=0, initial=0.0)
+    if not np.all(np.isfinite(largest)):
+        raise ValueError(_OVERFLOW)
+    constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+    means[constant] = Y[0, constant]
+    centred[:, constant] = 0.0
+    return means, centred

@@ -1,0 +1,237 @@
+"""Kernels between covariance matrices."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from histrs import _histrs
+from histrs._validation import count_threads
+from histrs._warnings import warn
+from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._stack import as_stack
+
+
+def jbld_kernel(
+    X: ArrayLike, Y: ArrayLike | None = None, *, gamma: float = 0.5, n_jobs: int | None = None
+) -> NDArray[Any]:
+    r"""Compute the kernel of the Jensen-Bregman log-det divergence.
+
+    .. math:: k(X, Y) = e^{-\gamma D_J(X, Y)}
+              = \Big( \frac{\sqrt{\det X \det Y}}{\det \frac{X + Y}{2}} \Big)^\gamma
+
+    It is positive semi-definite, for all matrices of :math:`p` rows, if and only if :math:`\gamma`
+    is one of 1/2, 1, 3/2, ..., :math:`(p - 2)/2`, or at least :math:`(p - 1)/2` [1]_.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_X, p, p) or (n_X, p * p)
+        Symmetric positive definite matrices.
+    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
+        Other matrices; None means `X`, and computes every pair once.
+    gamma : float, default=0.5
+        Sharpness; above 0. Any multiple of 1/2 is allowed at every size.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_X, n_Y)
+        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+
+    Warns
+    -----
+    UserWarning
+        If the kernel is not positive semi-definite at `gamma`, with the nearest values at which it
+        is.
+
+    See Also
+    --------
+    jbld_distances : The divergence.
+    log_euclidean_kernel : Positive definite at every `gamma`.
+
+    References
+    ----------
+    .. [1] S. Sra, "A new metric on the manifold of kernel matrices with application to matrix
+       geometric means", NIPS 2012, theorem on :math:`1 / \det(X + Y)^\beta`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.metrics import jbld_kernel
+    >>> X = np.stack([np.eye(2), np.diag([4.0, 1.0])])
+    >>> jbld_kernel(X, gamma=1.0).round(3)
+    array([[1. , 0.8],
+           [0.8, 1. ]])
+    """
+    check_gamma(gamma)
+    X = as_stack(X, "X")
+    near = nearest_definite(gamma, X.shape[1])
+    if gamma not in near:
+        options = " or ".join(f"{value:g}" for value in near)
+        warn(
+            f"gamma = {gamma:g}: for matrices of {X.shape[1]} rows exp(-gamma D_J) is positive "
+            f"definite only at multiples of 1/2 and from {(X.shape[1] - 1) / 2:g} on; take "
+            f"{options}."
+        )
+    return exponential_of(jbld_distances(X, Y, n_jobs=n_jobs), gamma)
+
+
+def log_euclidean_kernel(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    gamma: float | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[Any]:
+    r"""Compute the log-Euclidean Gaussian kernel.
+
+    .. math:: k(X, Y) = e^{-\gamma \| \log X - \log Y \|_F^2}
+
+    Positive definite at every :math:`\gamma` [1]_: logarithms are points of a vector space.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_X, p, p) or (n_X, p * p)
+        Symmetric positive definite matrices.
+    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
+        Other matrices; None means `X`.
+    gamma : float or None, default=None
+        Sharpness; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a matrix.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_X, n_Y)
+        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+
+    See Also
+    --------
+    jbld_kernel : Does not depend on the basis.
+    histrs.spd.Whitening : Moves the mean to the identity first, where logarithms are about the
+        coordinates of the tangent space.
+
+    References
+    ----------
+    .. [1] S. Jayasumana, R. Hartley, M. Salzmann, H. Li and M. Harandi, "Kernel methods on the
+       Riemannian manifold of symmetric positive definite matrices", CVPR 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.metrics import log_euclidean_kernel
+    >>> X = np.stack([np.eye(2), np.diag([np.e, 1.0])])
+    >>> log_euclidean_kernel(X, gamma=1.0).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+    n_threads = count_threads(n_jobs)
+    X = as_stack(X, "X")
+    gamma = default_gamma(X.shape[1]) if gamma is None else gamma
+    check_gamma(gamma)
+    rows = _histrs.tangent_vectors(X, None, n_threads)
+    others = rows
+    dtype = rows.dtype
+    if Y is not None:
+        Y = as_stack(Y, "Y")
+        if Y.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"Y has matrices of {Y.shape[1]} rows, and X of {X.shape[1]}: give both "
+                "covariances of the same features in the same order."
+            )
+        try:
+            others = _histrs.tangent_vectors(Y, None, n_threads)
+        except ValueError as error:
+            raise ValueError(str(error).replace("X[", "Y[")) from None
+        dtype = np.result_type(rows, others)
+    squares = cdist(rows.astype(np.float64), others.astype(np.float64), "sqeuclidean")
+    return exponential_of(squares, gamma).astype(dtype, copy=False)
+
+
+def airm_kernel(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    gamma: float | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[Any]:
+    r"""Compute the Gaussian of the affine-invariant Riemannian distance.
+
+    .. math:: k(X, Y) = e^{-\gamma D_R(X, Y)^2}
+
+    It is **not** positive definite in general, at no :math:`\gamma` for all sets of matrices: the
+    space is curved [1]_. On real data its negative eigenvalues are often small, and support vector
+    machines with it are among the best for EEG; a Gaussian process or a kernel ridge with it may
+    fail. :func:`jbld_kernel` is its definite cousin: :math:`D_R^2 \approx 8 D_J` for near matrices.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_X, p, p) or (n_X, p * p)
+        Symmetric positive definite matrices.
+    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
+        Other matrices; None means `X`, and computes every pair once.
+    gamma : float or None, default=None
+        Sharpness; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a matrix.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    K : ndarray of shape (n_X, n_Y)
+        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+
+    See Also
+    --------
+    airm_distances : The distance.
+
+    References
+    ----------
+    .. [1] A. Feragen, F. Lauze and S. Hauberg, "Geodesic exponential kernels: when curvature and
+       linearity conflict", CVPR 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.metrics import airm_kernel
+    >>> X = np.stack([np.eye(2), np.diag([np.e, 1.0])])
+    >>> airm_kernel(X, gamma=1.0).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+    X = as_stack(X, "X")
+    gamma = default_gamma(X.shape[1]) if gamma is None else gamma
+    check_gamma(gamma)
+    return exponential_of(airm_distances(X, Y, n_jobs=n_jobs) ** 2, gamma)
+
+
+def check_gamma(gamma: Any) -> None:
+    """Refuse what is no sharpness."""
+    if not (isinstance(gamma, Real) and 0.0 < float(gamma) < np.inf):
+        raise ValueError(f"gamma = {gamma} is out of range: it must be above 0.")
+
+
+def default_gamma(p: int) -> float:
+    """Return one over the number of coordinates."""
+    return 2.0 / (p * (p + 1))
+
+
+def nearest_definite(gamma: float, p: int) -> tuple[float, ...]:
+    """Return the values nearest to `gamma` where the kernel of the divergence is definite.
+
+    Itself alone if it is one.
+    """
+    gamma = float(gamma)
+    if gamma >= (p - 1) / 2 or (2.0 * gamma).is_integer():
+        return (gamma,)
+    below, above = np.floor(2.0 * gamma) / 2.0, np.ceil(2.0 * gamma) / 2.0
+    return (float(above),) if below == 0.0 else (float(below), float(above))
+
+
+def exponential_of(distances: NDArray[Any], gamma: float) -> NDArray[Any]:
+    """Return ``exp(-gamma * distances)`` in their precision, in place."""
+    distances *= -float(gamma)
+    np.exp(distances, out=distances)
+    return distances

@@ -1,0 +1,352 @@
+"""Minimum distance to mean."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._labels import check_labels, encode
+from histrs._likely_sharpness import likely_sharpness
+from histrs._validation import unchanged_on_error, validate_data
+from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._mean import Float64, weights_of
+from histrs.spd._reference import METRICS, MetricName, Running, reference_mean, tangent_rows
+from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
+
+# Total weight of a class of few matrices, and what is taken for the others.
+_FEW = 100.0
+_POWER = 1.5
+
+
+class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
+    r"""Classifier by the nearest mean: minimum distance to mean.
+
+    A matrix is of the class whose mean is nearest [1]_,
+
+    .. math:: \hat y(X) = \arg\min_c d(X, M_c), \qquad
+              P(c \mid X) = \mathrm{softmax}_c\big(-\beta\, d(X, M_c)^2\big)
+
+    with the sharpness :math:`\beta` that makes the training labels most likely, where each matrix
+    is compared with the mean of the others of its class. Of "jbld" the divergence itself stands for
+    :math:`d^2`: it is the square of a metric.
+
+    Parameters
+    ----------
+    metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
+        The distance, and the mean that goes with it: :func:`airm_mean`, :func:`jbld_mean`,
+        :func:`log_euclidean_mean` or the arithmetic one. "riemann" is pyRiemann's name of "airm".
+    forgetting : float, default=0.0
+        In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
+        forgets nothing.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    means_ : ndarray of shape (n_classes, p, p)
+        Their means.
+    weights_seen_ : ndarray of shape (n_classes,)
+        Sums of the weights of the matrices that the means were made of, older ones lowered.
+    sharpness_ : float
+        :math:`\beta`.
+    n_features_in_ : int
+        Number of entries of a matrix, p * p.
+
+    Notes
+    -----
+    pyRiemann's ``MDM`` has a sharpness of 1, whatever the data: its probabilities are often near 0
+    and 1 for classes that are far less certain.
+
+    See Also
+    --------
+    histrs.prototypes.CovarianceCompressor : Learns several matrices a class instead of one mean.
+
+    References
+    ----------
+    .. [1] A. Barachant, S. Bonnet, M. Congedo and C. Jutten, "Multiclass brain-computer interface
+       classification by Riemannian geometry", IEEE Transactions on Biomedical Engineering 59, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.spd import MDM
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(100) % 2
+    >>> A = rng.standard_normal((100, 3, 20)) * (1 + y)[:, None, None]
+    >>> X = A @ A.transpose(0, 2, 1) / 20
+    >>> model = MDM().fit(X, y)
+    >>> model.score(X, y)
+    1.0
+    >>> model.predict_proba(X).shape
+    (100, 2)
+    """
+
+    classes_: NDArray[Any]
+    means_: Float64
+    weights_seen_: Float64
+    sharpness_: float
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "metric": [StrOptions(METRICS)],
+        "forgetting": [Interval(Real, 0, 1, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        metric: MetricName = "airm",
+        *,
+        forgetting: float = 0.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
+        self.forgetting = forgetting
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Compute the means of the classes, and the sharpness.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Symmetric positive definite matrices.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; None means equal ones.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            stack, labels = self._checked(X, y, reset=True)
+            self.classes_, places = encode(labels)
+            weights = _total_weights(sample_weight, len(stack))
+            stack, places, weights = _with_weight(stack, places, weights)
+            n_classes, p = len(self.classes_), stack.shape[1]
+            self.means_ = np.broadcast_to(np.eye(p), (n_classes, p, p)).copy()
+            self.weights_seen_ = np.zeros(n_classes)
+            self._add(stack, places, weights)
+            squares = self._from_means(stack)
+            for place in np.unique(places):
+                own = places == place
+                squares[own, place] *= self._without_itself(
+                    stack[own], weights[own], squares[own, place], self.means_[place]
+                )
+            self.sharpness_ = likely_sharpness(squares, places, weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Move the means of the classes towards those of more matrices, by their share of weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Further matrices.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will ever come; needed at the first call. A class that has not come yet
+            is never predicted.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; None means equal ones.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            first = not hasattr(self, "means_")
+            stack, labels = self._checked(X, y, reset=first)
+            if first:
+                if classes is None:
+                    raise ValueError("classes must be passed on the first call to partial_fit.")
+                self.classes_ = encode(classes)[0]
+                p = stack.shape[1]
+                self.means_ = np.broadcast_to(np.eye(p), (len(self.classes_), p, p)).copy()
+                self.weights_seen_ = np.zeros(len(self.classes_))
+            elif classes is not None and not np.array_equal(encode(classes)[0], self.classes_):
+                raise ValueError(
+                    f"classes = {classes!r} are not those of the first call, {self.classes_!r}."
+                )
+            known = {label: place for place, label in enumerate(self.classes_.tolist())}
+            unknown = [i for i, label in enumerate(labels.tolist()) if label not in known]
+            if unknown:
+                raise ValueError(
+                    f"y[{unknown[0]}] = {labels.tolist()[unknown[0]]!r} is none of the classes "
+                    f"{self.classes_.tolist()}."
+                )
+            places = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
+            weights = _total_weights(sample_weight, len(stack))
+            stack, places, weights = _with_weight(stack, places, weights)
+            seen = float(self.weights_seen_.sum())
+            if first:
+                self._add(stack, places, weights)
+            # Predicted before they are learned from: what comes is as new as what will come.
+            squares = self._from_means(stack)
+            sharpness = likely_sharpness(squares, places, weights)
+            if not first:
+                share = float(weights.sum()) / (seen + float(weights.sum()))
+                mixed = (1.0 - share) * np.log(self.sharpness_) + share * np.log(sharpness)
+                sharpness = float(np.exp(mixed))
+                self._add(stack, places, weights)
+            self.sharpness_ = sharpness
+        return self
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Stack, NDArray[Any]]:
+        flat = flattened(X, None if reset else self)
+        data, labels = validate_data(self, flat, y, reset=reset, **STACK_CHECKS)
+        check_labels(labels)
+        return stacked(data), labels
+
+    def _add(self, stack: Stack, places: NDArray[np.int64], weights: Float64) -> None:
+        means, seen = self.means_.copy(), self.weights_seen_.copy()
+        for place in np.unique(places):
+            own = places == place
+            total = float(weights[own].sum())
+            share = weights_of(weights[own], int(own.sum()))
+            mean = reference_mean("MDM", stack[own], share, self.metric, self.n_jobs)
+            if seen[place] > 0.0:
+                running = Running(means[place], seen[place])
+                mean, total = running.updated(mean, total, self.forgetting, self.metric)
+            means[place], seen[place] = mean, total
+        self.means_, self.weights_seen_ = means, seen
+
+    def _without_itself(
+        self, stack: Stack, weights: Float64, squares: Float64, mean: Float64
+    ) -> Float64:
+        """Return by how much farther the mean of all others of its class is from each matrix.
+
+        The squared distance grows by a power of the share that remains: 2 in a flat space, less in
+        a curved one. Of few matrices it is measured on one in the middle.
+        """
+        total = float(weights.sum())
+        taken = np.minimum(1.0, weights)
+        growth = total / np.maximum(total - taken, 0.5 * total)
+        power = _POWER
+        middle = int(np.argmin(np.abs(squares - weights @ squares / total)))
+        if len(stack) > 1 and total <= _FEW and squares[middle] > 0.0:
+            others = weights.copy()
+            others[middle] -= taken[middle]
+            share = weights_of(others, len(others))
+            without = reference_mean("MDM", stack, share, self.metric, self.n_jobs)
+            farther = self._squares(stack[middle : middle + 1], without[None])[0, 0]
+            power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
+        return growth**power
+
+    def _from_means(self, stack: Stack) -> Float64:
+        """Return squared distances to the means; infinite ones of classes that have not come."""
+        squares = self._squares(stack, self.means_)
+        squares[:, self.weights_seen_ == 0.0] = np.inf
+        return squares
+
+    def _squares(self, stack: Stack, means: Float64) -> Float64:
+        """Return squared distances to means."""
+        squares: Float64
+        if self.metric == "jbld":
+            squares = jbld_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
+        elif self.metric == "logeuclid":
+            rows = tangent_rows(stack.astype(np.float64), None, self.n_jobs)
+            squares = cdist(rows, tangent_rows(means, None, 1), "sqeuclidean")
+        elif self.metric == "euclid":
+            flat = stack.reshape(len(stack), -1).astype(np.float64)
+            squares = cdist(flat, means.reshape(len(means), -1), "sqeuclidean")
+        else:
+            D = airm_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
+            squares = D**2
+        return squares
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the distances to the means.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, p, p) or (n_queries, p * p)
+            Symmetric positive definite matrices.
+
+        Returns
+        -------
+        D : ndarray of shape (n_queries, n_classes)
+            Distances, of "jbld" the root of the divergence, in the order of `classes_`.
+        """
+        stack = self._queries(X)
+        return np.sqrt(self._from_means(stack)).astype(stack.dtype)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of the nearest mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, p, p) or (n_queries, p * p)
+            Symmetric positive definite matrices.
+
+        Returns
+        -------
+        y : ndarray of shape (n_queries,)
+            Classes, the most probable ones.
+        """
+        squares = self._from_means(self._queries(X))
+        return np.asarray(self.classes_[np.argmin(squares, axis=1)])
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        r"""Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, p, p) or (n_queries, p * p)
+            Symmetric positive definite matrices.
+
+        Returns
+        -------
+        P : ndarray of shape (n_queries, n_classes)
+            :math:`\mathrm{softmax}_c(-\beta\, d(X, M_c)^2)`, in the order of `classes_`.
+        """
+        stack = self._queries(X)
+        P = softmax(-self.sharpness_ * self._from_means(stack), axis=1)
+        return np.asarray(P, dtype=stack.dtype)
+
+    def _queries(self, X: ArrayLike) -> Stack:
+        check_is_fitted(self)
+        return stacked(validate_data(self, flattened(X, self), reset=False, **STACK_CHECKS))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _total_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
+    """Return weights that keep their sum, checked."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights_of(sample_weight, n)
+    return np.array(sample_weight, dtype=np.float64)
+
+
+def _with_weight(
+    stack: Stack, places: NDArray[np.int64], weights: Float64
+) -> tuple[Stack, NDArray[np.int64], Float64]:
+    """Leave out matrices of weight 0."""
+    some = weights > 0.0
+    return (stack, places, weights) if some.all() else (stack[some], places[some], weights[some])

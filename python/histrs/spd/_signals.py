@@ -1,0 +1,190 @@
+"""Covariance matrices of the trials of a recording."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs import _histrs
+from histrs._sparse import refuse_sparse
+from histrs._validation import check_array, count_threads, unchanged_on_error
+from histrs._warnings import warn
+
+Estimator: TypeAlias = Literal["scm", "oas", "lwf"] | float
+
+
+class Covariances(TransformerMixin, BaseEstimator):
+    r"""Covariance matrices of signals, one for each trial.
+
+    .. math:: C = (1 - s)\, \hat C + s\, \frac{\mathrm{tr}\, \hat C}{p}\, I, \qquad
+              \hat C = \frac{1}{T} \sum_{t=1}^{T} (x_t - \bar x)(x_t - \bar x)^T
+
+    of a trial with :math:`p` channels and :math:`T` times. The first step of a pipeline from raw
+    trials, such as epochs of EEG, to predictions; pyRiemann's transformer of this name returns the
+    same matrices.
+
+    Parameters
+    ----------
+    estimator : {"oas", "lwf", "scm"} or float, default="oas"
+        How the weight :math:`s` is chosen: for each trial by the oracle approximating shrinkage
+        of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
+        covariance matrix, is 0; a number in [0, 1] is taken as it is.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    n_channels_ : int
+        Number of channels, and of rows of a matrix.
+
+    Warns
+    -----
+    UserWarning
+        If a channel is constant in a trial, with the place of the first: its variance is 0, and the
+        covariance is singular unless it is shrunk. If there are fewer times than channels, as where
+        the two axes are swapped.
+
+    Notes
+    -----
+    Without shrinkage, matrices of signals that were re-referenced to their average, or that have
+    interpolated channels, are singular, and no distance is defined between them.
+    :class:`~histrs.spd.CommonRange` removes the directions without variance. Shrinkage fills them
+    with noise instead.
+
+    See Also
+    --------
+    covariance_descriptors : Covariances of sets of features: pixels, rows of tables.
+    TangentSpace : The next step of a pipeline.
+
+    References
+    ----------
+    .. [1] Y. Chen, A. Wiesel, Y. C. Eldar and A. O. Hero, "Shrinkage algorithms for MMSE covariance
+       estimation", IEEE Transactions on Signal Processing 58, 2010.
+    .. [2] O. Ledoit and M. Wolf, "A well-conditioned estimator for large-dimensional covariance
+       matrices", Journal of Multivariate Analysis 88, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.spd import Covariances
+    >>> trials = np.random.default_rng(0).standard_normal((10, 8, 256))
+    >>> Covariances().fit_transform(trials).shape
+    (10, 8, 8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [StrOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(self, estimator: Estimator = "oas", *, n_jobs: int | None = None) -> None:
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Note the number of channels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_trials, n_channels, n_times)
+            Signals.
+        y : array-like of shape (n_trials,), default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            self.n_channels_ = check_trials(X).shape[1]
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Compute the covariances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_trials, n_channels, n_times)
+            Signals.
+
+        Returns
+        -------
+        C : ndarray of shape (n_trials, n_channels, n_channels)
+            Covariance matrices; float32 when the signals are, else float64. Sums are in double
+            precision.
+
+        Raises
+        ------
+        ValueError
+            If a value is not finite, or the number of channels is not that of training; the
+            message names the trial and the channel.
+        """
+        check_is_fitted(self)
+        trials = check_trials(X)
+        n_channels = trials.shape[1]
+        if n_channels != self.n_channels_:
+            raise ValueError(
+                f"X has {n_channels} channels, but Covariances was fitted with {self.n_channels_}: "
+                "give the same channels in the same order."
+            )
+        C, flat = _histrs.signal_covariances(trials, self.estimator, count_threads(self.n_jobs))
+        if flat:
+            trial, channel = flat[0]
+            others = f", and {len(flat) - 1} more signals are" if len(flat) > 1 else ""
+            warn(
+                f"Channel {channel} of trial {trial} is constant{others}: without variance there "
+                "is no distance unless covariances are shrunk; drop the channel or the trial."
+            )
+        return C
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def check_trials(X: ArrayLike) -> NDArray[Any]:
+    """Return signals of shape (n_trials, n_channels, n_times)."""
+    refuse_sparse(X, "X")
+    if isinstance(X, (list, tuple)):
+        shapes = [np.shape(x) for x in X]
+        for i, shape in enumerate(shapes):
+            if shape != shapes[0]:
+                raise ValueError(
+                    f"X[{i}] has shape {shape}, and X[0] {shapes[0]}: cut trials to one length, or "
+                    "use covariance_descriptors, which takes (n_times, n_channels) of any length."
+                )
+    elif hasattr(X, "get_data"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, not an array: give its signals, X.get_data(), of shape "
+            "(n_trials, n_channels, n_times)."
+        )
+    trials: NDArray[Any] = check_array(
+        X,
+        dtype=[np.float64, np.float32],
+        allow_nd=True,
+        ensure_2d=False,
+        ensure_all_finite=False,
+        input_name="X",
+    )
+    if trials.ndim != 3:
+        one = "; a single trial x is x[None]" if trials.ndim == 2 else ""
+        raise ValueError(
+            f"X has shape {trials.shape}: give signals of shape (n_trials, n_channels, n_times)"
+            f"{one}."
+        )
+    _, n_channels, n_times = trials.shape
+    if n_channels == 0 or n_times < 2:
+        raise ValueError(
+            f"X has shape {trials.shape}: a trial has at least one channel and two times."
+        )
+    return trials

@@ -1,0 +1,246 @@
+"""Coordinates in the tangent space at a mean."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._validation import unchanged_on_error, validate_data
+from histrs.spd._mean import Float64, exponential, roots, unpacked, weights_of
+from histrs.spd._reference import (
+    METRICS,
+    MetricName,
+    Running,
+    given_reference,
+    reference_mean,
+    tangent_rows,
+)
+from histrs.spd._stack import STACK_CHECKS, flattened, stacked, symmetric
+
+
+class TangentSpace(TransformerMixin, BaseEstimator):
+    r"""Covariance matrices as vectors, in which linear models are at home.
+
+    .. math:: v(X) = \mathrm{vech}\, \log(M^{-1/2} X M^{-1/2})
+
+    with off-diagonal entries times :math:`\sqrt 2`, so that the distance of two vectors is about
+    the affine-invariant distance of their matrices, and exactly so from :math:`M` itself [1]_. With
+    :class:`~sklearn.linear_model.LogisticRegression` behind it this is the usual best pipeline for
+    EEG. pyRiemann's ``TangentSpace`` with the same reference returns the same vectors.
+
+    Parameters
+    ----------
+    reference : {"airm", "riemann", "jbld", "logeuclid", "euclid"} or array-like of shape (p, p), \
+default="airm"
+        :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
+        :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
+        "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
+    forgetting : float, default=0.0
+        In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
+        forgets nothing.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core. Results do not depend on it.
+
+    Attributes
+    ----------
+    reference_ : ndarray of shape (p, p)
+        :math:`M`.
+    root_ : ndarray of shape (p, p)
+        :math:`M^{1/2}`.
+    whitener_ : ndarray of shape (p, p)
+        :math:`M^{-1/2}`.
+    weight_seen_ : float
+        Sum of the weights of the matrices that the mean was made of, older ones lowered.
+    n_features_in_ : int
+        Number of entries of a matrix, p * p.
+
+    See Also
+    --------
+    Whitening : Moves the mean to the identity, and leaves matrices.
+    MDM : Classifies by the nearest mean.
+
+    References
+    ----------
+    .. [1] A. Barachant, S. Bonnet, M. Congedo and C. Jutten, "Multiclass brain-computer interface
+       classification by Riemannian geometry", IEEE Transactions on Biomedical Engineering 59, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from histrs.spd import Covariances, TangentSpace
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> trials = rng.standard_normal((60, 4, 128))
+    >>> trials[:, 2] *= 1 + 0.5 * y[:, None]  # the third channel is louder in class 1
+    >>> model = make_pipeline(Covariances(), TangentSpace(), LogisticRegression())
+    >>> model.fit(trials[:40], y[:40]).score(trials[40:], y[40:])
+    1.0
+    """
+
+    reference_: Float64
+    root_: Float64
+    whitener_: Float64
+    weight_seen_: float
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "reference": [StrOptions(METRICS), "array-like"],
+        "forgetting": [Interval(Real, 0, 1, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        reference: MetricName | ArrayLike = "airm",
+        *,
+        forgetting: float = 0.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.reference = reference
+        self.forgetting = forgetting
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Compute the reference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Symmetric positive definite matrices.
+        y : array-like of shape (n_samples,), default=None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; None means equal ones.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            self._learn(X, sample_weight, reset=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Move the reference towards the mean of more matrices, by their share of all weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Further matrices.
+        y : array-like of shape (n_samples,), default=None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; None means equal ones.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            self._learn(X, sample_weight, reset=not hasattr(self, "reference_"))
+        return self
+
+    def _learn(self, X: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> None:
+        flat = flattened(X, None if reset else self)
+        stack = stacked(validate_data(self, flat, reset=reset, **STACK_CHECKS))
+        weights = weights_of(sample_weight, len(stack))
+        total = float(len(stack) if sample_weight is None else np.sum(np.asarray(sample_weight)))
+        if not isinstance(self.reference, str):
+            mean = given_reference(self.reference, stack.shape[1])
+            total += 0.0 if reset else self.weight_seen_
+        else:
+            metric: Any = self.reference
+            mean = reference_mean("TangentSpace", stack, weights, metric, self.n_jobs)
+            if not reset:
+                running = Running(self.reference_, self.weight_seen_)
+                mean, total = running.updated(mean, total, self.forgetting, metric)
+        self.reference_, self.weight_seen_ = mean, total
+        self.root_, self.whitener_ = roots(mean)
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Symmetric positive definite matrices.
+
+        Returns
+        -------
+        V : ndarray of shape (n_samples, p * (p + 1) / 2)
+            The upper triangle of each logarithm, row by row, in the precision of `X`.
+        """
+        check_is_fitted(self)
+        stack = stacked(validate_data(self, flattened(X, self), reset=False, **STACK_CHECKS))
+        return tangent_rows(stack, self.whitener_, self.n_jobs)
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
+        r"""Return matrices of coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, p * (p + 1) / 2)
+            Coordinates.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, p, p)
+            :math:`M^{1/2} \exp(S) M^{1/2}`.
+        """
+        check_is_fitted(self)
+        rows = np.asarray(X)
+        p = len(self.reference_)
+        if rows.ndim != 2 or rows.shape[1] != p * (p + 1) // 2:
+            raise ValueError(
+                f"X has shape {rows.shape}: give rows of {p * (p + 1) // 2} coordinates, as "
+                "transform returns them."
+            )
+        dtype = rows.dtype if rows.dtype == np.float32 else np.float64
+        half = self.root_ @ exponential(0.5 * unpacked(rows.astype(np.float64)))
+        return symmetric(half @ half.transpose(0, 2, 1)).astype(dtype)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return names of the coordinates, for `set_output`.
+
+        Parameters
+        ----------
+        input_features : array-like of str of shape (p,), default=None
+            Names of the channels; None counts them.
+
+        Returns
+        -------
+        names : ndarray of str of shape (p * (p + 1) / 2,)
+            ``"log_Cz"`` of a diagonal entry, ``"log_C3_C4"`` of others.
+        """
+        check_is_fitted(self)
+        p = len(self.reference_)
+        names = np.arange(p) if input_features is None else np.asarray(input_features)
+        if names.shape != (p,):
+            raise ValueError(
+                f"input_features has shape {names.shape}, expected ({p},): one name a channel."
+            )
+        pairs = zip(*np.triu_indices(p), strict=True)
+        return np.array(
+            [f"log_{names[i]}" if i == j else f"log_{names[i]}_{names[j]}" for i, j in pairs],
+            dtype=object,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags

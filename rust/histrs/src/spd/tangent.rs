@@ -1,0 +1,92 @@
+//! Coordinates in the tangent space at a reference.
+
+use ndarray::{Array2, ArrayView2, ArrayView3};
+use pulp::{Simd, WithSimd};
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::memory;
+use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::spd::lanes::vectors_mut;
+use crate::spd::spectra::{Scratch, Whitened, square};
+use crate::spd::stack::{SymmetricStack, triangle};
+
+/// Groups of matrices in a block.
+const GROUPS: usize = 4;
+
+/// The coordinates `log(W X W^T)` of the matrices of a stack of shape `(n, p, p)`: the upper
+/// triangle, row by row, entries beside the diagonal times the root of 2, so that the length of a
+/// row is the Frobenius norm. `W` is the inverse root of a reference, `None` for the identity.
+///
+/// # Errors
+///
+/// As [`jbld_distances`](crate::spd::jbld_distances), and
+/// [`Error::TooFarFromReference`](crate::Error::TooFarFromReference) where the smallest eigenvalue
+/// is lost in the rounding of the largest.
+///
+/// # Examples
+///
+/// ```
+/// use histrs::{Executor, spd::tangent_vectors};
+/// use ndarray::array;
+///
+/// let exec = Executor::new(1)?;
+/// let x = array![[[1.0, 0.0], [0.0, 4.0]]];
+/// let v = tangent_vectors(&exec, x.view(), None)?;
+/// assert!((v[[0, 2]] - 4_f64.ln()).abs() < 1e-14);
+/// assert_eq!((v[[0, 0]].abs() < 1e-14, v[[0, 1]]), (true, 0.0));
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn tangent_vectors<T: Element>(
+    exec: &Executor,
+    x: ArrayView3<'_, T>,
+    whitener: Option<ArrayView2<'_, f64>>,
+) -> Result<Array2<T>> {
+    let stack = SymmetricStack::new(exec, "X", x)?;
+    let p = stack.p();
+    let entries = whitener.as_ref().map(|w| square("a side of the whitener", p, w)).transpose()?;
+    let whitened = Whitened::new(exec, &stack, entries)?;
+    let mut out = memory::zero_matrix((stack.n(), triangle(p)))?;
+    let block = GROUPS * lanes::<f64>();
+    exec.for_chunks(memory::flat_mut(&mut out)?, block * triangle(p), |b, out| {
+        dispatch(Block { exec, whitened: &whitened, first: b * GROUPS, out })
+    })?;
+    Ok(out)
+}
+
+struct Block<'a, T> {
+    exec: &'a Executor,
+    whitened: &'a Whitened<'a>,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Element> WithSimd for Block<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { exec, whitened, first, out } = self;
+        let (p, lanes) = (whitened.p(), S::F64_LANES);
+        let len = Scratch::<S::f64s>::len(p);
+        let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
+        let (scratch, result) = vectors_mut::<S>(&mut buffer).split_at_mut(len);
+        let mut scratch = Scratch::new(p, scratch);
+        for (group, out) in (first..).zip(out.chunks_mut(lanes * triangle(p).max(1))) {
+            exec.check()?;
+            whitened.function(simd, group, |l| l, |_, _| (), &mut scratch, result)?;
+            let result: &[f64] = pulp::bytemuck::cast_slice(result);
+            for (lane, row) in out.chunks_exact_mut(triangle(p)).enumerate() {
+                let mut entries = row.iter_mut();
+                for i in 0..p {
+                    for (j, entry) in (i..p).zip(&mut entries) {
+                        let value = result[(triangle(j) + i) * lanes + lane];
+                        let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
+                        *entry = T::from_f64(weight * value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

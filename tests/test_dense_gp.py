@@ -1,0 +1,293 @@
+"""Gaussian processes of any kernel by factors of its matrix, against their definition."""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal, norm
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics import log_loss
+
+from histrs._validation import validate_data
+from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._dense import base, system
+from histrs.gaussian_process._dense.base import BaseDenseGP
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._regression import RealTargets
+from tests.helpers import assert_close
+
+NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
+
+
+@dataclass(frozen=True)
+class GaussianKernel(DenseKernel):
+    """`exp(-gamma |x - y|^2)` of vectors, or of matrices by their entries."""
+
+    gamma: float
+
+    def parts(self, X, Y, n_threads):
+        left, right = (Z.reshape(len(Z), -1) for Z in (X, X if Y is None else Y))
+        return (cdist(left, right, "sqeuclidean"),)
+
+    def matrix(self, parts):
+        return np.exp(-self.gamma * parts[0])
+
+    def derivative(self, name, parts):
+        return -self.gamma * parts[0] * self.matrix(parts)
+
+    def diagonal(self, X, n_threads):
+        return np.ones(len(X))
+
+
+class BaseGaussian(BaseDenseGP):
+    gamma = GAMMA
+    gamma_bounds = (1e-3, 1e3)
+
+    def _rows_to_fit(self, X, y, *, reset=True, **checks):
+        return validate_data(self, X, y, reset=reset, allow_nd=True, dtype=np.float64, **checks)
+
+    def _check_test(self, X):
+        return validate_data(self, X, reset=False, allow_nd=True, dtype=np.float64)
+
+    def _start_kernel(self, X):
+        return GaussianKernel(self.gamma)
+
+    def _kernel_bounds(self):
+        return {"gamma": self.gamma_bounds}
+
+    def _keep_kernel(self, kernel):
+        self.gamma_ = kernel.gamma
+
+    def _kernel(self, state):
+        return GaussianKernel(state["gamma_"])
+
+
+class Regressor(RegressorMixin, RealTargets, BaseGaussian):
+    pass
+
+
+class Classifier(ClassifierMixin, ClassTargets, BaseGaussian):
+    calibration = "leave-one-out"
+
+
+def given(model_class=Regressor, **parameters):
+    parameters = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None, **parameters}
+    return model_class(**parameters)
+
+
+def covariance(X, Z):
+    left, right = X.reshape(len(X), -1), Z.reshape(len(Z), -1)
+    return AMPLITUDE * np.exp(-GAMMA * cdist(left, right, "sqeuclidean"))
+
+
+def by_definition(X, y, X_star):
+    """Return mean and covariance of new targets, noise included, by the textbook."""
+    mean, unit = y.mean(axis=0), y.std(axis=0)
+    A = covariance(X, X) + NOISE * np.eye(len(X))
+    k = covariance(X, X_star)
+    found = mean + unit * (k.T @ np.linalg.solve(A, (y - mean) / unit))
+    prior = covariance(X_star, X_star) + NOISE * np.eye(len(X_star))
+    return found, prior - k.T @ np.linalg.solve(A, k)
+
+
+@pytest.fixture(params=["vectors", "matrices"])
+def data(request, rng):
+    shape = (3,) if request.param == "vectors" else (2, 2)
+    X, X_star = rng.normal(size=(60, *shape)), rng.normal(size=(9, *shape))
+    return X, 5.0 + 3.0 * np.sin(X.reshape(60, -1)[:, 0]) + 0.3 * rng.normal(size=60), X_star
+
+
+def test_predictions_are_their_definition(data):
+    X, y, X_star = data
+    model = given().fit(X, y)
+    mean, expected = by_definition(X, y, X_star)
+    assert_close(model.predict(X_star), mean, 1e-9)
+    assert_close(
+        model.predict(X_star, return_std=True)[1], y.std() * np.sqrt(np.diag(expected)), 1e-9
+    )
+    assert_close(model.predict(X_star, return_cov=True)[1], y.var() * expected, 1e-9)
+    std = y.std() * np.sqrt(np.diag(expected))
+    assert_close(model.predict(X_star, return_std=True)[1], std, 1e-9)
+    quantiles = model.predict(X_star, return_quantiles=[0.1, 0.9])[1]
+    assert_close(quantiles, mean[:, None] + std[:, None] * norm.ppf([0.1, 0.9]), 1e-9)
+    latent = model.latent_mean_and_variance(X_star)[1]
+    assert_close(latent, y.var() * (np.diag(expected) - NOISE), 1e-9)
+
+
+def test_rows_in_blocks_are_the_same(data, monkeypatch):
+    X, y, X_star = data
+    model = given().fit(X, y)
+    whole = [model.predict(X_star), *model.predict(X_star, return_cov=True)]
+    monkeypatch.setattr(system, "_ENTRIES", 2 * len(X))
+    parts = [model.predict(X_star), *model.predict(X_star, return_cov=True)]
+    for part, all_at_once in zip(parts, whole, strict=True):
+        assert_close(part, all_at_once, 1e-12)
+
+
+def test_samples_have_the_posterior_moments(data):
+    X, y, X_star = data
+    model = given().fit(X, y)
+    samples = model.sample_y(X_star, 20_000)
+    mean, cov = model.predict(X_star, return_cov=True)
+    assert_close(samples.mean(axis=1), mean, 0.03)
+    assert_close(np.cov(samples), cov, 0.06)
+
+
+def test_likelihood_and_its_gradient(data):
+    X, y, _ = data
+    model = Regressor(noise=NOISE, amplitude=AMPLITUDE, optimizer=None).fit(X, y)
+    A = covariance(X, X) + NOISE * np.eye(len(X))
+    standard = (y - y.mean()) / y.std()
+    expected = multivariate_normal(np.zeros(len(X)), A).logpdf(standard)
+    assert_close(model.log_marginal_likelihood(), expected, 1e-10)
+    theta = model.theta_ + np.array([0.3, -0.2, 0.1])
+    error = check_grad(
+        model.log_marginal_likelihood,
+        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
+        theta,
+    )
+    assert error < 1e-4 * np.linalg.norm(
+        model.log_marginal_likelihood(theta, eval_gradient=True)[1]
+    )
+
+
+def test_finds_the_likelihood_that_scikit_learn_finds(data):
+    X, y, _ = data
+    standard = (y - y.mean()) / y.std()
+    kernel = ConstantKernel(1.0, (1e-6, 1e6)) * RBF(1.0, (1e-2, 1e2)) + WhiteKernel(0.1)
+    peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0)
+    peer.fit(X.reshape(len(X), -1), standard)
+    model = Regressor().fit(X, y)
+    assert model.log_marginal_likelihood() > peer.log_marginal_likelihood_value_ - 1e-2
+
+
+def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
+    X, y, _ = data
+    monkeypatch.setattr(base, "_LEARNING_ROWS", 30)
+    model = Regressor().fit(X, y)
+    whole = model.log_marginal_likelihood()
+    gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
+    assert len(model.theta_) == 3
+    assert np.all(np.abs(gradient[:2]) < 1.0), "noise and amplitude are those of all rows"
+    assert whole > given(noise=1.0, amplitude=0.1).fit(X, y).log_marginal_likelihood()
+
+
+def test_leave_one_out_is_a_refit_without_the_row(data):
+    X, y, _ = data
+    model = given().fit(X, y)
+    mean, std = model.predict_leave_one_out()
+    for i in (0, 17, 59):
+        others = np.arange(len(X)) != i
+        A = covariance(X[others], X[others]) + NOISE * np.eye(len(X) - 1)
+        k = covariance(X[others], X[i : i + 1])
+        weights = np.linalg.solve(A, k)[:, 0]
+        assert_close(mean[i], y.mean() + weights @ (y[others] - y.mean()), 1e-9)
+        variance = AMPLITUDE + NOISE - weights @ k[:, 0]
+        assert_close(std[i], y.std() * np.sqrt(variance), 1e-9)
+
+
+@pytest.mark.parametrize("model_class", [Regressor, Classifier])
+def test_rows_come_and_go(data, model_class):
+    X, y, X_star = data
+    y = y if model_class is Regressor else np.digitize(y, [3.0, 6.0])
+    model = given(model_class).fit(X[:40], y[:40])
+    model.predict(X_star, return_std=True)
+    model.partial_fit(X[40:55], y[40:55]).partial_fit(X[55:], y[55:]).forget([0, 7, 41])
+    kept = np.setdiff1d(np.arange(60), [0, 7, 41])
+    assert np.array_equal(model.X_fit_, X[kept])
+    expected = given(model_class).fit(X[kept], y[kept])
+    if model_class is Classifier:
+        latent, variance = model.latent_mean_and_variance(X_star)
+        assert_close(latent, expected.latent_mean_and_variance(X_star)[0], 1e-8)
+        assert_close(variance, expected.latent_mean_and_variance(X_star)[1], 1e-8)
+        return
+    # The unit of the targets is that of the first fit.
+    unit, other = y[:40].std() ** 2, y[kept].std() ** 2
+    assert model.y_std_[0] == y[:40].std()
+    assert_close(model.predict(X_star), expected.predict(X_star), 1e-8)
+    variances = [m.predict(X_star, return_std=True)[1] ** 2 for m in (model, expected)]
+    assert_close(variances[0] / unit, variances[1] / other, 1e-8)
+
+
+def test_an_error_leaves_everything_as_it_was(data):
+    X, y, X_star = data
+    model = given().fit(X, y)
+    before = model.predict(X_star)
+    with pytest.raises(ValueError, match=r"not positive definite.*Raise noise"):
+        given(noise=1e-300).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    broken = X.copy()
+    broken[0, 0] = np.nan
+    for call in (lambda: model.fit(broken, y), lambda: model.partial_fit(broken, y)):
+        with pytest.raises(ValueError, match="NaN"):
+            call()
+    assert np.array_equal(model.predict(X_star), before)
+    with pytest.raises(ValueError, match="out of range"):
+        given(noise=1e308, amplitude=1e-8).fit(X, y)
+
+
+def test_several_targets_have_their_own_noise(data):
+    X, y, X_star = data
+    Y = np.column_stack([y, 100.0 * np.cos(y)])
+    both = Regressor().fit(X, Y)
+    assert both.noise_.shape == (2,)
+    mean, std = both.predict(X_star, return_std=True)
+    assert mean.shape == std.shape == (9, 2)
+    shared = Regressor(shared_hyperparameters=True).fit(X, Y)
+    assert isinstance(shared.noise_, float)
+    assert both.log_marginal_likelihood() >= shared.log_marginal_likelihood() - 1e-6
+    fixed = {"noise": [0.1, 0.3], "amplitude": [1.0, 2.0], "optimizer": None}
+    both = Regressor(**fixed).fit(X, Y)
+    for k in range(2):
+        alone = Regressor(noise=fixed["noise"][k], amplitude=fixed["amplitude"][k], optimizer=None)
+        alone.fit(X, Y[:, k])
+        expected, deviation = alone.predict(X_star, return_std=True)
+        assert_close(both.predict(X_star)[:, k], expected, 1e-9)
+        assert_close(both.predict(X_star, return_std=True)[1][:, k], deviation, 1e-9)
+
+
+def test_probabilities_are_calibrated(rng):
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] + 0.8 * rng.normal(size=300) > 0, "yes", "no")
+    model = Classifier().fit(X[:150], y[:150])
+    probabilities = model.predict_proba(X[150:])
+    assert_close(probabilities.sum(axis=1), np.ones(150), 1e-12)
+    loss = log_loss(y[150:], probabilities)
+    assert loss < 0.6
+    codes = np.where(y[:150] == "yes", 1.0, -1.0)[:, None]
+    A = model.amplitude_ * np.exp(-model.gamma_ * cdist(X[:150], X[:150], "sqeuclidean"))
+    inverse = np.linalg.inv(A + model.noise_ * np.eye(150))
+    scores = codes - inverse @ codes / np.diag(inverse)[:, None]
+    expected = fit_calibration(scores, (codes[:, 0] > 0).astype(np.intp))
+    assert_close(model.calibration_.matrix, expected.matrix, 1e-6)
+    assert_close(model.calibration_.offset, expected.offset, 1e-6)
+    assert np.array_equal(model.predict(X), model.classes_[(model.decision_function(X) > 0) * 1])
+
+
+def test_survives_pickle(data):
+    X, y, X_star = data
+    model = Regressor().fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert "_posterior" not in vars(copy)
+    for a, b in zip(
+        model.predict(X_star, return_std=True), copy.predict(X_star, return_std=True), strict=True
+    ):
+        assert_close(a, b, 1e-12)
+    assert_close(copy.dual_coef_, model.dual_coef_, 1e-12)
+
+
+def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):
+    X, y, X_star = data
+    model = given().fit(X[:30], y[:30])
+    before = model.predict(X_star)
+    monkeypatch.setattr(system, "physical_memory", lambda: 8.0 * 3 * 50**2)
+    with pytest.raises(MemoryError, match=r"60 rows take .* GB.*at most 43 rows"):
+        given().fit(X, y)
+    with pytest.raises(MemoryError, match="60 rows"):
+        model.partial_fit(X[30:], y[30:])
+    assert np.array_equal(model.predict(X_star), before)

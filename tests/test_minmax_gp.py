@@ -1,0 +1,192 @@
+"""Gaussian processes with the MinMax kernel against their definition."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
+from tests.helpers import CONTAINERS, assert_close
+from tests.oracles import intersection, minmax
+
+pytestmark = pytest.mark.simd_paths
+
+NOISE, AMPLITUDE, WEIGHT = 0.2, 1.5, 0.3
+GIVEN = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None}
+
+
+def counts(rng, n):
+    """Return rows of counts, one of which is empty, and a target of their sums and ratios."""
+    X = rng.poisson(0.5 * (1 + np.arange(12) % 3), size=(n, 12)).astype(np.float64)
+    X[n // 2] = 0.0
+    y = 4.0 + X[:, 0] - 2.0 * X[:, 1] / (1.0 + X.sum(axis=1)) + 0.2 * rng.normal(size=n)
+    return X, y
+
+
+def covariance(X, Z, weight, size):
+    K = (1.0 - weight) * minmax.minmax_kernel(X, Z)
+    return AMPLITUDE * (K + weight / size * intersection.intersection_kernel(X, Z))
+
+
+@pytest.mark.parametrize("weight", [0, WEIGHT, 1.0])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+def test_predictions_are_their_definition(rng, weight, container):
+    (X, y), (X_star, _) = counts(rng, 50), counts(rng, 8)
+    model = MinMaxGPRegressor(intersection_weight=weight, **GIVEN).fit(container(X), y)
+    size = X.sum(axis=1).mean()
+    A = covariance(X, X, weight, size) + NOISE * np.eye(50)
+    k = covariance(X, X_star, weight, size)
+    mean = y.mean() + k.T @ np.linalg.solve(A, y - y.mean())
+    latent = covariance(X_star, X_star, weight, size) - k.T @ np.linalg.solve(A, k)
+    found, cov = model.predict(container(X_star), return_cov=True)
+    assert_close(found, mean, 1e-10)
+    assert_close(cov, y.var() * (latent + NOISE * np.eye(8)), 1e-9)
+    std = model.predict(X_star, return_std=True)[1]
+    assert_close(std, np.sqrt(np.diag(cov)), 1e-9)
+    assert_close(model.mean_sum_, size, 1e-12)
+    assert model.intersection_weight_ == weight
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_containers_do_not_matter(rng, container):
+    X, y = counts(rng, 30)
+    expected = MinMaxGPRegressor(**GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(n_jobs=2, **GIVEN).fit(container(X), y)
+    assert_close(model.predict(container(X)), expected.predict(X), 1e-10)
+    assert_close(
+        model.predict(X, return_std=True)[1], expected.predict(X, return_std=True)[1], 1e-8
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, bool])
+def test_types_of_numbers_do_not_matter(rng, dtype):
+    X, y = counts(rng, 30)
+    X = np.minimum(X, 1) if dtype is bool else X
+    model = MinMaxGPRegressor(**GIVEN).fit(X.astype(dtype), y)
+    assert_close(
+        model.predict(X.astype(dtype)), MinMaxGPRegressor(**GIVEN).fit(X, y).predict(X), 1e-9
+    )
+
+
+def test_the_weight_of_largest_likelihood_is_found(rng):
+    X, y = counts(rng, 80)
+    model = MinMaxGPRegressor().fit(X, y)
+    assert len(model.theta_) == 3
+    learned = model.log_marginal_likelihood()
+    for weight in (0.0, 0.2, 0.5, 0.8, 1.0):
+        other = MinMaxGPRegressor(intersection_weight=weight).fit(X, y)
+        assert len(other.theta_) == 2
+        assert learned > other.log_marginal_likelihood() - 0.05
+    theta = np.log([0.1, 0.7, 0.4])
+    error = check_grad(
+        model.log_marginal_likelihood,
+        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
+        theta,
+    )
+    assert error < 1e-4
+    assert 0.001 < MinMaxGPRegressor(optimizer="nelder-mead").fit(X, y).intersection_weight_ < 0.999
+
+
+def test_the_kernel_that_targets_come_from_is_found(rng):
+    X = rng.poisson(rng.gamma(0.5, size=(150, 1)) * np.ones(10))
+    weights = []
+    for kernel in (minmax.minmax_kernel(X), intersection.intersection_kernel(X)):
+        y = rng.multivariate_normal(np.zeros(150), kernel + 1e-2 * np.eye(150))
+        weights.append(MinMaxGPRegressor().fit(X, y).intersection_weight_)
+    assert weights[0] < 0.3
+    assert weights[1] > 0.7
+
+
+@pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
+def test_rows_come_and_go(rng, model_class):
+    X, y = counts(rng, 60)
+    y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
+    X = sparse.csr_array(X)
+    model = model_class(intersection_weight=WEIGHT, **GIVEN).fit(X, y)
+    # The size of rows stays that of the first fit.
+    grown = model_class(intersection_weight=WEIGHT, **GIVEN).partial_fit(X[:40], y[:40])
+    size = grown.mean_sum_
+    grown.partial_fit(X[40:], y[40:]).forget([3, 45])
+    assert grown.mean_sum_ == size != model.mean_sum_
+    kept = np.setdiff1d(np.arange(60), [3, 45])
+    K = covariance(X[kept].toarray(), X[kept].toarray(), WEIGHT, size)
+    Y = grown.Y_fit_ / (grown.y_std_ if model_class is MinMaxGPRegressor else 1.0)
+    assert_close(
+        grown._standard_weights / AMPLITUDE, np.linalg.solve(K + NOISE * np.eye(58), Y), 1e-8
+    )
+
+
+def test_leave_one_out_and_probabilities(rng):
+    X, y = counts(rng, 60)
+    model = MinMaxGPRegressor(**GIVEN).fit(X, y)
+    mean, std = model.predict_leave_one_out()
+    A = covariance(X, X, 0.5, X.sum(axis=1).mean()) + NOISE * np.eye(60)
+    inverse = np.linalg.inv(A)
+    assert_close(mean, y - inverse @ (y - y.mean()) / np.diag(inverse), 1e-9)
+    assert_close(std, y.std() / np.sqrt(np.diag(inverse)), 1e-9)
+    labels = np.where(y > np.median(y), "high", "low")
+    probabilities = MinMaxGPClassifier().fit(X, labels).predict_proba(X)
+    assert_close(probabilities.sum(axis=1), np.ones(60), 1e-12)
+    thirds = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
+    three = MinMaxGPClassifier().fit(X, thirds)
+    assert three.predict_proba(X).shape == (60, 3)
+    assert three.score(X, thirds) > 0.6
+
+
+def test_empty_rows_and_constant_targets(rng):
+    X, y = counts(rng, 20)
+    model = MinMaxGPRegressor(**GIVEN).fit(np.zeros((20, 5)), y)
+    assert_close(model.predict(np.zeros((2, 5))), np.full(2, y.mean()), 1e-9)
+    assert model.mean_sum_ == 1.0
+    with pytest.warns(UserWarning, match="targets are constant"):
+        model = MinMaxGPRegressor().fit(X, np.full(20, 3.0))
+    assert_close(model.predict(X), np.full(20, 3.0), 1e-12)
+
+
+def test_bad_rows_change_nothing(rng):
+    X, y = counts(rng, 20)
+    model = MinMaxGPRegressor(**GIVEN).fit(X, y)
+    before = model.predict(X)
+    broken = X.copy()
+    broken[1, 2] = -1.0
+    for call in (
+        lambda: model.fit(broken, y),
+        lambda: model.partial_fit(sparse.csr_array(broken), y),
+        lambda: model.predict(broken),
+        lambda: model.predict(broken, return_std=True),
+    ):
+        with pytest.raises(ValueError, match=r"X\[1, 2\] = -1"):
+            call()
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        model.predict(X[:, :3])
+    with pytest.raises(ValueError, match="intersection_weight"):
+        clone(model).set_params(intersection_weight=1.5).fit(X, y)
+    with pytest.raises(NotFittedError):
+        MinMaxGPRegressor().predict(X)
+    assert np.array_equal(model.predict(X), before)
+
+
+def test_survives_pickle_and_a_grid_search(rng):
+    X, y = counts(rng, 40)
+    model = MinMaxGPRegressor().fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert_close(copy.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], 1e-10)
+    assert copy.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood())
+    grid = {"intersection_weight": [0.0, 0.5]}
+    search = GridSearchCV(MinMaxGPRegressor(optimizer=None), grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.0
+
+
+def test_wide_sparse_rows(rng):
+    X, y = counts(rng, 30)
+    narrow = sparse.csr_array(X)
+    wide = sparse.csr_array(
+        (narrow.data, narrow.indices * 100_000_000, narrow.indptr), shape=(30, 2**31 - 1)
+    )
+    expected = MinMaxGPRegressor(**GIVEN).fit(narrow, y).predict(narrow)
+    assert_close(MinMaxGPRegressor(**GIVEN).fit(wide, y).predict(wide), expected, 1e-12)

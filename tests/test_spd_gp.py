@@ -1,0 +1,203 @@
+"""Gaussian processes on covariance matrices against their definition."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+
+from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
+from histrs.gaussian_process._dense.spd import DivergenceKernel
+from histrs.metrics import jbld_kernel, log_euclidean_kernel
+from histrs.spd import Covariances, TangentSpace, airm_mean
+from tests.helpers import assert_close
+from tests.oracles import spd as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
+GIVEN = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None, "gamma": GAMMA}
+KERNELS = ["tangent", "logeuclid", "jbld"]
+each_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+def matrices(rng, n, p=3):
+    A = rng.standard_normal((n, p, 20))
+    X = A @ A.transpose(0, 2, 1) / 20
+    y = 5.0 + np.log(np.linalg.det(X)) + X[:, 0, 1] + 0.1 * rng.standard_normal(n)
+    return X, y
+
+
+def covariance(kernel, X, Z, gamma, reference):
+    """Of each pair, by the definition of the kernel."""
+    if kernel == "jbld":
+        D = oracle.all_pairs(oracle.jbld, X, Z)
+        if gamma in (0.5, 1.0):
+            return np.exp(-gamma * D)
+        below = np.floor(2 * gamma) / 2  # p = 3: definite at 1/2 and from 1 on
+        share = 2 * (gamma - below)
+        return (1 - share) * np.exp(-below * D) + share * np.exp(-(below + 0.5) * D)
+    M = reference if kernel == "tangent" else np.eye(X.shape[1])
+    V, W = ([oracle.tangent_vector(x, M) for x in side] for side in (X, Z))
+    return np.array([[np.exp(-gamma * np.sum((v - w) ** 2)) for w in W] for v in V])
+
+
+@each_kernel
+def test_predictions_are_their_definition(rng, kernel):
+    (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
+    model = SPDGPRegressor(kernel, **GIVEN).fit(X, y)
+    reference = airm_mean(X)
+    A = AMPLITUDE * covariance(kernel, X, X, GAMMA, reference) + NOISE * np.eye(40)
+    k = AMPLITUDE * covariance(kernel, X, X_star, GAMMA, reference)
+    mean = y.mean() + k.T @ np.linalg.solve(A, y - y.mean())
+    prior = AMPLITUDE * covariance(kernel, X_star, X_star, GAMMA, reference)
+    latent = prior - k.T @ np.linalg.solve(A, k)
+    found, cov = model.predict(X_star, return_cov=True)
+    assert_close(found, mean, 1e-7)
+    assert_close(cov, y.var() * (latent + NOISE * np.eye(7)), 1e-6)
+    std = model.predict(X_star, return_std=True)[1]
+    assert_close(std, np.sqrt(np.diag(cov)), 1e-9)
+    assert model.gamma_ == pytest.approx(GAMMA)
+    flat = SPDGPRegressor(kernel, n_jobs=2, **GIVEN).fit(X.reshape(40, 9), y)
+    assert_close(flat.predict(X_star.reshape(7, 9)), found, 1e-10)
+    single = SPDGPRegressor(kernel, **GIVEN).fit(X.astype(np.float32), y)
+    assert_close(single.predict(X_star.astype(np.float32)), found, 1e-4)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X_star), found)
+    draws = model.sample_y(X_star, n_samples=5, random_state=0)
+    assert draws.shape == (7, 5)
+
+
+@each_kernel
+def test_the_sharpness_of_largest_likelihood_is_found(rng, kernel):
+    X, y = matrices(rng, 60)
+    model = SPDGPRegressor(kernel).fit(X, y)
+    assert len(model.theta_) == 3
+    learned = model.log_marginal_likelihood()
+    for factor in (0.3, 0.6, 1.7, 3.0):
+        gamma = max(0.5, factor * model.gamma_)
+        other = SPDGPRegressor(kernel, gamma=gamma).fit(X, y)
+        assert len(other.theta_) == 2
+        assert learned > other.log_marginal_likelihood() - 0.05
+    theta = np.log([0.1, 0.7, 0.8])
+    error = check_grad(
+        model.log_marginal_likelihood,
+        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
+        theta,
+    )
+    assert error < 1e-4
+
+
+def test_the_kernel_of_the_divergence_is_definite_at_every_sharpness(rng):
+    """Between the values that Sra's condition allows, too."""
+    Q = np.linalg.qr(rng.standard_normal((200, 3, 3)))[0]
+    X = (Q * np.exp(0.3 * rng.standard_normal((200, 1, 3)))) @ Q.transpose(0, 2, 1)
+    X = (X + X.transpose(0, 2, 1)) / 2
+    with pytest.warns(UserWarning, match="take 0.5 or 1"):
+        jbld_kernel(X, gamma=0.75)
+    for gamma in (0.5, 0.6, 0.75, 0.99, 1.0, 1.3):
+        kernel = DivergenceKernel(gamma, 3)
+        parts = kernel.parts(X, None, 1)
+        assert np.linalg.eigvalsh(kernel.matrix(parts))[0] > -1e-12
+        step = 1e-6
+        above = DivergenceKernel(gamma * (1 + step), 3).matrix(parts)
+        slope = (above - kernel.matrix(parts)) / step
+        np.testing.assert_allclose(kernel.derivative("gamma", parts), slope, atol=1e-5)
+    kernel = DivergenceKernel(1.0, 3)
+    np.testing.assert_allclose(kernel.matrix(kernel.parts(X, None, 1)), jbld_kernel(X, gamma=1.0))
+
+
+@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
+@each_kernel
+def test_rows_come_and_go(rng, model_class, kernel):
+    X, y = matrices(rng, 50)
+    y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    grown = model_class(kernel, **GIVEN).partial_fit(X[:30], y[:30])
+    grown.partial_fit(X[30:], y[30:]).forget([3, 45])
+    kept = np.setdiff1d(np.arange(50), [3, 45])
+    # The reference stays that of the first matrices.
+    K = AMPLITUDE * covariance(kernel, X[kept], X[kept], GAMMA, airm_mean(X[:30]))
+    Y = grown.Y_fit_ / (grown.y_std_ if model_class is SPDGPRegressor else 1.0)
+    expected = AMPLITUDE * np.linalg.solve(K + NOISE * np.eye(48), Y)
+    assert_close(grown._standard_weights, expected, 1e-6)
+
+
+def classes(rng, n, p=4, n_classes=3):
+    y = rng.integers(0, n_classes, n)
+    A = rng.standard_normal((n, p, 25))
+    A[np.arange(n), y] *= 1.5
+    return A @ A.transpose(0, 2, 1) / 25, np.array(["a", "b", "c"])[y]
+
+
+@each_kernel
+def test_classes_have_calibrated_probabilities(kernel):
+    rng = np.random.default_rng(0)
+    (X, y), (X_test, y_test) = classes(rng, 200), classes(rng, 600)
+    model = SPDGPClassifier(kernel).fit(X, y)
+    P = model.predict_proba(X_test)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X_test))
+    assert model.score(X_test, y_test) > 0.75
+    confidence = P.max(axis=1).mean()
+    assert abs(confidence - model.score(X_test, y_test)) < 0.06
+    assert log_loss(y_test, P) < 0.65
+
+
+def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
+    (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
+    A = rng.standard_normal((3, 3))
+    model = SPDGPRegressor(**GIVEN).fit(X, y)
+    moved = SPDGPRegressor(**GIVEN).fit(A @ X @ A.T, y)
+    assert_close(moved.predict(A @ X_star @ A.T), model.predict(X_star), 1e-6)
+    learned = SPDGPRegressor().fit(X, y).predict(X_star)
+    assert_close(SPDGPRegressor().fit(1e12 * X, y).predict(1e12 * X_star), learned, 1e-5)
+
+
+def test_a_pipeline_from_signals(rng):
+    trials = rng.standard_normal((80, 4, 60))
+    y = np.arange(80) % 2
+    trials[:, 1] *= 1 + y[:, None]
+    model = make_pipeline(Covariances(), SPDGPClassifier()).fit(trials[:50], y[:50])
+    assert model.score(trials[50:], y[50:]) > 0.85
+    linear = make_pipeline(Covariances(), TangentSpace()).fit_transform(trials)
+    assert linear.shape == (80, 10)
+
+
+def test_log_euclidean_is_the_kernel_of_metrics(rng):
+    X, y = matrices(rng, 20)
+    model = SPDGPRegressor("logeuclid", **GIVEN).fit(X, y)
+    K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(20)
+    expected = y.mean() + (K - NOISE * np.eye(20)) @ np.linalg.solve(K, y - y.mean())
+    assert_close(model.predict(X), expected, 1e-9)
+
+
+def test_what_is_refused(rng):
+    X, y = matrices(rng, 20)
+    with pytest.raises(NotFittedError):
+        SPDGPRegressor().predict(X)
+    with pytest.raises(ValueError, match="kernel"):
+        SPDGPRegressor("airm").fit(X, y)
+    with pytest.raises(ValueError, match=r"gamma = 0.3: .* not positive definite below 1/2"):
+        SPDGPRegressor("jbld", gamma=0.3).fit(X, y)
+    model = SPDGPRegressor(**GIVEN).fit(X, y)
+    bad = X.copy()
+    bad[4] = -bad[4]
+    before = clone(model).fit(X, y).predict(X)
+    for call in (model.predict, lambda Z: model.fit(Z, y), lambda Z: model.partial_fit(Z, y)):
+        with pytest.raises(ValueError, match=r"X\[4\] is not positive definite"):
+            call(bad)
+    np.testing.assert_array_equal(model.predict(X), before)
+    with pytest.raises(ValueError, match="single matrix"):
+        model.predict(X[0])
+    with pytest.raises(ValueError, match="signals of shape"):
+        SPDGPRegressor().fit(rng.standard_normal((5, 3, 30)), y[:5])
+
+
+def test_equal_matrices_and_one_row(rng):
+    X, y = matrices(rng, 20)
+    model = SPDGPRegressor(**GIVEN).fit(np.broadcast_to(X[:1], X.shape), y)
+    assert_close(model.predict(X[:1]), [y.mean()], 1e-6)
+    assert model.distance_scale_ > 0.0

@@ -1,0 +1,458 @@
+"""Means of covariance matrices, and what is built on them: tangent spaces and recentring."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from histrs.metrics import airm_distances, jbld_distances
+from histrs.spd import (
+    MDM,
+    TangentSpace,
+    Whitening,
+    airm_mean,
+    covariance_descriptors,
+    jbld_mean,
+    log_euclidean_mean,
+)
+from histrs.spd._mean import roots
+from histrs.testing import spd_matrices
+from tests.oracles import spd as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+sizes = st.shared(st.integers(1, 9) | st.sampled_from([12, 13, 17]), key="p")
+counts = st.sampled_from([1, 2, 7, 8, 9, 17])
+conditions = st.sampled_from([1.0, 10.0, 1e3])
+MEANS = {"airm": airm_mean, "jbld": jbld_mean, "logeuclid": log_euclidean_mean}
+each_mean = pytest.mark.parametrize("metric", MEANS)
+
+
+def wishart(rng, n, p, dtype=np.float64):
+    A = rng.standard_normal((n, p, p + 4))
+    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
+
+
+def ill_conditioned(rng, n, p, condition):
+    """Matrices of one condition number, each in directions of its own."""
+    values = np.exp(rng.uniform(-0.5, 0.5, (n, p)) * np.log(condition))
+    values[:, 0], values[:, -1] = condition**0.5, condition**-0.5
+    Q = np.linalg.qr(rng.standard_normal((n, p, p)))[0]
+    X = (Q * values[:, None, :]) @ Q.transpose(0, 2, 1)
+    return (X + X.transpose(0, 2, 1)) / 2
+
+
+# ---- means -------------------------------------------------------------------------------------
+
+
+@given(X=spd_matrices(counts, sizes, condition=conditions), seed=st.integers(0, 99))
+def test_the_gradient_vanishes_at_the_airm_mean(X, seed):
+    weights = np.random.default_rng(seed).random(len(X)) + 0.01
+    weights /= weights.sum()
+    C = airm_mean(X.astype(np.float64), sample_weight=weights, tol=1e-10)
+    residual = oracle.airm_mean_residual(C, X, weights)
+    np.testing.assert_allclose(residual, 0.0, atol=1e-6)
+
+
+@given(X=spd_matrices(counts, sizes, condition=conditions), seed=st.integers(0, 99))
+def test_log_euclidean_mean_is_its_definition(X, seed):
+    X = X.astype(np.float64)
+    weights = np.random.default_rng(seed).random(len(X)) + 0.01
+    weights /= weights.sum()
+    expected = oracle.log_euclidean_mean(X, weights)
+    C = log_euclidean_mean(X, sample_weight=3 * weights)
+    np.testing.assert_allclose(C, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e6, 1e10])
+@pytest.mark.parametrize("mean", [airm_mean, jbld_mean])
+def test_means_converge_at_any_condition(rng, mean, condition):
+    """Where directions differ, and where all share them."""
+    own = ill_conditioned(rng, 12, 6, condition)
+    A = np.linalg.qr(rng.standard_normal((6, 6)))[0] * np.logspace(0, -0.5 * np.log10(condition), 6)
+    shared = A @ wishart(rng, 12, 6) @ A.T
+    for X in (own, (shared + shared.transpose(0, 2, 1)) / 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _, n_iter = mean(X, tol=1e-10, return_n_iter=True)
+        assert n_iter < 60
+
+
+def test_the_airm_mean_of_two_is_the_geometric_mean(rng):
+    """A (A^-1 B)^1/2, at conditions where its rounding can be told."""
+    A, B = wishart(rng, 2, 5)
+    W = oracle.matrix_function(A, lambda v: v**-0.5)
+    root = oracle.matrix_function(A, np.sqrt)
+    expected = root @ oracle.matrix_function(W @ B @ W, np.sqrt) @ root
+    np.testing.assert_allclose(airm_mean([A, B], tol=1e-12), expected, rtol=1e-9)
+    D = 10.0 ** np.array([[0, 5, -5], [3, -4, 2], [-7, 5, 1]])
+    diagonal = D[:, :, None] * np.eye(3)
+    C = airm_mean(diagonal, tol=1e-11)
+    np.testing.assert_allclose(np.diag(C), np.exp(np.log(D).mean(axis=0)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mean", [airm_mean, jbld_mean])
+def test_means_do_not_depend_on_basis_or_scale(rng, mean):
+    X = wishart(rng, 9, 5)
+    A = rng.standard_normal((5, 5))
+    C = mean(X, tol=1e-11)
+    np.testing.assert_allclose(mean(A @ X @ A.T, tol=1e-11), A @ C @ A.T, rtol=1e-8)
+    for scale in (1e-200, 1e200):
+        np.testing.assert_allclose(mean(X * scale, tol=1e-11), C * scale, rtol=1e-9)
+
+
+@each_mean
+def test_weights_and_threads_of_means(rng, metric):
+    mean = MEANS[metric]
+    X = wishart(rng, 40, 4)
+    weights = rng.integers(0, 3, 40)
+    C = mean(X, sample_weight=weights)
+    np.testing.assert_allclose(C, mean(np.repeat(X, weights, axis=0)), rtol=1e-7)
+    for n_jobs in (1, 2, 7):
+        np.testing.assert_array_equal(mean(X, sample_weight=weights, n_jobs=n_jobs), C)
+    np.testing.assert_allclose(mean(X[:1]), X[0], rtol=1e-12)
+    assert mean(X.astype(np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
+        mean([np.eye(2), -np.eye(2)])
+    with pytest.raises(ValueError, match="no matrices"):
+        mean(np.empty((0, 2, 2)))
+
+
+def test_means_say_when_they_did_not_converge(rng):
+    with pytest.warns(ConvergenceWarning, match="airm_mean stopped after 1 iterations"):
+        airm_mean(wishart(rng, 9, 5), max_iter=1, tol=1e-14)
+
+
+def test_pyriemann_agrees_about_means(rng):
+    pyriemann = pytest.importorskip("pyriemann.geometry.mean", reason="pyriemann is not installed")
+    X = wishart(rng, 20, 6)
+    weights = rng.random(20)
+    expected = pyriemann.mean_riemann(X, sample_weight=weights)
+    np.testing.assert_allclose(airm_mean(X, sample_weight=weights), expected, rtol=1e-6)
+    expected = pyriemann.mean_logeuclid(X, sample_weight=weights)
+    np.testing.assert_allclose(log_euclidean_mean(X, sample_weight=weights), expected, rtol=1e-9)
+    expected = pyriemann.mean_logdet(X, sample_weight=weights, tol=1e-9)
+    np.testing.assert_allclose(jbld_mean(X, sample_weight=weights), expected, rtol=1e-6)
+
+
+def test_roots_keep_half_the_digits_that_eigenvalues_lose():
+    rng = np.random.default_rng(0)
+    M = ill_conditioned(rng, 1, 6, 1e10)[0]
+    root, whitener = roots(M)
+    np.testing.assert_allclose(root @ root, M, rtol=0, atol=1e-14 * np.abs(M).max())
+    np.testing.assert_allclose(root @ whitener, np.eye(6), atol=1e-9)
+
+
+# ---- TangentSpace ------------------------------------------------------------------------------
+
+
+@given(X=spd_matrices(counts, sizes, condition=conditions))
+def test_coordinates_are_their_definition(X):
+    X = X.astype(np.float64)
+    M = X.mean(axis=0)
+    V = TangentSpace(M).fit(X).transform(X)
+    expected = [oracle.tangent_vector(x, M) for x in X]
+    np.testing.assert_allclose(V, expected, rtol=1e-7, atol=1e-7)
+    V = TangentSpace(np.eye(X.shape[1])).fit(X).transform(X)
+    expected = [oracle.tangent_vector(x, np.eye(X.shape[1])) for x in X]
+    np.testing.assert_allclose(V, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 8, 23, 33])
+def test_coordinates_at_every_size_and_precision(rng, p):
+    X = wishart(rng, 11, p)
+    M = wishart(rng, 1, p)[0]
+    model = TangentSpace(M).fit(X)
+    V = model.transform(X)
+    assert V.shape == (11, p * (p + 1) // 2)
+    np.testing.assert_allclose(V, [oracle.tangent_vector(x, M) for x in X], atol=1e-8)
+    np.testing.assert_allclose(
+        np.linalg.norm(V, axis=1), airm_distances(X, M[None])[:, 0], rtol=1e-9
+    )
+    np.testing.assert_allclose(model.inverse_transform(V), X, rtol=1e-8, atol=1e-10)
+    single = model.transform(X.astype(np.float32))
+    assert single.dtype == model.inverse_transform(single).dtype == np.float32
+    np.testing.assert_allclose(single, V, rtol=1e-4, atol=1e-4)
+    for n_jobs in (1, 2, 7):
+        np.testing.assert_array_equal(TangentSpace(M, n_jobs=n_jobs).fit(X).transform(X), V)
+
+
+@pytest.mark.parametrize("reference", ["airm", "riemann", "jbld", "logeuclid", "euclid"])
+def test_references_are_the_means(rng, reference):
+    X = wishart(rng, 15, 4)
+    weights = rng.random(15)
+    model = TangentSpace(reference).fit(X, sample_weight=weights)
+    means = {**MEANS, "riemann": airm_mean}
+    expected = (
+        np.average(X, axis=0, weights=weights)
+        if reference == "euclid"
+        else means[reference](X, sample_weight=weights)
+    )
+    np.testing.assert_allclose(model.reference_, expected, rtol=1e-7)
+    np.testing.assert_allclose(model.root_ @ model.root_, expected, rtol=1e-7)
+    np.testing.assert_allclose(model.root_ @ model.whitener_, np.eye(4), atol=1e-10)
+    if reference == "airm":  # where coordinates add up to zero
+        np.testing.assert_allclose(weights @ model.transform(X), 0.0, atol=1e-7)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+
+
+def test_pyriemann_agrees_about_tangent_vectors(rng):
+    pyriemann = pytest.importorskip("pyriemann.tangentspace", reason="pyriemann is not installed")
+    X = wishart(rng, 20, 6)
+    ours, theirs = TangentSpace().fit(X), pyriemann.TangentSpace().fit(X)
+    np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-7)
+    V = ours.transform(X)
+    np.testing.assert_allclose(ours.inverse_transform(V), theirs.inverse_transform(V), rtol=1e-6)
+
+
+def test_names_of_coordinates(rng):
+    X = wishart(rng, 5, 3)
+    model = TangentSpace().set_output(transform="pandas").fit(X)
+    frame = model.transform(X)
+    assert list(frame.columns) == ["log_0", "log_0_1", "log_0_2", "log_1", "log_1_2", "log_2"]
+    assert list(model.get_feature_names_out(["C3", "Cz", "C4"]))[:2] == ["log_C3", "log_C3_Cz"]
+    with pytest.raises(ValueError, match=r"expected \(3,\)"):
+        model.get_feature_names_out(["C3"])
+
+
+def test_a_stream_of_matrices(rng):
+    X = wishart(rng, 40, 4)
+    whole = TangentSpace().fit(X)
+    stream = TangentSpace()
+    for start in range(0, 40, 10):
+        stream.partial_fit(X[start : start + 10])
+    assert stream.weight_seen_ == 40
+    # Means of means are near the mean, not equal to it: the space is curved.
+    apart = airm_distances(stream.reference_[None], whole.reference_[None])[0, 0]
+    first = TangentSpace().fit(X[:10])
+    assert apart < 0.3 * airm_distances(first.reference_[None], whole.reference_[None])[0, 0]
+    # What is forgotten has no weight: the last batch rules.
+    forgetful = TangentSpace(forgetting=0.999).fit(X[:10]).partial_fit(X[10:20])
+    last = TangentSpace().fit(X[10:20])
+    np.testing.assert_allclose(forgetful.reference_, last.reference_, rtol=0.02, atol=0.01)
+    euclid = TangentSpace("euclid").fit(X[:10]).partial_fit(X[10:])
+    np.testing.assert_allclose(euclid.reference_, X.mean(axis=0), rtol=1e-12)
+    logs = TangentSpace("logeuclid").fit(X[:10]).partial_fit(X[10:])
+    np.testing.assert_allclose(logs.reference_, log_euclidean_mean(X), rtol=1e-9)
+
+
+def test_what_tangent_space_refuses(rng):
+    X = wishart(rng, 5, 3)
+    with pytest.raises(NotFittedError):
+        TangentSpace().transform(X)
+    with pytest.raises(ValueError, match="reference"):
+        TangentSpace("median").fit(X)
+    with pytest.raises(ValueError, match="reference has 2 rows, and the matrices of X have 3"):
+        TangentSpace(np.eye(2)).fit(X)
+    with pytest.raises(ValueError, match=r"^reference is not positive definite"):
+        TangentSpace(-np.eye(3)).fit(X)
+    with pytest.raises(ValueError, match="sample_weight"):
+        TangentSpace().fit(X, sample_weight=[1.0])
+    model = TangentSpace().fit(X)
+    with pytest.raises(ValueError, match="rows of 6 coordinates"):
+        model.inverse_transform(np.ones((2, 5)))
+    before = clone(model).fit(X).reference_
+    X[2, 0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"X\[2, 0, 0\] = NaN"):
+        model.fit(X)
+    np.testing.assert_array_equal(model.reference_, before)
+    with pytest.raises(ValueError, match=r"X\[2, 0, 0\] = NaN"):
+        model.transform(X)
+    far = np.stack([np.eye(3), np.diag([1.0, 1e20, 1e-20])])
+    with pytest.raises(ValueError, match=r"X\[1\] is too far from the reference"):
+        model.transform(far)
+
+
+# ---- Whitening ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["airm", "riemann", "jbld", "euclid"])
+def test_recentred_matrices_have_the_identity_as_their_mean(rng, metric):
+    X = wishart(rng, 24, 4)
+    domain = np.array(["a", "b", "c"])[np.arange(24) % 3]
+    for place, name in enumerate("abc"):
+        A = rng.standard_normal((4, 4)) * 10.0**place
+        X[domain == name] = A @ X[domain == name] @ A.T
+    X = (X + X.transpose(0, 2, 1)) / 2
+    model = Whitening(metric).fit(X, domain=domain)
+    assert list(model.domains_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.weights_seen_, 8)
+    out = model.transform(X, domain=domain)
+    means = {**MEANS, "riemann": airm_mean, "euclid": lambda X: X.mean(axis=0)}
+    for name in "abc":
+        np.testing.assert_allclose(means[metric](out[domain == name]), np.eye(4), atol=1e-6)
+        D = jbld_distances(X[domain == name])
+        np.testing.assert_allclose(jbld_distances(out[domain == name]), D, rtol=1e-7, atol=1e-10)
+    np.testing.assert_array_equal(Whitening(metric).fit_transform(X, domain=domain), out)
+    flat = model.transform(X.reshape(24, 16), domain=domain)
+    np.testing.assert_array_equal(flat.reshape(24, 4, 4), out)
+
+
+def test_new_domains_need_no_labels(rng):
+    X = wishart(rng, 30, 3)
+    model = Whitening().fit(X[:10], domain=np.zeros(10, int))
+    with pytest.raises(ValueError, match=r"domain\[1\] = 7 has no mean yet: .*partial_fit"):
+        model.transform(X[:2], domain=[0, 7])
+    model.partial_fit(X[10:20], domain=np.full(10, 7))
+    np.testing.assert_allclose(model.references_[1], airm_mean(X[10:20]), rtol=1e-9)
+    with pytest.raises(ValueError, match="means of 2 domains: give domain"):
+        model.transform(X)
+    model.partial_fit(X[20:], domain=np.full(10, 7))
+    np.testing.assert_array_equal(model.weights_seen_, [10, 20])
+    both = airm_mean(X[10:])
+    assert airm_distances(model.references_[1:], both[None])[0, 0] < 0.1
+
+
+def test_whitening_without_domains_and_what_it_refuses(rng):
+    X = wishart(rng, 9, 3)
+    np.testing.assert_allclose(airm_mean(Whitening().fit_transform(X)), np.eye(3), atol=1e-7)
+    assert Whitening().fit_transform(X.astype(np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match=r"domain has shape \(2,\), expected \(9,\)"):
+        Whitening().fit(X, domain=[1, 2])
+    with pytest.raises(NotFittedError):
+        Whitening().transform(X)
+
+
+def test_domains_apart_become_alike(rng):
+    """What a change of gains hides, recentring brings back: but for a rotation."""
+    y = np.arange(60) % 2
+    A = rng.standard_normal((60, 3, 40))
+    A[:, 1] *= 1 + y[:, None]
+    X = covariance_descriptors(A.transpose(0, 2, 1))
+    gains = np.diag([30.0, 0.1, 2.0])
+    moved = gains @ X[30:] @ gains
+    whitening = Whitening().fit(X[:30], domain=["first"] * 30)
+    whitening.partial_fit(moved, domain=["second"] * 30)
+    V = whitening.transform(moved, domain=["second"] * 30)
+    alike = Whitening().fit_transform(X[30:])
+    np.testing.assert_allclose(np.linalg.eigvalsh(V), np.linalg.eigvalsh(alike), rtol=1e-6)
+
+
+# ---- MDM ---------------------------------------------------------------------------------------
+
+
+def two_classes(rng, n=60, p=4, strength=0.6):
+    y = np.arange(n) % 2
+    A = rng.standard_normal((n, p, 30))
+    A[:, 1] *= 1 + strength * y[:, None]
+    return A @ A.transpose(0, 2, 1) / 30, np.array(["no", "yes"])[y]
+
+
+def distance_to(metric, X, M):
+    if metric in ("airm", "riemann"):
+        return oracle.airm(X, M)
+    if metric == "jbld":
+        return np.sqrt(oracle.jbld(X, M))
+    if metric == "logeuclid":
+        X, M = oracle.matrix_function(X, np.log), oracle.matrix_function(M, np.log)
+    return np.linalg.norm(X - M)
+
+
+METRICS = ["airm", "riemann", "jbld", "logeuclid", "euclid"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_nearest_mean_decides(rng, metric):
+    X, y = two_classes(rng)
+    model = MDM(metric).fit(X, y)
+    means = {**MEANS, "riemann": airm_mean, "euclid": lambda X: X.mean(axis=0)}
+    for label, M in zip(model.classes_, model.means_, strict=True):
+        np.testing.assert_allclose(M, means[metric](X[y == label]), rtol=1e-6)
+    D = np.array([[distance_to(metric, x, M) for M in model.means_] for x in X])
+    np.testing.assert_allclose(model.transform(X), D, rtol=1e-8)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[np.argmin(D, axis=1)])
+    P = model.predict_proba(X)
+    odds = np.exp(-model.sharpness_ * (D[:, 0] ** 2 - D[:, 1] ** 2))
+    np.testing.assert_allclose(P[:, 0] / P[:, 1], odds, rtol=1e-6)
+    np.testing.assert_array_equal(model.classes_[np.argmax(P, axis=1)], model.predict(X))
+    assert model.score(X, y) > 0.8
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), P)
+    single = clone(model).fit(X.astype(np.float32), y).predict_proba(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, P, atol=1e-3)
+
+
+def test_pyriemann_agrees_about_the_nearest_mean(rng):
+    pyriemann = pytest.importorskip("pyriemann.classification", reason="pyriemann is not installed")
+    X, y = two_classes(rng, 80, strength=0.3)
+    for ours, theirs in {"airm": "riemann", "logeuclid": "logeuclid", "euclid": "euclid"}.items():
+        expected = pyriemann.MDM(theirs).fit(X[:40], y[:40])
+        model = MDM(ours).fit(X[:40], y[:40])
+        np.testing.assert_array_equal(model.predict(X[40:]), expected.predict(X[40:]))
+        np.testing.assert_allclose(model.transform(X), expected.transform(X), rtol=1e-6)
+
+
+def test_probabilities_of_the_nearest_mean_are_calibrated():
+    """Log loss on new matrices is that of the best sharpness, and far from that of 1."""
+    X, y = two_classes(np.random.default_rng(0), 1200, 12, 0.25)
+    model = MDM().fit(X[:400], y[:400])
+    X, y = X[400:], y[400:]
+    squares = model.transform(X) ** 2
+    own = (y == "yes").astype(int)
+
+    def loss(sharpness):
+        z = -sharpness * squares
+        return float(np.mean(np.logaddexp(z[:, 0], z[:, 1]) - z[np.arange(len(z)), own]))
+
+    best = min(loss(s) for s in np.geomspace(1e-3, 1e2, 200))
+    P = model.predict_proba(X)[np.arange(len(X)), own]
+    assert -np.mean(np.log(P)) < 1.05 * best
+    np.testing.assert_allclose(-np.mean(np.log(P)), loss(model.sharpness_), rtol=1e-9)
+
+
+def test_weights_of_the_nearest_mean(rng):
+    X, y = two_classes(rng, 30)
+    weights = rng.integers(0, 3, 30)
+    weighted = MDM().fit(X, y, sample_weight=weights)
+    repeated = MDM().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-7)
+    np.testing.assert_array_equal(weighted.weights_seen_, repeated.weights_seen_)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_means_of_a_stream(rng, metric):
+    X, y = two_classes(rng, 240)
+    stream = MDM(metric)
+    for start in range(0, 200, 20):
+        part = slice(start, start + 20)
+        stream.partial_fit(X[part], y[part], classes=["no", "yes"])
+    whole = MDM(metric).fit(X[:200], y[:200])
+    agree = np.mean(stream.predict(X[200:]) == whole.predict(X[200:]))
+    assert agree > 0.9
+    np.testing.assert_array_equal(stream.weights_seen_, [100, 100])
+    assert 0.3 < stream.sharpness_ / whole.sharpness_ < 3
+    if metric in ("euclid", "logeuclid"):
+        np.testing.assert_allclose(stream.means_, whole.means_, rtol=1e-8)
+
+
+def test_a_class_that_has_not_come_is_not_predicted(rng):
+    X, y = two_classes(rng)
+    model = MDM().partial_fit(X[y == "no"], y[y == "no"], classes=["maybe", "no", "yes"])
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], 1.0)
+    model.partial_fit(X, y)
+    assert set(model.predict(X)) == {"no", "yes"}
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 0], 0.0)
+
+
+def test_what_the_nearest_mean_refuses(rng):
+    X, y = two_classes(rng)
+    with pytest.raises(NotFittedError):
+        MDM().predict(X)
+    with pytest.raises(ValueError, match="classes must be passed"):
+        MDM().partial_fit(X, y)
+    model = MDM().partial_fit(X, y, classes=["no", "yes"])
+    before = model.means_.copy()
+    with pytest.raises(ValueError, match=r"y\[0\] = 'perhaps' is none of the classes"):
+        model.partial_fit(X[:2], ["perhaps", "no"])
+    with pytest.raises(ValueError, match="not those of the first call"):
+        model.partial_fit(X, y, classes=["no", "si"])
+    with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
+        model.partial_fit(np.stack([X[0], -X[1]]), y[:2])
+    np.testing.assert_array_equal(model.means_, before)
