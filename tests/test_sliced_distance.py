@@ -262,7 +262,7 @@ def test_sparse_rows_have_the_projections_of_dense_ones(rng, dtype, columns_weig
 
 
 def test_sparse_rows_are_not_made_dense(rng, monkeypatch):
-    X = sparse.random_array((1000, 3000), density=0.001, rng=rng, format="csr")
+    X = sparse.random_array((1000, 3000), density=0.001, random_state=rng, format="csr")
     made = []
     toarray = sparse.csr_array.toarray
 
