@@ -10,7 +10,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -186,13 +186,16 @@ def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
     }
 
 
-def measure(n_splits: int, log: Callable[[str], None]) -> dict[str, Any]:
-    """Return the scores of every model on every split of every table."""
+def measure(
+    n_splits: int, log: Callable[[str], None], only: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the scores of every model, or only of some, on every split of every table."""
     found: dict[str, Any] = {"splits": n_splits, "regression": {}, "classification": {}}
     for kind, tables, models, judge in (
         ("regression", REGRESSION, REGRESSORS, _regress),
         ("classification", CLASSES, CLASSIFIERS, _classify),
     ):
+        models = {name: model for name, model in models.items() if not only or name in only}
         for table, load in tables.items():
             try:
                 X, y = load()
@@ -222,6 +225,19 @@ def measure(n_splits: int, log: Callable[[str], None]) -> dict[str, Any]:
             means = {name: np.mean([s[first] for s in runs]) for name, runs in scores.items()}
             log(f"{table}: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items()))
     return found
+
+
+def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return scores of before with those that were measured anew; the splits must be the same."""
+    if before["splits"] != found["splits"]:
+        raise ValueError(
+            f"{before['splits']} splits are kept and {found['splits']} were measured: "
+            f"give --splits {before['splits']}."
+        )
+    for kind in ("regression", "classification"):
+        for table, entry in found[kind].items():
+            before[kind][table]["scores"].update(entry["scores"])
+    return before
 
 
 def page(found: dict[str, Any]) -> str:
@@ -266,24 +282,23 @@ def _table(tables: dict[str, Any], score: str, title: str) -> list[str]:
 
 
 def _summary(found: dict[str, Any]) -> list[str]:
-    lines = ["## In all", "", "| | " + " | ".join(CLASSIFIERS) + " |"]
-    lines.append("|---|" + "--:|" * len(CLASSIFIERS))
-    wanted = [
-        ("classification", "log loss", "mean log loss"),
-        ("classification", "accuracy", "mean accuracy"),
-        ("classification", "calibration error", "mean calibration error"),
-    ]
-    for kind, score, title in wanted:
-        cells = [_over_tables(found[kind], name, score) for name in CLASSIFIERS]
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    lines += ["", "| | " + " | ".join(REGRESSORS) + " |", "|---|" + "--:|" * len(REGRESSORS)]
-    for score, title in (
-        ("RMSE", "mean RMSE / sd"),
-        ("coverage", "coverage of 95% intervals"),
-    ):
-        cells = [_over_tables(found["regression"], name, score) for name in REGRESSORS]
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return lines
+    lines = ["## In all", ""]
+    wanted = {
+        "classification": {
+            "log loss": "mean log loss",
+            "accuracy": "mean accuracy",
+            "calibration error": "mean calibration error",
+        },
+        "regression": {"RMSE": "mean RMSE / sd", "coverage": "coverage of 95% intervals"},
+    }
+    for kind, scores in wanted.items():
+        names = list(next(iter(found[kind].values()))["scores"])
+        lines += ["| | " + " | ".join(names) + " |", "|---|" + "--:|" * len(names)]
+        for score, title in scores.items():
+            cells = [_over_tables(found[kind], name, score) for name in names]
+            lines.append(f"| {title} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return lines[:-1]
 
 
 def _over_tables(tables: dict[str, Any], name: str, score: str) -> str:
@@ -302,11 +317,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--render", action="store_true", help="make the page from the results")
+    parser.add_argument("--only", nargs="+", help="models to measure; the others' scores are kept")
     options = parser.parse_args()
     if options.render:
         found = json.loads(RESULTS.read_text(encoding="utf-8"))
     else:
-        found = measure(options.splits, lambda line: print(line, flush=True))
+        found = measure(options.splits, lambda line: print(line, flush=True), options.only)
+        if options.only:
+            found = merged(json.loads(RESULTS.read_text(encoding="utf-8")), found)
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(found), encoding="utf-8")
 

@@ -1,5 +1,7 @@
 """The page that compares the answers of defaults."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn import datasets
@@ -51,6 +53,19 @@ def test_the_page_ranks_and_marks_the_best(found):
     assert line.count("**") == 2
     assert f"**{min(means):.3f}" in line
     assert "| mean rank | | " in text
+
+
+def test_models_measured_anew_replace_their_scores_alone(found):
+    anew = {
+        "splits": 2,
+        "regression": {"diabetes": {"scores": {"additive": [{"RMSE": 0.0}]}}},
+        "classification": {},
+    }
+    both = quality.merged(copy.deepcopy(found), anew)
+    assert both["regression"]["diabetes"]["scores"]["additive"] == [{"RMSE": 0.0}]
+    assert both["classification"] == found["classification"]
+    with pytest.raises(ValueError, match="give --splits 2"):
+        quality.merged(found, {**anew, "splits": 5})
 
 
 def _runs(found):
