@@ -1,6 +1,7 @@
 """Memory that is refused, panics, threads and Ctrl-C: what a call does to its process."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -99,8 +100,9 @@ def test_too_little_memory_is_an_error_with_shape_and_bytes():
         assert " bytes" in message, (name, message)
     assert "(200000, 200000): it needs 320000000000 bytes" in said["intersection_kernel"]
     assert "(100000000,): it needs 800000000 bytes" in said["entries of a column"]
-    assert "(40000000,): it needs 640000000 bytes" in said["pairs to sort"]
-    assert "(30000000,): it needs 480000000 bytes" in said["space to sort"]
+    # Which of its buffers is refused depends on what else the process has in memory.
+    assert re.search(r"\(40000000,\): it needs (32|64)0000000 bytes", said["pairs to sort"])
+    assert re.search(r"\(30000000,\): it needs (24|48)0000000 bytes", said["space to sort"])
     assert "(200000, 2400): it needs 3840000000 bytes" in said["AdditiveChi2Map"]
     assert usable
 
