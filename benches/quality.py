@@ -247,8 +247,8 @@ def page(found: dict[str, Any]) -> str:
         "",
         "Defaults, but where tuning is said, on tables that scikit-learn bundles and on others of "
         f"the UCI and PMLB collections, at most {MOST_ROWS:,} rows each; means over "
-        f"{found['splits']} random splits into three quarters and one, with standard errors. Smaller is better; the best of "
-        "a row is bold. Repeat it with `python -m benches.quality`.",
+        f"{found['splits']} random splits into three quarters and one, with standard errors. "
+        "Smaller is better; the best of a row is bold. Repeat it with `python -m benches.quality`.",
         "",
     ]
     for kind, first, title in (
