@@ -46,7 +46,7 @@ for run in range(n_runs):
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for strategy, style in strategies.items():
-    ax.plot(n_labels, 100 * accuracy[strategy].mean(axis=0), style, label=strategy)
+    ax.plot(n_labels, 100 * accuracy[strategy].mean(axis=0), linestyle=style, label=strategy)
 ax.set(xlabel="labels", ylabel="accuracy on test images, %")
 ax.legend()
 plt.show()

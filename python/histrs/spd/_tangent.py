@@ -35,8 +35,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    reference : {"airm", "riemann", "jbld", "logeuclid", "euclid"} or array-like of shape (p, p), \
-default="airm"
+    reference : str or array-like of shape (p, p), default="airm"
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
         "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
