@@ -35,7 +35,7 @@ SEARCHED_ROWS = 2048
 _EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
 # Of more rows, this many tell noise and amplitude.
-_SCALE_ROWS = 16_384
+_SCALE_ROWS = 8192
 # Rows whose projections are in memory at once.
 _BLOCK = 16_384
 # What may be set after a fit.

@@ -58,7 +58,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     variance : str, default="auto"
         As for `IntersectionGPClassifier`.
     random_state : int, RandomState instance or None, default=0
-        Draws directions, and the rows that the metric is learned from, and of more than 16,384
+        Draws directions, and the rows that the metric is learned from, and of more than 8,192
         those that tell the noise.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.

@@ -77,7 +77,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 4,096 and 2,048; of more than 16,384, so many tell the noise.
+        more than 4,096 and 2,048; of more than 8,192, so many tell the noise.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
