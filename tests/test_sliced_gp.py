@@ -290,7 +290,8 @@ def test_a_metric_of_classes_needs_two_of_them(rng):
 def test_kernel_of_classes_is_that_of_its_projections(rng):
     A, others = rng.normal(size=(40, 4)), rng.normal(size=(7, 4))
     candidate = Candidate(np.diag([2.0, 1.0, 0.5, 0.5]), [(0, 2), (1, 3)])
-    learned = LearnedClasses.of(A, candidate, 12, np.random.RandomState(0), 1)
+    columns = Projections.of(A, np.eye(4), 1)
+    learned = LearnedClasses.of(A, candidate, columns, 12, np.random.RandomState(0), 1)
     T = np.hstack([s.T for s in learned.sets])
     low, W = (np.hstack([getattr(s, name) for s in learned.sets]) for name in ("low", "W"))
     assert_close(learned.kernel(), oracle.sliced_kernel(T, weights=learned.weights), 1e-12)

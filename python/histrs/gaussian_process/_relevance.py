@@ -8,12 +8,13 @@ that of least error on held-out rows.
 """
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._kernel import GeneralizedKernel
 
 _MAX_ROWS = 2048
 _N_FOLDS = 3
@@ -137,14 +138,8 @@ class _Path:
         self._noise = np.maximum(noise, np.finfo(np.float64).tiny)
 
     def _kernel(self, rows: Matrix, others: Matrix | None) -> Array:
-        weighted = to_core(_times(rows, self.weights))
-        of_others = None if others is None else to_core(_times(others, self.weights))
+        kernel = GeneralizedKernel(weights=self.weights)
+        weighted = to_core(kernel.rows(rows, self._n_threads))
+        of_others = None if others is None else to_core(kernel.rows(others, self._n_threads))
         K = _histrs.intersection_gram(weighted, of_others, self._n_threads)
         return np.asarray(K, dtype=np.float64)
-
-
-def _times(X: Matrix, weights: Array) -> Matrix:
-    """Return the matrix with every column times its weight."""
-    if sparse.issparse(X):
-        return sparse.csr_array((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
-    return np.ascontiguousarray(X * weights)

@@ -53,18 +53,18 @@ class LearnedClasses:
         cls,
         A: Array,
         candidate: Candidate,
+        columns: Projections,
         n_directions: int,
         random: np.random.RandomState,
         n_threads: int,
     ) -> "LearnedClasses":
-        """Project rows."""
+        """Project rows; `columns` are theirs."""
         d = A.shape[1]
         W = matrix_root(candidate.G) @ draw_directions(d, n_directions, "orthogonal", random)
         pairs = {
             pair: Projections.of(A, plane_directions(d, pair), n_threads)
             for pair in candidate.pairs
         }
-        columns = Projections.of(A, np.eye(d), n_threads)
         return cls(Projections.of(A, W, n_threads), pairs, columns, candidate.G)
 
     @property
@@ -102,7 +102,7 @@ class LearnedClasses:
 
     def shares(self) -> dict[Pair, float]:
         """Return the equal shares of the interactions in the kernel."""
-        return {pair: part for pair, part in zip(self.interactions, self._parts[1:-1], strict=True)}
+        return dict(zip(self.interactions, self._parts[1:-1], strict=True))
 
 
 def learn_class_metric(
@@ -129,8 +129,11 @@ def learn_class_metric(
         order = random.permutation(n)
         seen[order[np.argsort(labels[order], kind="stable")][::3]] = False
 
+        rows = A[seen]
+        of_rows = Projections.of(rows, np.eye(d), n_threads)
+
         def tried(candidate: Candidate) -> _Fit:
-            learned = LearnedClasses.of(A[seen], candidate, n_directions, random, n_threads)
+            learned = LearnedClasses.of(rows, candidate, of_rows, n_directions, random, n_threads)
             return _fit(learned, A[~seen], labels[seen], labels[~seen], n_threads)
 
         fit = tried(best)
@@ -140,7 +143,7 @@ def learn_class_metric(
             G = fit.metric()
             if G is None:
                 break
-            more = _found(A[seen], fit, G, pairs, n_interactions, random, n_threads)
+            more = _found(rows, fit, G, pairs, n_interactions, random, n_threads)
             fit = tried(Candidate(G, pairs))
             losses.append((fit.loss, Candidate(G, pairs)))
             if more:
@@ -148,7 +151,8 @@ def learn_class_metric(
                 fit = tried(Candidate(G, pairs))
                 losses.append((fit.loss, Candidate(G, pairs)))
         best = min(losses, key=lambda found: found[0])[1]
-    return LearnedClasses.of(A, best, n_directions, random, n_threads)
+    columns = Projections.of(A, np.eye(d), n_threads)
+    return LearnedClasses.of(A, best, columns, n_directions, random, n_threads)
 
 
 @dataclass(frozen=True)
