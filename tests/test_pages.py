@@ -55,10 +55,9 @@ def expected_output(code: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a page in an empty folder, draw nothing on a screen, and seed what it does not seed."""
+    """Run a page in an empty folder, and draw nothing on a screen."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    np.random.seed(0)
 
 
 @pytest.mark.parametrize("page", [p for p in pages() if p not in WITHOUT_CODE])
