@@ -134,19 +134,19 @@ def number_tables(seed: int) -> dict[str, tuple[str, Array, Array]]:
     """Return the tables with numbers to predict; the last two are made, their truth is known."""
     wine = datasets.load_wine().data
     rng = np.random.default_rng(seed)
-    steps = rng.random((1000, 10))
+    steps = rng.random((600, 10))
     jump = (steps[:, 0] > 0.5) & (steps[:, 1] > 0.3)
     return {
         "diabetes": ("progression after a year", *datasets.load_diabetes(return_X_y=True)),
         "wine, alcohol": ("alcohol from the other analyses", wine[:, 1:], wine[:, 0]),
         "Friedman 1": (
             "made: a smooth function with an interaction",
-            *datasets.make_friedman1(1000, noise=1.0, random_state=seed),
+            *datasets.make_friedman1(600, noise=1.0, random_state=seed),
         ),
         "thresholds": (
             "made: a jump at thresholds of two columns",
             steps,
-            jump + 0.1 * rng.standard_normal(1000),
+            jump + 0.1 * rng.standard_normal(600),
         ),
     }
 

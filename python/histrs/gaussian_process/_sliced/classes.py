@@ -16,7 +16,7 @@ from histrs.gaussian_process._sliced.interactions import (
     interacting_pairs,
     plane_directions,
 )
-from histrs.gaussian_process._sliced.learning import Projections, matrix_root
+from histrs.gaussian_process._sliced.projections import Projections, matrix_root
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.
