@@ -10,6 +10,8 @@ from tests.test_readme import fenced_blocks
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "histrs"
+# The same bytes whenever it is run.
+os.environ["SOURCE_DATE_EPOCH"] = "0"
 IMAGES = Path(__file__).resolve().parent
 
 for page in sorted((IMAGES.parent / "tutorials").glob("*.md")):
