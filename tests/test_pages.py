@@ -15,6 +15,7 @@ DOCS = ROOT / "docs"
 WITHOUT_CODE = {
     "architecture.md",
     "benchmarks.md",
+    "charts.md",
     "errata.md",
     "glossary.md",
     "installation.md",
