@@ -10,7 +10,8 @@ from latex2mathml.converter import convert
 _SPELLINGS = {
     r"\\arg\s*\\min": r"\\operatorname{argmin}",
     r"\\arg\s*\\max": r"\\operatorname{argmax}",
-    r"\\([bB]igg?[lr]?)\s*\\\|": r"\\\1\\Vert",
+    r"\\[bB]igg?l\s*\\\|": r"\\lVert",
+    r"\\[bB]igg?r\s*\\\|": r"\\rVert",
 }
 # Browsers space bars and slashes as if they were relations, and know no double-struck style.
 _REPAIRS = {

@@ -17,15 +17,21 @@ def formulas(path: Path) -> list[str]:
     return [a or b for a, b in re.findall(r"\$\$(.+?)\$\$|\$([^$]+?)\$", text, flags=re.DOTALL)]
 
 
+def formulas_of_docstrings(path: Path) -> list[str]:
+    """Return the formulas of a module."""
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"^( *)\.\. math::(.*?)\n\n(?!\1 )", text, flags=re.DOTALL | re.MULTILINE)
+    return [block for _, block in blocks] + re.findall(r":math:`([^`]+)`", text)
+
+
 def test_every_formula_of_the_manual_is_converted() -> None:
-    folder = ROOT / "docs"
-    found = [
-        formula
-        for path in folder.rglob("*.md")
-        if "_build" not in path.parts
-        for formula in formulas(path)
-    ]
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    modules = list((ROOT / "python" / "histrs").rglob("*.py"))
+    found = [formula for path in pages for formula in formulas(path)]
     assert len(found) > 100
+    of_modules = [formula for path in modules for formula in formulas_of_docstrings(path)]
+    assert len(of_modules) > 100
+    found += of_modules
     for formula in found:
         assert mathml(formula, "inline").startswith("<math")
 
