@@ -55,7 +55,6 @@ from histrs.gaussian_process._system import KernelSystem, PreconditionerName, So
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
 from histrs.gaussian_process._variance import VarianceName
 
-
 # Part of the spread of the largest column, below which all others together hardly count; and rows,
 # fewer of which do not tell it.
 _CARRIED = 1e-3
