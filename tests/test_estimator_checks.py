@@ -25,7 +25,7 @@ from histrs.kernel_approximation import (
     SparseAdditiveMap,
     SparseKernelMap,
 )
-from histrs.neighbors import MetricKNNClassifier, _space
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _space
 from histrs.prototypes import (
     CondensedNN,
     CovarianceCompressor,
@@ -99,6 +99,8 @@ POINT_ESTIMATORS = [
     FastCondensedNN(metric="euclidean"),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier(metric="euclidean", weights="distance"),
+    MetricKNNClassifier("auto", metric="euclidean", weights="auto"),
+    MetricKNNRegressor("auto", metric="euclidean", weights="auto"),
     MomentGroupLasso(alpha=0.1),
     MomentLasso(0.1),
     MomentLasso(0.1, l1_ratio=0.5, fit_intercept=False),

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from histrs.metrics import (
     airm_distances,
@@ -18,7 +18,7 @@ from histrs.metrics import (
     jbld_distances,
     sinkhorn_distances,
 )
-from histrs.neighbors import MetricKNNClassifier, _metrics, _space
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _metrics, _space
 from histrs.neighbors._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
 from histrs.neighbors._metrics import METRICS as EVERY_METRIC
 from histrs.neighbors._search import nearest, nearest_by_bounds
@@ -88,6 +88,67 @@ def test_neighbours_of_the_training_data_leave_themselves_out(rng, metric):
     assert model.kneighbors(n_neighbors=1)[1][0] == 10  # its copy
     with pytest.raises(ValueError, match="n_neighbors = 20 is more than the 19 samples"):
         model.kneighbors(n_neighbors=20)
+
+
+def left_out(D, y, k, weights):
+    """Means of the other samples' targets, one sample at a time."""
+    means = []
+    for i, row in enumerate(D):
+        near = sorted((j for j in range(len(D)) if j != i), key=lambda j: (row[j], j))[:k]
+        shares = np.ones(k) if weights == "uniform" else 1.0 / row[near]
+        means.append(shares @ y[near] / shares.sum())
+    return np.array(means)
+
+
+def test_number_and_weights_of_neighbours_are_those_of_least_error_on_left_out_samples(rng):
+    X = rng.random((60, 3))
+    y = np.column_stack([np.sin(4.0 * X[:, 0]), 1e6 * X[:, 1]]) + 0.2 * rng.normal(size=(60, 2))
+    D, spread = cdist(X, X), y.std(axis=0)
+    choices = [(k, w) for k in (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56) for w in WEIGHTS]
+    errors = {c: np.mean(((left_out(D, y, *c) - y) / spread) ** 2) for c in choices}
+    model = MetricKNNRegressor("auto", metric="euclidean", weights="auto").fit(X, y)
+    assert (model.n_neighbors_, model.weights_) == min(errors, key=errors.get)
+    fixed = MetricKNNRegressor(7, metric="euclidean", weights="auto").fit(X, y)
+    assert fixed.n_neighbors_ == 7
+    assert errors[7, fixed.weights_] == min(errors[7, w] for w in WEIGHTS)
+    labels = X[:, 0] + 0.3 * rng.normal(size=60) > 0.5
+    signs = np.where(labels, 1.0, -1.0)[:, None]
+    counted = MetricKNNClassifier("auto", metric="euclidean").fit(X, labels)
+    wrong = {}
+    for k in (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56):
+        # Of as many votes the first class is taken.
+        wrong[k] = np.mean((left_out(D, signs, k, "uniform")[:, 0] > 1e-12) != labels)
+    assert counted.n_neighbors_ == min(wrong, key=wrong.get)
+    assert counted.n_neighbors_ > 1
+
+
+WEIGHTS = ("uniform", "distance")
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_means_are_those_of_scikit_learn(rng, weights, shape):
+    X, queries = rng.random((40, 3)), rng.random((15, 3))
+    y = rng.normal(size=(40, *shape))
+    model = MetricKNNRegressor(4, metric="euclidean", weights=weights).fit(X, y)
+    reference = KNeighborsRegressor(4, weights=weights).fit(X, y)
+    np.testing.assert_allclose(model.predict(queries), reference.predict(queries))
+    for mode in ("connectivity", "distance"):
+        graph = model.kneighbors_graph(queries, mode=mode)
+        theirs = reference.kneighbors_graph(queries, mode=mode)
+        np.testing.assert_allclose(graph.toarray(), theirs.toarray(), atol=1e-7)
+        own = model.kneighbors_graph(n_neighbors=2, mode=mode).toarray()
+        np.testing.assert_allclose(
+            own, reference.kneighbors_graph(n_neighbors=2, mode=mode).toarray(), atol=1e-7
+        )
+    with pytest.raises(ValueError, match="mode = 'weights'"):
+        model.kneighbors_graph(mode="weights")
+
+
+def test_one_sample_is_its_own_only_neighbour():
+    model = MetricKNNRegressor("auto", weights="auto").fit([[1.0, 2.0]], [5.0])
+    assert (model.n_neighbors_, model.weights_) == (1, "uniform")
+    np.testing.assert_array_equal(model.predict([[2.0, 1.0]]), [5.0])
 
 
 def test_batches_do_not_matter(rng, monkeypatch):

@@ -1,23 +1,17 @@
 """The nearest-neighbour classifier."""
 
-from collections.abc import Callable
-from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, _fit_context
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._search import check_count, in_precision
-from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
+from histrs.neighbors._base import BaseMetricKNN, votes
 
 
-class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
+class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
     The answer is that of brute force. Of neighbours at the same distance those that came first in
@@ -28,8 +22,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_neighbors : int, default=1
-        Neighbours that vote.
+    n_neighbors : int or "auto", default=1
+        Neighbours that vote; "auto" takes as many, 56 at most, as classify training samples best by
+        the others, for which the distances of all pairs are computed.
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
@@ -39,9 +34,10 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
         :math:`|x - y|`), "hellinger", "jensen_shannon", "additive_chi2" and "exp_chi2"; between
         vectors "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and
         returns distances of shape (n_X, n_Y).
-    weights : {"uniform", "distance"}, default="uniform"
+    weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
-        distance 0 then vote alone.
+        distance 0 then vote alone. "auto" takes what classifies training samples best by the
+        others.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     n_jobs : int or None, default=None
@@ -51,6 +47,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
+    n_neighbors_, weights_ : int, str
+        Those of the fit.
     metric_ : str or callable
         The metric of the training data.
     metric_params_ : dict
@@ -66,6 +64,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
+    MetricKNNRegressor : The same for real targets.
     histrs.prototypes.CovarianceCompressor : Learns a few matrices that stand for all.
     histrs.prototypes.HistogramCompressor : The same of histograms.
 
@@ -84,29 +83,6 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
     array(['wide'], dtype='<U5')
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "metric": METRIC_CONSTRAINTS,
-        "weights": [StrOptions({"uniform", "distance"})],
-        "metric_params": [dict, None],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        n_neighbors: int = 1,
-        *,
-        metric: str | Callable[..., NDArray[Any]] = "auto",
-        weights: Literal["uniform", "distance"] = "uniform",
-        metric_params: dict[str, Any] | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.weights = weights
-        self.metric_params = metric_params
-        self.n_jobs = n_jobs
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
         """Keep the training data.
@@ -124,49 +100,14 @@ class MetricKNNClassifier(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            self.metric_ = chosen(self.metric, X)
-            self.metric_params_ = dict(self.metric_params or {})
-            space = self._space()
-            X, y = space.check(self, X, y=y)
+            y = self._keep(X, y)
             self.classes_, self.y_fit_ = encode(y)
-            # Refuses now what every prediction would refuse.
-            space.distances(X, X[:1])
-            self.X_fit_ = X
+            self._choose(self._error)
         return self
 
-    def kneighbors(
-        self,
-        X: ArrayLike | Matrix | None = None,
-        n_neighbors: int | None = None,
-        return_distance: bool = True,
-    ) -> Any:
-        """Find the nearest training samples.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p), \
-default=None
-            Queries; None means the training samples, each without itself.
-        n_neighbors : int, default=None
-            Number of neighbours; None means that of the estimator.
-        return_distance : bool, default=True
-            Whether to return distances.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_queries, n_neighbors)
-            Distances in ascending order, with `return_distance`.
-        indices : ndarray of shape (n_queries, n_neighbors)
-            Places of the neighbours in the training data.
-        """
-        check_is_fitted(self)
-        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
-        k = check_count(wanted, self.X_fit_.shape[0] - (X is None))
-        space = self._space()
-        queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
-        distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
-        distances = in_precision(distances, queries.dtype)
-        return (distances, indices) if return_distance else indices
+    def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
+        shares = self._shares(counts, indices)
+        return float(np.mean(np.argmax(shares, axis=1) != self.y_fit_))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Predict classes; of classes with as many votes the first of `classes_` is taken.
@@ -198,21 +139,11 @@ default=None
             Shares, in the order of `classes_`.
         """
         distances, indices = self.kneighbors(X)
-        votes = np.ones_like(distances, dtype=np.float64)
-        if self.weights == "distance":
-            same = distances == 0.0
-            # Divided by the smallest first, so that no vote overflows.
-            nearest = np.where(same[:, :1], 1.0, distances[:, :1])
-            votes = nearest / np.where(same, 1.0, distances)
-            votes[same.any(axis=1)] = same[same.any(axis=1)]
-        shares = np.zeros((len(votes), len(self.classes_)))
-        np.add.at(shares, (np.arange(len(votes))[:, None], self.y_fit_[indices]), votes)
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = self._shares(votes(distances, self.weights_), indices)
         return shares.astype(distances.dtype, copy=False)
 
-    def _space(self) -> Space:
-        return Space(self.metric_, self.metric_params_, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        return set_input_tags(super().__sklearn_tags__(), self.metric)
+    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+        shares = np.zeros((len(counts), len(self.classes_)))
+        np.add.at(shares, (np.arange(len(counts))[:, None], self.y_fit_[indices]), counts)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares

@@ -1,0 +1,177 @@
+"""What nearest-neighbour classifiers and regressors share."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._validation import Matrix
+from histrs.neighbors._search import check_count, in_precision
+from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
+
+WeightsName: TypeAlias = Literal["uniform", "distance", "auto"]
+
+# Numbers of neighbours that leaving one out chooses from.
+_CANDIDATES = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56)
+
+
+class BaseMetricKNN(BaseEstimator):
+    """Nearest neighbours in the metrics of this package."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "metric": METRIC_CONSTRAINTS,
+        "weights": [StrOptions({"uniform", "distance", "auto"})],
+        "metric_params": [dict, None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int | Literal["auto"] = 1,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "auto",
+        weights: WeightsName = "uniform",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.weights = weights
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+
+    def _keep(self, X: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
+        """Check and keep the training data; return the targets."""
+        self.metric_ = chosen(self.metric, X)
+        self.metric_params_ = dict(self.metric_params or {})
+        space = self._space()
+        X, targets = space.check(self, X, y=y, **checks)
+        # Refuses now what every prediction would refuse.
+        space.distances(X, X[:1])
+        self.X_fit_ = X
+        return np.asarray(targets)
+
+    def _choose(self, cost: Callable[[NDArray[Any], NDArray[np.intp]], float]) -> None:
+        """Take what is given, or the number and the weights of least cost on left-out samples.
+
+        `cost` is given the votes of the neighbours of every training sample, and their places.
+        """
+        given = self.n_neighbors
+        self.n_neighbors_ = 1 if given == "auto" else given
+        self.weights_: str = "uniform" if self.weights == "auto" else self.weights
+        n_others = self.X_fit_.shape[0] - 1
+        if n_others < 1 or "auto" not in (self.n_neighbors, self.weights):
+            return
+        tried = [self.n_neighbors_] if given != "auto" else _CANDIDATES
+        counts = [k for k in tried if k <= n_others]
+        if not counts:
+            return
+        rules: tuple[str, ...] = (
+            ("uniform", "distance") if self.weights == "auto" else (self.weights_,)
+        )
+        distances, indices = self.kneighbors(n_neighbors=max(counts))
+        costs = {
+            (k, rule): cost(votes(distances[:, :k], rule), indices[:, :k])
+            for k in counts
+            for rule in rules
+        }
+        self.n_neighbors_, self.weights_ = min(costs, key=lambda choice: costs[choice])
+
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix | None = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+    ) -> Any:
+        """Find the nearest training samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p), \
+default=None
+            Queries; None means the training samples, each without itself.
+        n_neighbors : int, default=None
+            Number of neighbours; None means that of the fit.
+        return_distance : bool, default=True
+            Whether to return distances.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            Distances in ascending order, with `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors)
+            Places of the neighbours in the training data.
+        """
+        check_is_fitted(self)
+        wanted = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        k = check_count(wanted, self.X_fit_.shape[0] - (X is None))
+        space = self._space()
+        queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
+        distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
+        distances = in_precision(distances, queries.dtype)
+        return (distances, indices) if return_distance else indices
+
+    def kneighbors_graph(
+        self,
+        X: ArrayLike | Matrix | None = None,
+        n_neighbors: int | None = None,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> sparse.csr_matrix:
+        """Return the graph of nearest neighbours, as scikit-learn's estimators take it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p), \
+default=None
+            Queries; None means the training samples, each without itself.
+        n_neighbors : int, default=None
+            Number of neighbours; None means that of the fit.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether entries are 1 or distances.
+
+        Returns
+        -------
+        graph : CSR matrix of shape (n_queries, n_samples_fit)
+            Entry (i, j) is stored where training sample j is a neighbour of query i.
+
+        Raises
+        ------
+        ValueError
+            If there is no such mode, or there are not as many samples.
+        """
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f"mode = {mode!r}: choose 'connectivity' or 'distance'.")
+        distances, indices = self.kneighbors(X, n_neighbors)
+        n, k = indices.shape
+        entries = distances.ravel() if mode == "distance" else np.ones(n * k)
+        starts = np.arange(0, n * k + 1, k)
+        return sparse.csr_matrix(
+            (entries, indices.ravel(), starts), shape=(n, self.X_fit_.shape[0])
+        )
+
+    def _space(self) -> Space:
+        return Space(self.metric_, self.metric_params_, self.n_jobs)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        return set_input_tags(super().__sklearn_tags__(), self.metric)
+
+
+def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:
+    """Return what each neighbour counts: all the same, or one over its distance."""
+    if weights == "uniform":
+        return np.ones_like(distances, dtype=np.float64)
+    same = distances == 0.0
+    # Divided by the smallest first, so that no vote overflows.
+    nearest = np.where(same[:, :1], 1.0, distances[:, :1])
+    found: NDArray[np.float64] = nearest / np.where(same, 1.0, distances)
+    found[same.any(axis=1)] = same[same.any(axis=1)]
+    return found

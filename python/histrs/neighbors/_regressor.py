@@ -1,0 +1,116 @@
+"""The nearest-neighbour regressor."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils import Tags
+
+from histrs._validation import Matrix, unchanged_on_error
+from histrs.neighbors._base import BaseMetricKNN, votes
+
+
+class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
+    """Nearest-neighbour regressor in the metrics of this package: means of neighbours' targets.
+
+    Parameters
+    ----------
+    n_neighbors : int or "auto", default=1
+        Neighbours whose targets are averaged; "auto" takes as many, 56 at most, as predict training
+        samples best by the others, for which the distances of all pairs are computed.
+    metric : str or callable, default="auto"
+        As for `MetricKNNClassifier`.
+    weights : {"uniform", "distance", "auto"}, default="uniform"
+        Whether every neighbour counts the same, or the inverse of its distance; neighbours at
+        distance 0 then count alone. "auto" takes what predicts training samples best by the others.
+    metric_params : dict or None, default=None
+        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Attributes
+    ----------
+    n_neighbors_, weights_ : int, str
+        Those of the fit.
+    metric_ : str or callable
+        The metric of the training data.
+    metric_params_ : dict
+        Its further arguments.
+    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        The training data, matrices flattened.
+    y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Their targets.
+    n_features_in_ : int
+        Number of features, p * p for matrices of p rows.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    See Also
+    --------
+    MetricKNNClassifier : The same for class labels.
+
+    Examples
+    --------
+    >>> from histrs.neighbors import MetricKNNRegressor
+    >>> X = [[1.0, 3.0], [2.0, 2.0], [3.0, 1.0]]
+    >>> model = MetricKNNRegressor(2, weights="distance").fit(X, [0.0, 1.0, 2.0])
+    >>> model.predict([[2.0, 2.0]])
+    array([1.])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Keep the training data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
+            Histograms, vectors or covariance matrices, as the metric asks.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with unchanged_on_error(self):
+            y = self._keep(X, y, multi_output=True, y_numeric=True)
+            self.y_fit_ = y.astype(np.float64)
+            self._choose(self._error)
+        return self
+
+    def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
+        errors = self._means(counts, indices) - self.y_fit_
+        # Each target in its own unit.
+        spread = np.std(self.y_fit_, axis=0)
+        return float(np.mean((errors / np.where(spread > 0.0, spread, 1.0)) ** 2))
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or (n_queries, p, p)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_queries,) or (n_queries, n_targets)
+            Weighted means.
+        """
+        distances, indices = self.kneighbors(X)
+        means = self._means(votes(distances, self.weights_), indices)
+        return means.astype(distances.dtype, copy=False)
+
+    def _means(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        means: NDArray[np.float64] = np.einsum("ij,ij...->i...", shares, self.y_fit_[indices])
+        return means
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
