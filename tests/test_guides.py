@@ -8,12 +8,12 @@ import pytest
 
 from tests.helpers import ROOT
 
-PAGES = ["eeg.md", "covariance.md"]
+PAGES = ["guide/eeg.md", "guide/covariance.md", "errata.md"]
 
 
 def run(page):
     """Run the blocks of a page one after the other; return what they leave behind."""
-    text = (ROOT / "docs" / "guide" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
@@ -30,7 +30,7 @@ def test_the_code_of_a_guide_runs(page):
 
 
 def test_eeg_in_fifteen_lines_is_right_and_knows_how_sure_it_is():
-    found = run("eeg.md")
+    found = run("guide/eeg.md")
     assert found["accuracy"] > 0.8
     assert abs(found["confidence"] - found["accuracy"]) < 0.07
     np.testing.assert_array_equal(found["new"].shape, (60, 8, 8))
