@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import ROOT
 
-PAGES = ["guide/eeg.md", "guide/covariance.md", "errata.md"]
+PAGES = ["guide/eeg.md", "guide/covariance.md", "guide/detection.md", "errata.md"]
 
 
 def run(page):
