@@ -22,6 +22,7 @@ from histrs.detection._model import Component, Placements, part_boxes
 from histrs.detection._training import (
     Budget,
     Image,
+    Model,
     Settings,
     Training,
     described_cells,
@@ -418,13 +419,11 @@ class PartDetector(BaseEstimator):
     def _find(self, images: Images, threshold: float) -> list[Placements]:
         check_is_fitted(self)
         pixels = check_images(images)
-        settings, components = self._settings(), self._components()
-        return [self._find_in(image, components, settings, threshold) for image in pixels]
+        model = Model(self._components(), self._settings())
+        return [self._find_in(image, model, threshold) for image in pixels]
 
-    def _find_in(
-        self, image: Image, components: list[Component], settings: Settings, threshold: float
-    ) -> Placements:
-        _, found = look(image, components, settings, threshold)
+    def _find_in(self, image: Image, model: Model, threshold: float) -> Placements:
+        _, found = look(image, model, threshold)
         found = found.some(np.argsort(-found.scores, kind="stable")[:_MOST])
         found = found.cut_off(image.shape)
         kept = non_maximum_suppression(found.boxes, found.scores, overlap=self.overlap)

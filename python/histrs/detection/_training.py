@@ -70,13 +70,23 @@ class Settings:
         return np.dtype(np.uint8 if self.tail[1] <= 256 else np.uint16)
 
 
-def look(
-    image: Image, components: list[Component], settings: Settings, threshold: float
-) -> tuple[Pyramid, Placements]:
+class Model:
+    """Components, laid out for the core once for many images."""
+
+    def __init__(self, components: list[Component], settings: Settings) -> None:
+        self.components, self.settings = components, settings
+        self.sizes = np.array([component.root.shape[:2] for component in components])
+        self.core = _histrs.PartModel([component.for_core() for component in components])
+
+    @property
+    def octave(self) -> int:
+        """Levels from a root to its parts."""
+        return self.settings.levels_per_octave if len(self.components[0].parts) else 0
+
+
+def look(image: Image, model: Model, threshold: float) -> tuple[Pyramid, Placements]:
     """Return the cells of an image, and the places that score above a threshold."""
-    with_parts = len(components[0].parts) > 0
-    octave = settings.levels_per_octave if with_parts else 0
-    sizes = np.array([component.root.shape[:2] for component in components])
+    settings, sizes, octave = model.settings, model.sizes, model.octave
     # The coarsest level is that on which the smallest root reaches over the border on both sides.
     smallest = np.maximum(sizes.min(axis=0) - 2 * PADDING, 1)
     scales = pyramid_scales(
@@ -88,7 +98,7 @@ def look(
     )
     if len(scales) <= octave:
         # The image is too small for any of the roots.
-        n_parts = len(components[0].parts)
+        n_parts = len(model.components[0].parts)
         none = np.zeros((0, 4 + 2 * n_parts), dtype=np.int32)
         nothing = np.zeros((0, *settings.tail[:1]), dtype=settings.dtype)
         return Pyramid(nothing, [], scales), Placements(np.zeros(0, dtype=np.float32), none)
@@ -100,8 +110,7 @@ def look(
         quantizer=settings.quantizer,
         n_threads=settings.n_threads,
     )
-    model = _histrs.PartModel([component.for_core() for component in components])
-    scores, numbers = model.placements(
+    scores, numbers = model.core.placements(
         pyramid.cells, (pyramid.shapes, octave, PADDING), threshold, settings.n_threads
     )
     boxes = boxes_of(numbers, scales, sizes, settings.cell_size)
@@ -178,6 +187,12 @@ class Budget:
     max_iter: int
 
 
+def _shared(image: Image, own: Boxes, model: Model) -> tuple[Pyramid, Placements, Boxes]:
+    """Return all placements, and what they share with each object."""
+    pyramid, found = look(image, model, -np.inf)
+    return pyramid, found, overlaps(found.boxes, own)
+
+
 class Training:
     """Examples of all components, and the components that are learned from them.
 
@@ -200,50 +215,46 @@ class Training:
         """The largest certified gap of the last round, as a part of the objective."""
         self._known: set[tuple[int, bytes]] = set()
 
-    @property
-    def octave(self) -> int:
-        """Levels from a root to its parts."""
-        with_parts = len(self.components[0].parts) > 0
-        return self.settings.levels_per_octave if with_parts else 0
-
     def begin(self, pictures: Iterable[tuple[Image, Boxes]], rng: np.random.RandomState) -> None:
         """Take the placements nearest to the objects, and others drawn at random."""
+        model = Model(self.components, self.settings)
         for number, (image, own) in enumerate(pictures):
-            pyramid, found, shared = self._look(image, own)
+            pyramid, found, shared = _shared(image, own, model)
             nearest = np.argmax(shared, axis=0)
             nearest = nearest[shared[nearest, np.arange(len(own))] >= _LEAST]
-            self._keep(self.positives, pyramid, found.some(nearest))
+            self._keep(self.positives, model, pyramid, found.some(nearest))
             others = np.flatnonzero(shared.max(axis=1, initial=0.0) < _OTHER)
             drawn = rng.choice(others, min(len(others), _DRAWN), replace=False)
-            self._keep(self.negatives, pyramid, found.some(drawn), number)
+            self._keep(self.negatives, model, pyramid, found.some(drawn), number)
 
     def mine(self, pictures: Iterable[tuple[Image, Boxes]]) -> int:
         """Find the best placements of the objects, and negatives beyond the margin; count these."""
         self.positives = [Examples() for _ in self.components]
         n_new = 0
+        model = Model(self.components, self.settings)
         for number, (image, own) in enumerate(pictures):
-            pyramid, found, shared = self._look(image, own)
+            pyramid, found, shared = _shared(image, own, model)
             best = []
             for column in shared.T:
                 most = column.max(initial=0.0)
                 if most >= _LEAST:
                     near = np.flatnonzero(column >= min(_SAME, most))
                     best.append(near[np.argmax(found.scores[near])])
-            self._keep(self.positives, pyramid, found.some(np.array(best, dtype=np.intp)))
+            self._keep(self.positives, model, pyramid, found.some(np.array(best, dtype=np.intp)))
             hard = shared.max(axis=1, initial=0.0) < _OTHER
             wrong = found.some(np.flatnonzero(hard & (found.scores > -1.0)))
             wrong = wrong.some(np.argsort(-wrong.scores, kind="stable")[:_MOST])
             kept = non_maximum_suppression(wrong.boxes, wrong.scores, overlap=_ALIKE)
-            n_new += self._keep(self.negatives, pyramid, wrong.some(kept), number)
+            n_new += self._keep(self.negatives, model, pyramid, wrong.some(kept), number)
         return n_new
 
-    def _look(self, image: Image, own: Boxes) -> tuple[Pyramid, Placements, Boxes]:
-        """Return all placements, and what they share with each object."""
-        pyramid, found = look(image, self.components, self.settings, -np.inf)
-        return pyramid, found, overlaps(found.boxes, own)
-
     def _keep(
-        self, examples: list[Examples], pyramid: Pyramid, found: Placements, number: int = -1
+        self,
+        examples: list[Examples],
+        model: Model,
+        pyramid: Pyramid,
+        found: Placements,
+        number: int = -1,
     ) -> int:
         """Add placements to examples; with the number of an image, those that are new."""
         if number >= 0:
@@ -255,7 +266,7 @@ class Training:
             mine = found.some(np.flatnonzero(found.numbers[:, 0] == c))
             if len(mine):
                 own.add(
-                    windows_of(component, mine, pyramid, self.octave),
+                    windows_of(component, mine, pyramid, model.octave),
                     displacements_of(component, mine),
                 )
         return len(found)
