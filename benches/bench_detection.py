@@ -65,13 +65,13 @@ def _photographs(quick: bool) -> Photographs | None:
 
 @row("part-scores", "Scores of a root and eight parts at every place of a pyramid")
 def scores(quick: bool) -> Trial:
-    """The same model on codes of four bytes a cell, and on what they stand for."""
+    """The same model on codes of seven bytes a cell, and on what they stand for."""
     rng = np.random.default_rng(0)
-    image = rng.random((60, 80, 1) if quick else (360, 480, 1)).astype(np.float32)
+    image = rng.random((180, 240, 1) if quick else (360, 480, 1)).astype(np.float32)
     levels, padding = 6, 3
     scales = 2.0 ** (-np.arange(-levels, 3 * levels) / levels)
     cells, shapes = _histrs.hog_pyramid(image, 8, scales, padding, N_THREADS)
-    quantizer = ProductQuantizer(4, 256, max_samples=4096, max_iter=5, random_state=0).fit(cells)
+    quantizer = ProductQuantizer(7, 128, max_samples=4096, max_iter=5, random_state=0).fit(cells)
     codes = quantizer.transform(cells)
     offsets = quantizer.block_offsets_
 
@@ -117,7 +117,7 @@ def scores(quick: bool) -> Trial:
         ],
         checks=[Check("largest difference of a score, relative", differences, limit=1e-4)],
         figures=lambda m: [Figure("bytes of all codes", codes.nbytes)],
-        note=f"{len(cells):,} cells at {len(scales)} scales of an image of 480 x 360, four codes "
+        note=f"{len(cells):,} cells at {len(scales)} scales of one image, seven codes "
         "or 31 numbers each; roots of 16 x 7 cells, parts of 6 x 6.",
     )
 

@@ -3,7 +3,7 @@ Finding objects by parts, on codes
 ==================================
 
 A detector of deformable parts learns what an object looks like as a whole and in its parts, and
-how far the parts may move. `PartDetector` learns on codes: a cell of 8 by 8 pixels is four bytes
+how far the parts may move. `PartDetector` learns on codes: a cell of 8 by 8 pixels is seven bytes
 instead of 31 numbers, and scores are sums of table entries.
 
 The scenes are synthetic: little figures whose limbs move, between other things. Where the
@@ -20,7 +20,6 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from histrs.detection import HOGFeatures, PartDetector
-from histrs.quantization import ProductQuantizer
 
 PHOTOGRAPHS = Path(os.environ.get("HISTRS_DATA", "")) / "penn_fudan" / "pedestrians.npz"
 
@@ -83,7 +82,6 @@ else:
 detector = PartDetector(
     n_components=1,
     n_parts=4,
-    quantizer=ProductQuantizer(4, 256, random_state=0),
     n_root_rounds=1,
     n_part_rounds=1,
     random_state=0,

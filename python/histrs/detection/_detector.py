@@ -50,7 +50,7 @@ class PartDetector(BaseEstimator):
 
     .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)],
 
-    and hard negatives are kept as codes: 31 times as many in the same memory as numbers of single
+    and hard negatives are kept as codes: 17 times as many in the same memory as numbers of single
     precision. A component is a root, and parts at twice its resolution whose displacements `d` from
     their anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; the best place of each part is found by
     a distance transform. The components of a mixture are aspects: groups of boxes by their ratio of
@@ -67,23 +67,23 @@ class PartDetector(BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=2
+    n_components : int, default=1
         Number of aspects.
     n_parts : int, default=8
         Number of parts of a component; 0 is a root alone, which is faster.
     quantizer : ProductQuantizer, "default" or None, default="default"
         What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
-        one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has four blocks of
-        256 codewords: 4 bytes a cell, where features take 124. None learns on features.
+        one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
+        128 codewords: 7 bytes a cell, where features take 124. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
     part_shape : (int, int), default=(6, 6)
         Rows and columns of cells of a part, which are half as large as those of the root.
     levels_per_octave : int, default=6
         Sizes that are looked at between one and twice as large.
-    C : float, default=0.01
+    C : float, default=0.03
         Weight of a loss.
-    n_root_rounds : int, default=2
+    n_root_rounds : int, default=1
         Rounds with roots alone.
     n_part_rounds : int, default=2
         Rounds with parts.
@@ -190,15 +190,15 @@ class PartDetector(BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int = 1,
         n_parts: int = 8,
         quantizer: ProductQuantizer | FrozenEstimator | Literal["default"] | None = "default",
         *,
         cell_size: int = 8,
         part_shape: tuple[int, int] = (6, 6),
         levels_per_octave: int = 6,
-        C: float = 0.01,
-        n_root_rounds: int = 2,
+        C: float = 0.03,
+        n_root_rounds: int = 1,
         n_part_rounds: int = 2,
         max_negatives: int = 20_000,
         mirror: bool = True,
@@ -313,7 +313,7 @@ class PartDetector(BaseEstimator):
         cells = described_cells(images, self._settings(), _CELLS, rng)
         if self.quantizer == "default":
             seed = int(rng.randint(np.iinfo(np.int32).max))
-            quantizer = ProductQuantizer(4, 256, random_state=seed, n_jobs=self.n_jobs)
+            quantizer = ProductQuantizer(7, 128, random_state=seed, n_jobs=self.n_jobs)
         else:
             quantizer = clone(self.quantizer)
         fitted: ProductQuantizer = quantizer.fit(cells)
