@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # mathml
 EXAMPLES = HERE.parent / "examples"
 # Entries of index.md that may be absent: the gallery and the tables are generated.
-OPTIONAL_PAGES = {"gallery/index", "benchmarks", "guide/detection", "errata"}
+OPTIONAL_PAGES = {"gallery/index", "benchmarks"}
 
 project = "histrs"
 author = "The histrs developers"

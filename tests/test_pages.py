@@ -16,7 +16,6 @@ WITHOUT_CODE = {
     "architecture.md",
     "benchmarks.md",
     "charts.md",
-    "errata.md",
     "glossary.md",
     "installation.md",
     "quality.md",

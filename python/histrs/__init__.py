@@ -13,6 +13,7 @@
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
 | `histrs.descriptors` | one vector or histogram for the local features of a picture |
+| `histrs.detection` | objects in images by deformable parts on codes, histograms of gradients |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, final, overload
 
 import numpy as np
@@ -9,6 +10,7 @@ _Histograms: TypeAlias = NDArray[Any] | _Csr
 _Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16]
 _Targets: TypeAlias = tuple[NDArray[np.int32], _Float64, NDArray[np.int32]]
 _CsrParts: TypeAlias = tuple[_Float64, NDArray[np.int32], NDArray[np.int64]]
+_Part: TypeAlias = tuple[NDArray[np.float32], tuple[int, int], tuple[float, float, float, float]]
 
 __all__ = [
     "AdditiveMap",
@@ -17,6 +19,7 @@ __all__ = [
     "KnotProjection",
     "LookupTable",
     "LowRankInverse",
+    "PartModel",
     "ShapeFunctions",
     "SortedColumns",
     "SparseAdditiveMap",
@@ -33,10 +36,12 @@ __all__ = [
     "column_ranges",
     "compression_loss",
     "cubic_spline_gram",
+    "distance_transform",
     "exp_chi2_gram",
     "group_lasso_path",
     "hellinger_gram",
     "histogram_compression_loss",
+    "hog_pyramid",
     "instruction_set",
     "instruction_sets",
     "intersection_gram",
@@ -253,6 +258,31 @@ class LookupTable:
     def error_bound(self) -> _Float64: ...
     @property
     def n_bytes(self) -> int: ...
+
+def hog_pyramid(
+    image: NDArray[np.float32],
+    cell_size: int,
+    scales: _Float64,
+    padding: int,
+    n_threads: int,
+) -> tuple[NDArray[np.float32], list[tuple[int, int]]]: ...
+def distance_transform(
+    scores: NDArray[np.float32], deformation: tuple[float, float, float, float]
+) -> tuple[_Float64, NDArray[np.int32]]: ...
+
+@final
+class PartModel:
+    def __new__(
+        cls,
+        components: Sequence[tuple[NDArray[np.float32], float, Sequence[_Part]]],
+    ) -> PartModel: ...
+    def placements(
+        self,
+        cells: NDArray[np.float32] | _Codes,
+        levels: tuple[list[tuple[int, int]], int, int],
+        threshold: float,
+        n_threads: int,
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]: ...
 
 def group_lasso_path(
     moments: tuple[_Float64, _Float64, _Float64],

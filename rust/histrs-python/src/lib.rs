@@ -3,6 +3,7 @@
 
 mod chi2;
 mod convert;
+mod detection;
 mod door;
 mod intersection;
 mod moments;
@@ -22,6 +23,8 @@ mod _histrs {
         AdditiveMap, additive_chi2_gram, chi2_distances, column_ranges, exp_chi2_gram,
         hellinger_gram, jensen_shannon_gram,
     };
+    #[pymodule_export]
+    use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]
     use crate::door::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 //! | module | what it computes |
 //! |---|---|
 //! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
+//! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
@@ -36,6 +37,7 @@
 #![deny(unsafe_code)]
 
 pub mod chi2;
+pub mod detection;
 mod error;
 mod exec;
 pub mod intersection;

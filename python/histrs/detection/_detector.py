@@ -1,0 +1,459 @@
+"""The detector as an estimator."""
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._validation import check_random_state, count_threads, unchanged_on_error
+from histrs._warnings import warn
+from histrs.detection._evaluation import average_precision, non_maximum_suppression
+from histrs.detection._hog import N_FEATURES
+from histrs.detection._images import Boxes, Images, check_boxes, check_images
+from histrs.detection._model import Component, Placements, part_boxes
+from histrs.detection._training import (
+    Budget,
+    Image,
+    Model,
+    Settings,
+    Training,
+    described_cells,
+    look,
+    mirrored,
+    root_sizes,
+    without_weights,
+)
+from histrs.quantization import ProductQuantizer
+
+# Scores that count for average precision: beyond the margin of the negatives.
+_LOWEST = -1.0
+# Placements of an image, the best ones, among which the ones to keep are chosen.
+_MOST = 2000
+# Cells that codebooks are learned from.
+_CELLS = 40_000
+
+
+class PartDetector(BaseEstimator):
+    r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
+
+    A level of the pyramid of an image is a grid of cells, each described by the 31 numbers of
+    `HOGFeatures`. A product quantizer replaces these by a few bytes (SPARSE [1]_, section 5.2), so
+    that a filter of `h` by `w` cells scores a place `p` by look-ups alone,
+
+    .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)],
+
+    and hard negatives are kept as codes: 17 times as many in the same memory as numbers of single
+    precision. A component is a root, and parts at twice its resolution whose displacements `d` from
+    their anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; the best place of each part is found by
+    a distance transform. The components of a mixture are aspects: groups of boxes by their ratio of
+    width to height.
+
+    Learning goes in rounds. Each looks through all images, and through their mirror images, for the
+    best place of each object among those that overlap its box, and for places elsewhere that score
+    above the margin, which join the negatives; then `BundleSVC`'s cutting planes solve
+
+    .. math:: \min_w \frac12 |w|^2 + C \sum_i \max(0, 1 - y_i (w \cdot \phi_i + b)),
+
+    for every component, in the inner product of the codewords. Parts begin where the root is
+    strongest, after `n_root_rounds` rounds.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of aspects.
+    n_parts : int, default=8
+        Number of parts of a component; 0 is a root alone, which is faster.
+    quantizer : ProductQuantizer, "default" or None, default="default"
+        What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
+        one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
+        128 codewords: 7 bytes a cell, where features take 124. None learns on features.
+    cell_size : int, default=8
+        Pixels of a side of a cell.
+    part_shape : (int, int), default=(6, 6)
+        Rows and columns of cells of a part, which are half as large as those of the root.
+    levels_per_octave : int, default=6
+        Sizes that are looked at between one and twice as large.
+    C : float, default=0.03
+        Weight of a loss.
+    n_root_rounds : int, default=1
+        Rounds with roots alone.
+    n_part_rounds : int, default=2
+        Rounds with parts.
+    max_negatives : int, default=20000
+        Hard negatives of a component that are kept; of more the easier ones are forgotten.
+    mirror : bool, default=True
+        Whether to learn from mirror images, too.
+    threshold : float, default=0.0
+        Score that an object has at least for `predict`.
+    overlap : float, default=0.4
+        The most that two boxes that are predicted overlap, intersection over union.
+    tol : float, default=0.02
+        Largest gap of the cutting planes, as a part of the objective.
+    max_iter : int, default=300
+        Most cutting planes.
+    random_state : int, RandomState instance or None, default=None
+        Draws cells, codewords and the first negatives.
+    n_jobs : int or None, default=None
+        Threads; None means every core. The result does not depend on it.
+
+    Attributes
+    ----------
+    quantizer_ : ProductQuantizer or None
+        What makes codes of cells.
+    roots_ : list of ndarrays of shape (n_rows, n_columns, n_blocks, n_codes)
+        For each component, what each code scores in each cell of the root; without a quantizer the
+        weights of the features, of shape (n_rows, n_columns, 1, 31).
+    parts_ : list of ndarrays of shape (n_parts, n_rows, n_columns, n_blocks, n_codes)
+        The same of the parts.
+    anchors_ : ndarray of shape (n_components, n_parts, 2)
+        Places of the parts, in cells of half the size down and right of the root's corner.
+    deformations_ : ndarray of shape (n_components, n_parts, 4)
+        What displacements cost: linear and quadratic down, linear and quadratic across.
+    intercepts_ : ndarray of shape (n_components,)
+        What is added to scores.
+    n_negatives_ : ndarray of shape (n_components,)
+        Hard negatives at the end.
+    n_bytes_ : int
+        Memory that the hard negatives took.
+
+    See Also
+    --------
+    HOGFeatures : The features of cells.
+    histrs.quantization.ProductQuantizer : Makes the codes.
+    average_precision : What `score` returns.
+
+    Notes
+    -----
+    A root has one cell of margin around the box that it stands for. Components are learned one by
+    one: given the places, the problem of the mixture falls into one for each. Curvatures of springs
+    are kept at 0.01 a squared cell and above.
+
+    References
+    ----------
+    .. [1] A. Vedaldi and A. Zisserman, "Sparse kernel approximations for efficient classification
+       and detection", CVPR 2012.
+    .. [2] P. Felzenszwalb, R. Girshick, D. McAllester and D. Ramanan, "Object detection with
+       discriminatively trained part-based models", PAMI 32(9), 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.detection import PartDetector
+    >>> from histrs.quantization import ProductQuantizer
+    >>> rng = np.random.default_rng(0)
+    >>> images, boxes = [], []
+    >>> for _ in range(12):
+    ...     image = rng.random((96, 128)) * 0.2
+    ...     x, y = rng.integers(8, [80, 48])
+    ...     image[y : y + 40, x : x + 40] += 0.6 * (np.indices((40, 40)).sum(axis=0) // 10 % 2)
+    ...     images.append(image)
+    ...     boxes.append([[x, y, x + 40, y + 40]])
+    >>> codes = ProductQuantizer(2, 32, random_state=0)
+    >>> detector = PartDetector(1, 0, codes, random_state=0).fit(images[:8], boxes[:8])
+    >>> detector.score(images[8:], boxes[8:])
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_parts": [Interval(Integral, 0, None, closed="left")],
+        "quantizer": [ProductQuantizer, FrozenEstimator, StrOptions({"default"}), None],
+        "cell_size": [Interval(Integral, 2, None, closed="left")],
+        "part_shape": [tuple, list],
+        "levels_per_octave": [Interval(Integral, 1, None, closed="left")],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "n_root_rounds": [Interval(Integral, 0, None, closed="left")],
+        "n_part_rounds": [Interval(Integral, 1, None, closed="left")],
+        "max_negatives": [Interval(Integral, 2, None, closed="left")],
+        "mirror": ["boolean"],
+        "threshold": [Interval(Real, None, None, closed="neither")],
+        "overlap": [Interval(Real, 0, 1, closed="both")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    roots_: list[NDArray[np.float32]]
+    parts_: list[NDArray[np.float32]]
+    anchors_: NDArray[np.int64]
+    deformations_: NDArray[np.float64]
+    intercepts_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_parts: int = 8,
+        quantizer: ProductQuantizer | FrozenEstimator | Literal["default"] | None = "default",
+        *,
+        cell_size: int = 8,
+        part_shape: tuple[int, int] = (6, 6),
+        levels_per_octave: int = 6,
+        C: float = 0.03,
+        n_root_rounds: int = 1,
+        n_part_rounds: int = 2,
+        max_negatives: int = 20_000,
+        mirror: bool = True,
+        threshold: float = 0.0,
+        overlap: float = 0.4,
+        tol: float = 0.02,
+        max_iter: int = 300,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_parts = n_parts
+        self.quantizer = quantizer
+        self.cell_size = cell_size
+        self.part_shape = part_shape
+        self.levels_per_octave = levels_per_octave
+        self.C = C
+        self.n_root_rounds = n_root_rounds
+        self.n_part_rounds = n_part_rounds
+        self.max_negatives = max_negatives
+        self.mirror = mirror
+        self.threshold = threshold
+        self.overlap = overlap
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ---- learning ------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Images, boxes: Sequence[ArrayLike]) -> Self:
+        """Learn from images and the boxes of the objects in them; on an error nothing changes.
+
+        Parameters
+        ----------
+        images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images of any sizes: uint8, or floats in [0, 1]. What is transparent is laid over white.
+        boxes : list of array-likes of shape (n_objects, 4)
+            For each image its boxes `(xmin, ymin, xmax, ymax)`, in pixels from the upper left
+            corner; what reaches over the border is cut off, and an image without objects has none.
+
+        Returns
+        -------
+        self : PartDetector
+            The fitted detector.
+
+        Raises
+        ------
+        ValueError
+            If an image, a box or a parameter is not what it must be, or there are fewer boxes than
+            components; the message names the first.
+        """
+        pixels = check_images(images)
+        own = check_boxes(boxes, pixels)
+        part_shape = self._check_part_shape()
+        all_boxes = np.concatenate(own)
+        if len(all_boxes) < self.n_components:
+            raise ValueError(
+                f"boxes has {len(all_boxes)} boxes for n_components = {self.n_components}: a "
+                "component is learned from at least one object; give images with objects and "
+                "their boxes."
+            )
+        with unchanged_on_error(self):
+            rng = check_random_state(self.random_state)
+            self.quantizer_ = None
+            self._learned = self.cell_size, self.levels_per_octave
+            self.quantizer_ = self._fit_quantizer(pixels, rng)
+            settings = self._settings()
+            sizes = root_sizes(all_boxes, self.n_components, self.cell_size)
+            training = Training(
+                [without_weights(size, settings.tail) for size in sizes],
+                settings,
+                Budget(self.C, self.max_negatives, self.tol, self.max_iter),
+            )
+            self._train(training, pixels, own, rng, part_shape)
+            self._take(training)
+        if training.gap > self.tol:
+            warn(
+                f"the certified gap is {training.gap:.2g} of the objective after {self.max_iter} "
+                f"cutting planes, more than tol = {self.tol}; raise max_iter or tol, or lower C.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _check_part_shape(self) -> tuple[int, int]:
+        shape: tuple[Any, ...] = tuple(self.part_shape)
+        if len(shape) != 2 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in shape):
+            raise ValueError(
+                f"part_shape = {self.part_shape!r}: it is two positive numbers of cells, (rows, "
+                "columns)."
+            )
+        return int(shape[0]), int(shape[1])
+
+    def _fit_quantizer(
+        self, images: list[Image], rng: np.random.RandomState
+    ) -> ProductQuantizer | None:
+        if self.quantizer is None:
+            return None
+        if isinstance(self.quantizer, FrozenEstimator):
+            quantizer = self.quantizer.estimator
+            check_is_fitted(quantizer)
+            if (
+                not isinstance(quantizer, ProductQuantizer)
+                or quantizer.n_features_in_ != N_FEATURES
+            ):
+                raise ValueError(
+                    f"quantizer = {self.quantizer!r}: a fitted one is a ProductQuantizer of the "
+                    f"{N_FEATURES} features of a cell."
+                )
+            return quantizer
+        cells = described_cells(images, self._settings(), _CELLS, rng)
+        if self.quantizer == "default":
+            seed = int(rng.randint(np.iinfo(np.int32).max))
+            quantizer = ProductQuantizer(7, 128, random_state=seed, n_jobs=self.n_jobs)
+        else:
+            quantizer = clone(self.quantizer)
+        fitted: ProductQuantizer = quantizer.fit(cells)
+        return fitted
+
+    def _train(
+        self,
+        training: Training,
+        images: list[Image],
+        boxes: list[Boxes],
+        rng: np.random.RandomState,
+        part_shape: tuple[int, int],
+    ) -> None:
+        def pictures() -> Iterable[tuple[Image, Boxes]]:
+            return mirrored(images, boxes) if self.mirror else zip(images, boxes, strict=True)
+
+        training.begin(pictures(), rng)
+        if not any(map(len, training.positives)):
+            raise ValueError(
+                "no box is near a place that a root can have: objects are smaller than "
+                f"{4 * self.cell_size**2} pixels, or cut off; lower cell_size, or enlarge the "
+                "images."
+            )
+        training.learn()
+        for _ in range(self.n_root_rounds):
+            training.mine(pictures())
+            training.learn()
+        if self.n_parts:
+            training.add_parts(self.n_parts, part_shape)
+            for _ in range(self.n_part_rounds):
+                training.mine(pictures())
+                training.learn()
+
+    def _take(self, training: Training) -> None:
+        components = training.components
+        self.roots_ = [component.root for component in components]
+        self.parts_ = [component.parts for component in components]
+        self.anchors_ = np.stack([component.anchors for component in components])
+        self.deformations_ = np.stack([component.deformations for component in components])
+        self.intercepts_ = np.array([component.bias for component in components])
+        self.n_negatives_ = np.array([len(own) for own in training.negatives])
+        self.n_bytes_ = sum(own.n_bytes for own in training.negatives)
+
+    # ---- finding -------------------------------------------------------------------------------
+
+    def predict(self, images: Images) -> tuple[list[Boxes], list[NDArray[np.float32]]]:
+        """Find the objects in images.
+
+        Parameters
+        ----------
+        images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images as in `fit`.
+
+        Returns
+        -------
+        boxes : list of ndarrays of shape (n_found, 4)
+            For each image boxes `(xmin, ymin, xmax, ymax)`, the best first, cut off at its borders.
+        scores : list of ndarrays of shape (n_found,)
+            Their scores, at least `threshold`.
+        """
+        found = self._find(images, float(self.threshold))
+        return [own.boxes for own in found], [own.scores for own in found]
+
+    def predict_parts(self, images: Images) -> list[Boxes]:
+        """Find where the parts of the objects are.
+
+        Parameters
+        ----------
+        images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images as in `fit`.
+
+        Returns
+        -------
+        parts : list of ndarrays of shape (n_found, n_parts, 4)
+            The boxes of the parts of each object that `predict` finds, in its order; they may reach
+            over the border.
+        """
+        found = self._find(images, float(self.threshold))
+        components, scales = self._components(), self._scale_of
+        return [part_boxes(own.numbers, components, scales, self._learned[0]) for own in found]
+
+    def score(self, images: Images, boxes: Sequence[ArrayLike]) -> float:
+        """Return the average precision by the rule of the PASCAL challenge.
+
+        All that scores above -1, the margin of the negatives, counts, whatever `threshold` is.
+
+        Parameters
+        ----------
+        images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images as in `fit`.
+        boxes : list of array-likes of shape (n_objects, 4)
+            The objects in each, as in `fit`.
+
+        Returns
+        -------
+        precision : float
+            Between 0 and 1; see `average_precision`.
+        """
+        truth = check_boxes(boxes, check_images(images))
+        found = self._find(images, _LOWEST)
+        return average_precision([own.boxes for own in found], [own.scores for own in found], truth)
+
+    def _find(self, images: Images, threshold: float) -> list[Placements]:
+        check_is_fitted(self)
+        pixels = check_images(images)
+        model = Model(self._components(), self._settings())
+        return [self._find_in(image, model, threshold) for image in pixels]
+
+    def _find_in(self, image: Image, model: Model, threshold: float) -> Placements:
+        _, found = look(image, model, threshold)
+        found = found.some(np.argsort(-found.scores, kind="stable")[:_MOST])
+        found = found.cut_off(image.shape)
+        kept = non_maximum_suppression(found.boxes, found.scores, overlap=self.overlap)
+        return found.some(kept)
+
+    def _settings(self) -> Settings:
+        cell_size, levels_per_octave = self._learned
+        n_threads = count_threads(self.n_jobs)
+        return Settings(cell_size, levels_per_octave, self.quantizer_, n_threads)
+
+    def _components(self) -> list[Component]:
+        arrays = zip(
+            self.roots_,
+            self.intercepts_.tolist(),
+            self.parts_,
+            self.anchors_,
+            self.deformations_,
+            strict=True,
+        )
+        return [Component(*each) for each in arrays]
+
+    def _scale_of(self, level: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the scales of levels of roots."""
+        octave = self._learned[1] if self.anchors_.shape[1] else 0
+        return np.asarray(2.0 ** (-(level - octave) / self._learned[1]))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,357 @@
+"""How a detector learns: latent places of objects, hard negatives, cutting planes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+from histrs.detection._evaluation import non_maximum_suppression, overlaps
+from histrs.detection._images import Boxes
+from histrs.detection._model import (
+    MARGIN,
+    N_DEFORMATIONS,
+    PADDING,
+    Component,
+    Placements,
+    boxes_of,
+    displacements_of,
+    windows_of,
+)
+from histrs.detection._parts import with_parts
+from histrs.detection._pyramid import Pyramid, pyramid_of, pyramid_scales
+from histrs.detection._rows import JointRows, window_rows
+from histrs.quantization import ProductQuantizer
+from histrs.svm._bundle_solver import Targets, solve
+from histrs.svm._rows import FeatureRows, RowsWithIntercept
+
+Image = NDArray[np.float32]
+
+# Overlap with the box of an object that a placement of it needs, and that none of a negative has.
+_SAME = 0.7
+_LEAST = 0.5
+_OTHER = 0.3
+# Cells of a root without its margin.
+_LARGEST = 70
+# Negatives of an image that are drawn at first, and that are looked through in a round; which of
+# them are kept overlap by no more than this.
+_DRAWN = 100
+_MOST = 300
+_ALIKE = 0.7
+# Curvatures of springs that training goes no lower than, in a squared cell.
+_LEAST_CURVATURE = 0.01
+# The intercept is hardly penalised.
+_INTERCEPT_SCALE = 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What does not change while a detector learns."""
+
+    cell_size: int
+    levels_per_octave: int
+    quantizer: ProductQuantizer | None
+    n_threads: int
+
+    @property
+    def tail(self) -> tuple[int, int]:
+        """Blocks of a cell, and entries of each."""
+        if self.quantizer is None:
+            return 1, 31
+        return self.quantizer.codebooks_.shape[:2]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what describes a cell."""
+        if self.quantizer is None:
+            return np.dtype(np.float32)
+        return np.dtype(np.uint8 if self.tail[1] <= 256 else np.uint16)
+
+
+class Model:
+    """Components, laid out for the core once for many images."""
+
+    def __init__(self, components: list[Component], settings: Settings) -> None:
+        self.components, self.settings = components, settings
+        self.sizes = np.array([component.root.shape[:2] for component in components])
+        self.core = _histrs.PartModel([component.for_core() for component in components])
+
+    @property
+    def octave(self) -> int:
+        """Levels from a root to its parts."""
+        return self.settings.levels_per_octave if len(self.components[0].parts) else 0
+
+
+def look(image: Image, model: Model, threshold: float) -> tuple[Pyramid, Placements]:
+    """Return the cells of an image, and the places that score above a threshold."""
+    settings, sizes, octave = model.settings, model.sizes, model.octave
+    # The coarsest level is that on which the smallest root reaches over the border on both sides.
+    smallest = np.maximum(sizes.min(axis=0) - 2 * PADDING, 1)
+    scales = pyramid_scales(
+        image.shape,
+        (int(smallest[0]), int(smallest[1])),
+        cell_size=settings.cell_size,
+        levels_per_octave=settings.levels_per_octave,
+        first=-octave,
+    )
+    if len(scales) <= octave:
+        # The image is too small for any of the roots.
+        n_parts = len(model.components[0].parts)
+        none = np.zeros((0, 4 + 2 * n_parts), dtype=np.int32)
+        nothing = np.zeros((0, *settings.tail[:1]), dtype=settings.dtype)
+        return Pyramid(nothing, [], scales), Placements(np.zeros(0, dtype=np.float32), none)
+    pyramid = pyramid_of(
+        image,
+        scales,
+        cell_size=settings.cell_size,
+        padding=PADDING,
+        quantizer=settings.quantizer,
+        n_threads=settings.n_threads,
+    )
+    scores, numbers = model.core.placements(
+        pyramid.cells, (pyramid.shapes, octave, PADDING), threshold, settings.n_threads
+    )
+    boxes = boxes_of(numbers, scales, sizes, settings.cell_size)
+    return pyramid, Placements(scores, numbers, boxes)
+
+
+@dataclass
+class Examples:
+    """Windows of one component that are learned from, of one label."""
+
+    windows: list[NDArray[Any]] = field(default_factory=list)
+    displacements: list[NDArray[np.float32]] = field(default_factory=list)
+
+    def add(self, windows: NDArray[Any], displacements: NDArray[np.float32]) -> None:
+        self.windows.append(windows)
+        self.displacements.append(displacements)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.windows))
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(part.nbytes for part in [*self.windows, *self.displacements])
+
+    def stacked(self) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        return np.concatenate(self.windows), np.concatenate(self.displacements)
+
+
+def mirrored(images: list[Image], boxes: list[Boxes]) -> Iterator[tuple[Image, Boxes]]:
+    """Yield each image as it is, and seen in a mirror."""
+    for image, own in zip(images, boxes, strict=True):
+        yield image, own
+        width = image.shape[1]
+        turned = np.column_stack([width - own[:, 2], own[:, 1], width - own[:, 0], own[:, 3]])
+        yield np.ascontiguousarray(image[:, ::-1]), turned
+
+
+def root_sizes(boxes: Boxes, n_components: int, cell_size: int) -> list[tuple[int, int]]:
+    """Return rows and columns of the roots, one for each of as many groups of aspect ratios.
+
+    One box in five is smaller than a root at the scale 1; but no root has more cells than help.
+    """
+    width, height = (boxes[:, 2:] - boxes[:, :2]).T
+    area = np.clip(np.quantile(width * height, 0.2), 4 * cell_size**2, _LARGEST * cell_size**2)
+    aspect = np.sort(width / height)
+    sizes = []
+    for group in np.array_split(aspect, n_components):
+        ratio = float(np.median(group))
+        rows, columns = np.sqrt(area / ratio), np.sqrt(area * ratio)
+        size = [max(int(np.round(n / cell_size)), 1) + 2 * MARGIN for n in (rows, columns)]
+        sizes.append((size[0], size[1]))
+    return sizes
+
+
+def without_weights(size: tuple[int, int], tail: tuple[int, int]) -> Component:
+    """Return a root that scores nothing."""
+    root = np.zeros((*size, *tail), dtype=np.float32)
+    return Component(
+        root,
+        0.0,
+        np.zeros((0, 1, 1, *tail), dtype=np.float32),
+        np.zeros((0, 2), dtype=np.int64),
+        np.zeros((0, N_DEFORMATIONS)),
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long is learned, and from how much."""
+
+    C: float
+    max_negatives: int
+    tol: float
+    max_iter: int
+
+
+def _shared(image: Image, own: Boxes, model: Model) -> tuple[Pyramid, Placements, Boxes]:
+    """Return all placements, and what they share with each object."""
+    pyramid, found = look(image, model, -np.inf)
+    return pyramid, found, overlaps(found.boxes, own)
+
+
+class Training:
+    """Examples of all components, and the components that are learned from them.
+
+    Parameters
+    ----------
+    components : list of Component
+        What to begin with.
+    settings : Settings
+        What does not change.
+    budget : Budget
+        How long is learned, and from how much.
+    """
+
+    def __init__(self, components: list[Component], settings: Settings, budget: Budget) -> None:
+        self.components = components
+        self.settings, self.budget = settings, budget
+        self.positives = [Examples() for _ in components]
+        self.negatives = [Examples() for _ in components]
+        self.gap = 0.0
+        """The largest certified gap of the last round, as a part of the objective."""
+        self._known: set[tuple[int, bytes]] = set()
+
+    def begin(self, pictures: Iterable[tuple[Image, Boxes]], rng: np.random.RandomState) -> None:
+        """Take the placements nearest to the objects, and others drawn at random."""
+        model = Model(self.components, self.settings)
+        for number, (image, own) in enumerate(pictures):
+            pyramid, found, shared = _shared(image, own, model)
+            nearest = np.argmax(shared, axis=0)
+            nearest = nearest[shared[nearest, np.arange(len(own))] >= _LEAST]
+            self._keep(self.positives, model, pyramid, found.some(nearest))
+            others = np.flatnonzero(shared.max(axis=1, initial=0.0) < _OTHER)
+            drawn = rng.choice(others, min(len(others), _DRAWN), replace=False)
+            self._keep(self.negatives, model, pyramid, found.some(drawn), number)
+
+    def mine(self, pictures: Iterable[tuple[Image, Boxes]]) -> int:
+        """Find the best placements of the objects, and negatives beyond the margin; count these."""
+        self.positives = [Examples() for _ in self.components]
+        n_new = 0
+        model = Model(self.components, self.settings)
+        for number, (image, own) in enumerate(pictures):
+            pyramid, found, shared = _shared(image, own, model)
+            best = []
+            for column in shared.T:
+                most = column.max(initial=0.0)
+                if most >= _LEAST:
+                    near = np.flatnonzero(column >= min(_SAME, most))
+                    best.append(near[np.argmax(found.scores[near])])
+            self._keep(self.positives, model, pyramid, found.some(np.array(best, dtype=np.intp)))
+            hard = shared.max(axis=1, initial=0.0) < _OTHER
+            wrong = found.some(np.flatnonzero(hard & (found.scores > -1.0)))
+            wrong = wrong.some(np.argsort(-wrong.scores, kind="stable")[:_MOST])
+            kept = non_maximum_suppression(wrong.boxes, wrong.scores, overlap=_ALIKE)
+            n_new += self._keep(self.negatives, model, pyramid, wrong.some(kept), number)
+        return n_new
+
+    def _keep(
+        self,
+        examples: list[Examples],
+        model: Model,
+        pyramid: Pyramid,
+        found: Placements,
+        number: int = -1,
+    ) -> int:
+        """Add placements to examples; with the number of an image, those that are new."""
+        if number >= 0:
+            keys = [(number, row.tobytes()) for row in found.numbers]
+            new = [i for i, key in enumerate(keys) if key not in self._known]
+            self._known.update(keys[i] for i in new)
+            found = found.some(np.array(new, dtype=np.intp))
+        for c, (component, own) in enumerate(zip(self.components, examples, strict=True)):
+            mine = found.some(np.flatnonzero(found.numbers[:, 0] == c))
+            if len(mine):
+                own.add(
+                    windows_of(component, mine, pyramid, model.octave),
+                    displacements_of(component, mine),
+                )
+        return len(found)
+
+    def learn(self) -> None:
+        """Solve for every component that has examples of both kinds."""
+        self.gap = 0.0
+        for c in range(len(self.components)):
+            if len(self.positives[c]) and len(self.negatives[c]):
+                self._learn(c)
+
+    def _learn(self, c: int) -> None:
+        n_threads = self.settings.n_threads
+        good, good_away = self.positives[c].stacked()
+        bad, bad_away = self.negatives[c].stacked()
+        labels = np.repeat([1, 0], [len(good), len(bad)]).astype(np.int32)
+        cells = window_rows(np.concatenate([good, bad]), self.settings.quantizer, n_threads)
+        kinds = [cells, FeatureRows(np.concatenate([good_away, bad_away]), None)]
+        joint = JointRows(kinds)
+        rows = RowsWithIntercept(joint, _INTERCEPT_SCALE)
+        weights = np.full(len(labels), float(self.budget.C))
+        targets = Targets(labels, weights, np.array([1], dtype=np.int32), "hinge", n_threads)
+        solution = solve(rows, targets, 1.0, self.budget.tol, self.budget.max_iter)
+        self.gap = max(self.gap, float((solution.dual_gap / solution.objective).max()))
+        of_cells, deformations = joint.split(solution.models[:, :-1])
+        coef, bias = cells.coef(of_cells)[0], float(solution.models[0, -1])
+        self.components[c] = self._with(self.components[c], coef, deformations[0], bias)
+        if len(bad) > self.budget.max_negatives:
+            # The easiest make room for those of the next round.
+            scores = rows.scores(solution.models)[0, len(good) :]
+            hardest = np.argsort(-scores, kind="stable")[: self.budget.max_negatives // 2]
+            hardest.sort()
+            self.negatives[c] = Examples([bad[hardest]], [bad_away[hardest]])
+
+    def _with(
+        self,
+        component: Component,
+        coef: NDArray[np.float64],
+        deformations: NDArray[np.float64],
+        bias: float,
+    ) -> Component:
+        cells = coef.reshape(-1, *self.settings.tail).astype(np.float32)
+        n_root = int(np.prod(component.root.shape[:2]))
+        springs = deformations.reshape(-1, N_DEFORMATIONS).copy()
+        springs[:, 1::2] = np.maximum(springs[:, 1::2], _LEAST_CURVATURE)
+        return replace(
+            component,
+            root=cells[:n_root].reshape(component.root.shape),
+            bias=bias,
+            parts=cells[n_root:].reshape(component.parts.shape),
+            deformations=springs,
+        )
+
+    def add_parts(self, n_parts: int, size: tuple[int, int]) -> None:
+        """Give every component parts where its root is strongest; examples are of no more use."""
+        quantizer = self.settings.quantizer
+        shares = (
+            None
+            if quantizer is None
+            else quantizer.counts_ / quantizer.counts_.sum(axis=1)[:, None]
+        )
+        self.components = [
+            with_parts(component, n_parts, size, shares) for component in self.components
+        ]
+        self.negatives = [Examples() for _ in self.components]
+        self._known.clear()
+
+
+def described_cells(
+    images: list[Image], settings: Settings, n_cells: int, rng: np.random.RandomState
+) -> NDArray[np.float32]:
+    """Return features of cells drawn from all images at scales an octave apart."""
+    drawn = []
+    each = -(-n_cells // len(images))
+    for image in images:
+        scales = pyramid_scales(
+            image.shape, (3, 3), cell_size=settings.cell_size, levels_per_octave=1, first=-1
+        )
+        cells = pyramid_of(
+            image,
+            scales,
+            cell_size=settings.cell_size,
+            padding=0,
+            quantizer=None,
+            n_threads=settings.n_threads,
+        ).cells
+        drawn.append(cells[np.sort(rng.permutation(len(cells))[:each])])
+    return np.concatenate(drawn)

@@ -1,0 +1,471 @@
+"""Detection: features, distance transforms, scores from codes, detectors of synthetic objects."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+from histrs import _histrs
+from histrs.detection import (
+    HOGFeatures,
+    PartDetector,
+    average_precision,
+    non_maximum_suppression,
+)
+from histrs.detection._evaluation import overlaps
+from histrs.detection._rows import JointRows, window_rows
+from histrs.quantization import ProductQuantizer
+from histrs.svm._rows import FeatureRows
+from tests.oracles import detection as oracle
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def random_image(seed, shape):
+    return np.random.default_rng(seed).random(shape)
+
+
+# ---- features -----------------------------------------------------------------------------------
+
+
+@pytest.mark.simd_paths
+@settings(max_examples=25, deadline=None)
+@given(
+    st.tuples(st.integers(1, 21), st.integers(1, 21), st.sampled_from([1, 3])),
+    st.integers(2, 8),
+    SEEDS,
+)
+def test_features_are_those_of_the_definition(shape, cell, seed):
+    image = random_image(seed, shape).astype(np.float32)
+    (features,) = HOGFeatures(cell).transform([image[..., 0] if shape[2] == 1 else image])
+    np.testing.assert_allclose(features, oracle.hog(image.astype(float), cell), atol=2e-5)
+
+
+@pytest.mark.simd_paths
+@settings(max_examples=25, deadline=None)
+@given(
+    st.tuples(st.integers(2, 30), st.integers(2, 30), st.sampled_from([1, 3])),
+    st.sampled_from([2.0, 1.3, 1.0, 0.8, 0.5, 0.37, 0.2]),
+    SEEDS,
+)
+def test_a_level_is_the_image_at_its_scale(shape, scale, seed):
+    image = random_image(seed, shape).astype(np.float32)
+    smaller = oracle.resized(image.astype(float), scale)
+    features = HOGFeatures(4).pyramid(image if shape[2] == 3 else image[..., 0], [1.0, scale])[1]
+    # Cells are counted on the image, not on its rounded size.
+    expected = [max(int(n * scale / 4 + 0.5), 1) for n in shape[:2]]
+    assert features.shape == (*expected, 31)
+    if [max(int(n / 4 + 0.5), 1) for n in smaller.shape[:2]] == expected:
+        np.testing.assert_allclose(features, oracle.hog(smaller, 4), atol=2e-4)
+
+
+def test_directions_agree_with_scikit_image():
+    """A texture that repeats in every cell: it has the same counts, however pixels are shared.
+
+    Eighteen bins of scikit-image, of ten degrees from 0 on, are nine of ours about 0, 20, ...
+    """
+    feature = pytest.importorskip("skimage.feature")
+    for seed, shape in enumerate([(8, 8), (8, 8, 3)]):
+        image = np.tile(random_image(seed, shape), (6, 7) + (1,) * (len(shape) - 2))
+        counts = feature.hog(
+            image,
+            orientations=18,
+            pixels_per_cell=(8, 8),
+            cells_per_block=(1, 1),
+            block_norm="L1",
+            feature_vector=False,
+            channel_axis=-1 if image.ndim == 3 else None,
+        )[2, 3, 0, 0]
+        nine = np.roll(counts, 1).reshape(9, 2).sum(axis=1)
+        expected = 2 * np.minimum(nine / (2 * np.linalg.norm(nine)), 0.2)
+        (features,) = HOGFeatures(8).transform([image])
+        np.testing.assert_allclose(features[2, 3, 18:27], expected, atol=1e-4)
+
+
+def test_features_know_kinds_of_images():
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (24, 17), dtype=np.uint8)
+    hog = HOGFeatures(cell_size=6)
+    (expected,) = hog.fit_transform([grey])
+    opaque = np.dstack([grey, grey, grey, np.full_like(grey, 255)])
+    for image in (
+        grey / 255,
+        np.dstack([grey] * 3),
+        opaque,
+        np.float32(grey / 255),
+        grey[..., None],
+    ):
+        np.testing.assert_allclose(hog.transform([image])[0], expected, atol=1e-4)
+    clear = opaque.copy()
+    clear[..., 3] = 0
+    assert not hog.transform([clear])[0].any()
+    stack = np.stack([grey, grey])
+    np.testing.assert_array_equal(hog.transform(stack[..., None])[1], expected)
+    assert hog.transform([np.zeros((1, 1))])[0].shape == (1, 1, 31)
+    for n_jobs in (1, 2, 7):
+        np.testing.assert_array_equal(HOGFeatures(6, n_jobs=n_jobs).transform([grey])[0], expected)
+
+
+BAD_IMAGES = [
+    (np.zeros((4, 4)), "one image"),
+    ([], "at least one image"),
+    ("photo.png", "list of arrays"),
+    ([np.zeros(4)], r"images\[0\] has shape \(4,\)"),
+    ([np.zeros((4, 4, 2))], r"images\[0\] has shape"),
+    ([np.zeros((0, 4))], "no pixels"),
+    ([np.zeros((4, 4)), np.full((4, 4), 2.0)], r"images\[1\]\[0, 0\] = 2.0.*divide by 255"),
+    ([np.full((4, 4), -0.5)], r"images\[0\]\[0, 0\] = -0.5"),
+    ([np.full((4, 4), np.nan)], "contains NaN"),
+    ([np.zeros((4, 4), dtype=int)], "uint8, or floats"),
+    ([np.array([["a"]])], "uint8, or floats"),
+]
+
+
+@pytest.mark.parametrize(("images", "message"), BAD_IMAGES, ids=[m for _, m in BAD_IMAGES])
+def test_bad_images_are_refused(images, message):
+    with pytest.raises(ValueError, match=message):
+        HOGFeatures().transform(images)
+    with pytest.raises(ValueError, match=message):
+        PartDetector().fit(images, [[[0, 0, 2, 2]]])
+
+
+# ---- scores -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.tuples(st.floats(-1, 1), st.floats(0.01, 2), st.floats(-1, 1), st.floats(0.01, 2)),
+    SEEDS,
+)
+def test_distance_transform(n_rows, n_columns, deformation, seed):
+    scores = np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
+    best, places = _histrs.distance_transform(scores, deformation)
+    expected = oracle.distance_transform(
+        scores.astype(float), deformation, np.arange(n_rows), np.arange(n_columns)
+    )
+    np.testing.assert_allclose(best, expected, atol=1e-9)
+    assert (places >= 0).all()
+    assert (places < [n_rows, n_columns]).all()
+
+
+@pytest.mark.simd_paths
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_scores_of_codes_are_inner_products_of_sparse_features(dtype):
+    rng = np.random.default_rng(0)
+    padding, n_blocks, n_codes = 1, 3, 7
+    shapes = [(9, 11), (5, 6)]
+    levels = [rng.integers(0, n_codes, (*shape, n_blocks)).astype(dtype) for shape in shapes]
+    cells = np.concatenate([level.reshape(-1, n_blocks) for level in levels])
+    tables = [
+        rng.normal(size=(*size, n_blocks, n_codes)).astype(np.float32)
+        for size in [(3, 2), (2, 3), (4, 4)]
+    ]
+    springs = [(0.1, 0.3, -0.2, 0.4), (0.0, 1.0, 0.0, 0.05)]
+    anchors = [(1, -1), (2, 0)]
+    parts = list(zip(tables[1:], anchors, springs, strict=True))
+    model = _histrs.PartModel([(tables[0], -0.5, parts)])
+    expected = oracle.component_scores(
+        [oracle.expanded(level, n_codes) for level in levels], 1, 1, padding, tables[0], -0.5, parts
+    )
+    for n_threads in (1, 2, 7):
+        scores, numbers = model.placements(cells, (shapes, 1, padding), -np.inf, n_threads)
+        np.testing.assert_allclose(scores, expected.ravel(), atol=1e-5)
+        np.testing.assert_array_equal(numbers[:, 2:4], np.argwhere(expected > -np.inf))
+    # The parts are where the score says that they are.
+    for score, row in zip(scores, numbers, strict=True):
+        places = row[2:].reshape(-1, 2)
+        total = -0.5
+        for k, (table, place) in enumerate(zip(tables, places, strict=True)):
+            sparse = oracle.expanded(levels[1 if k == 0 else 0], n_codes)
+            total += oracle.filter_scores(sparse, table)[tuple(place)]
+            if k:
+                away = place - (2 * places[0] - padding + anchors[k - 1])
+                total -= np.dot(springs[k - 1], [away[0], away[0] ** 2, away[1], away[1] ** 2])
+        assert abs(total - score) < 1e-5
+
+
+def test_windows_of_codes_are_learned_from_as_their_codewords():
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 31)).astype(np.float32)
+    quantizer = ProductQuantizer(3, 16, random_state=0).fit(X)
+    codes = quantizer.transform(X).reshape(50, -1)
+    away = rng.normal(size=(50, 4)).astype(np.float32)
+    decoded = quantizer.inverse_transform(codes.reshape(200, -1)).reshape(50, -1)
+    rows = JointRows([window_rows(codes, quantizer, 2), FeatureRows(away, None)])
+    plain = np.hstack([decoded, away]).astype(float)
+    G = rng.normal(size=(1, 50))
+    a, product = rows.gradients(G)
+    np.testing.assert_allclose(rows.scores(product)[0], plain @ (plain.T @ G[0]), rtol=1e-4)
+    np.testing.assert_allclose(np.sum(a * product), np.sum((G @ plain) ** 2), rtol=1e-4)
+    some = np.array([3, 7])
+    np.testing.assert_allclose(rows.part(some).scores(product), rows.scores(product)[:, some])
+
+
+# ---- evaluation ---------------------------------------------------------------------------------
+
+
+def random_boxes(rng, n):
+    corner = rng.integers(0, 20, (n, 2))
+    return np.hstack([corner, corner + rng.integers(1, 20, (n, 2))]).astype(float)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 4), st.sampled_from([0.0, 0.3, 0.5]), SEEDS)
+def test_average_precision_is_that_of_the_definition(n_images, least, seed):
+    rng = np.random.default_rng(seed)
+    boxes = [random_boxes(rng, rng.integers(0, 9)) for _ in range(n_images)]
+    truth = [random_boxes(rng, rng.integers(0, 4)) for _ in range(n_images)]
+    truth[0] = random_boxes(rng, 2)
+    scores = [rng.permutation(100)[: len(own)] + i / 10 for i, own in enumerate(boxes)]
+    found = average_precision(boxes, scores, truth, overlap=least)
+    assert abs(found - oracle.average_precision(boxes, scores, truth, least)) < 1e-12
+    assert average_precision(truth, [np.ones(len(own)) for own in truth], truth) > 0.9
+    assert average_precision([[]] * n_images, [[]] * n_images, truth) == 0
+
+
+@given(SEEDS, st.sampled_from([0.0, 0.4, 1.0]))
+def test_what_is_kept_does_not_overlap_and_what_is_not_does(seed, overlap):
+    rng = np.random.default_rng(seed)
+    boxes, scores = random_boxes(rng, 12), rng.random(12)
+    kept = non_maximum_suppression(boxes, scores, overlap=overlap)
+    assert (np.diff(scores[kept]) <= 0).all()
+    shared = overlaps(boxes, boxes)
+    expected = [[oracle.overlap(a, b) for b in boxes] for a in boxes]
+    np.testing.assert_allclose(shared, expected)
+    assert (shared[np.ix_(kept, kept)] <= overlap + np.eye(len(kept))).all()
+    for box in set(range(12)) - set(kept.tolist()):
+        better = kept[scores[kept] > scores[box]]
+        assert (shared[box, better] > overlap).any()
+
+
+def test_evaluation_refuses_what_is_wrong():
+    box = [[0, 0, 2, 2]]
+    with pytest.raises(ValueError, match="1, 1 and 2 images"):
+        average_precision([box], [[1]], [box, box])
+    with pytest.raises(ValueError, match="at least one object"):
+        average_precision([box], [[1]], [[]])
+    with pytest.raises(ValueError, match=r"scores\[0\] has shape"):
+        average_precision([box], [[1, 2]], [box])
+    with pytest.raises(ValueError, match=r"scores\[0\]\[0\] = nan"):
+        average_precision([box], [[np.nan]], [box])
+    with pytest.raises(ValueError, match=r"overlap = 2"):
+        average_precision([box], [[1]], [box], overlap=2)
+    with pytest.raises(ValueError, match=r"boxes\[0\] = .*xmin < xmax"):
+        non_maximum_suppression([[2, 0, 1, 1]], [1])
+    with pytest.raises(ValueError, match=r"overlap = -1"):
+        non_maximum_suppression(box, [1], overlap=-1)
+
+
+# ---- the detector -------------------------------------------------------------------------------
+
+
+def scenes(n, seed=0, shape=(80, 96)):
+    """Noise with crosses, one bar twice as long as the other, and squares between them."""
+    rng = np.random.default_rng(seed)
+    images, boxes = [], []
+    for _ in range(n):
+        image = rng.random(shape) * 0.3
+        size = int(rng.integers(32, 44))
+        y, x = rng.integers(2, [shape[0] - size - 2, shape[1] - size // 2 - 2])
+        cross = np.zeros((size, size // 2))
+        cross[:, size // 4 - 3 : size // 4 + 3] = 0.6
+        cross[size // 4 - 3 : size // 4 + 3] = 0.6
+        image[y : y + size, x : x + size // 2] += cross
+        v, u = rng.integers(0, [shape[0] - 20, shape[1] - 20])
+        if (
+            overlaps(
+                np.array([[x, y, x + size / 2, y + size]]), np.array([[u, v, u + 20.0, v + 20]])
+            )
+            == 0
+        ):
+            image[v : v + 20, u : u + 20] += 0.5
+        images.append(np.clip(image, 0, 1))
+        boxes.append([[x, y, x + size // 2, y + size]])
+    return images, boxes
+
+
+FAST = {
+    "n_components": 1,
+    "n_parts": 2,
+    "quantizer": ProductQuantizer(2, 32, random_state=0),
+    "cell_size": 4,
+    "levels_per_octave": 3,
+    "n_root_rounds": 1,
+    "n_part_rounds": 1,
+    "mirror": False,
+    "C": 0.1,
+    "random_state": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    images, boxes = scenes(16)
+    return PartDetector(**FAST).fit(images, boxes)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    return scenes(8, seed=1)
+
+
+@pytest.mark.simd_paths
+def test_objects_are_found(fitted, unseen):
+    images, truth = unseen
+    assert fitted.score(images, truth) > 0.9
+    boxes, scores = fitted.predict(images)
+    assert average_precision(boxes, scores, truth) > 0.8
+    for image, own, score in zip(images, boxes, scores, strict=True):
+        assert own.shape == (len(score), 4)
+        assert (np.diff(score) <= 0).all()
+        assert (score >= fitted.threshold).all()
+        assert (own >= 0).all()
+        assert (own[:, 2:] <= image.shape[::-1]).all()
+        assert (overlaps(own, own) <= fitted.overlap + np.eye(len(own))).all()
+
+
+def test_parts_are_in_and_about_their_objects(fitted, unseen):
+    boxes, _ = fitted.predict(unseen[0])
+    parts = fitted.predict_parts(unseen[0])
+    for own, of_parts in zip(boxes, parts, strict=True):
+        assert of_parts.shape == (len(own), 2, 4)
+        centres = (of_parts[..., :2] + of_parts[..., 2:]) / 2
+        size = (own[:, 2:] - own[:, :2])[:, None]
+        assert (centres > own[:, None, :2] - size / 2).all()
+        assert (centres < own[:, None, 2:] + size / 2).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_parts": 0},
+        {"quantizer": None},
+        {"n_components": 2},
+        {"mirror": True},
+        {"quantizer": ProductQuantizer(1, 300, random_state=0)},
+        {"quantizer": ProductQuantizer(4, 16, "hellinger", random_state=0), "n_parts": 0},
+    ],
+    ids=str,
+)
+def test_every_kind_of_detector_finds_them(changes, unseen):
+    images, boxes = scenes(16)
+    detector = PartDetector(**{**FAST, **changes}).fit(images, boxes)
+    assert detector.score(*unseen) > 0.8
+    assert detector.anchors_.shape == (detector.n_components, detector.n_parts, 2)
+    for root, parts in zip(detector.roots_, detector.parts_, strict=True):
+        assert root.shape[2:] == parts.shape[3:]
+    if detector.quantizer is None:
+        assert detector.quantizer_ is None
+        assert root.shape[2:] == (1, 31)
+
+
+def test_codes_take_a_part_of_the_memory(fitted):
+    images, boxes = scenes(16)
+    floats = PartDetector(**{**FAST, "quantizer": None}).fit(images, boxes)
+    assert fitted.n_bytes_ / fitted.n_negatives_.sum() < (
+        floats.n_bytes_ / floats.n_negatives_.sum() / 16
+    )
+
+
+def test_the_same_for_any_number_of_threads_and_after_a_pickle(fitted, unseen):
+    images, boxes = scenes(16)
+    expected = fitted.predict(unseen[0])
+    other = PartDetector(**FAST, n_jobs=1).fit(images, boxes)
+    copy = pickle.loads(pickle.dumps(fitted))
+    for detector in (other, copy):
+        found = detector.predict(unseen[0])
+        for part, expected_part in zip(found, expected, strict=True):
+            for own, expected_own in zip(part, expected_part, strict=True):
+                np.testing.assert_allclose(own, expected_own, rtol=1e-5)
+
+
+def test_a_frozen_quantizer_is_taken_as_it_is(fitted):
+    images, boxes = scenes(16)
+    frozen = FrozenEstimator(fitted.quantizer_)
+    detector = PartDetector(**{**FAST, "quantizer": frozen, "n_parts": 0}).fit(images, boxes)
+    assert detector.quantizer_ is fitted.quantizer_
+    wrong = FrozenEstimator(ProductQuantizer(1, 2).fit(np.eye(3)))
+    with pytest.raises(ValueError, match="31 features"):
+        PartDetector(quantizer=wrong).fit(images, boxes)
+
+
+def test_images_of_all_kinds_and_sizes(fitted):
+    rng = np.random.default_rng(0)
+    images, _ = scenes(1, seed=5)
+    colour = np.dstack([np.round(images[0] * 255).astype(np.uint8)] * 3)
+    small = [rng.random((1, 1)), rng.random((5, 200)), np.zeros((2, 2, 4), dtype=np.uint8)]
+    boxes, scores = fitted.predict([*images, colour, colour / 255, *small])
+    for own in boxes[1:3]:
+        np.testing.assert_allclose(own[:1], boxes[0][:1], atol=2)
+    assert len(boxes) == len(scores) == 6
+
+
+def test_boxes_over_the_border_and_images_without_objects():
+    images, boxes = scenes(16)
+    x, y, x2, y2 = boxes[0][0]
+    images[0] = images[0][y + 4 :]
+    boxes[0] = [[x, -4, x2, y2 - y - 4]]
+    images.append(np.random.default_rng(3).random((40, 50)))
+    boxes.append([])
+    detector = PartDetector(**{**FAST, "n_parts": 0}).fit(images, boxes)
+    assert detector.score(*scenes(8, seed=1)) > 0.8
+    assert PartDetector(**FAST).fit(*scenes(16)).score(images, boxes) > 0.5
+
+
+BAD_BOXES = [
+    ([[]] * 3, "3 entries for 2 images"),
+    (None, "NoneType entries"),
+    ([[], []], "0 boxes for n_components = 1"),
+    ([[[0, 0, 4]], []], r"boxes\[0\] has shape \(1, 3\)"),
+    ([[], [[4, 4, 4, 8]]], r"boxes\[1\]\[0\] = .*xmin < xmax"),
+    ([[[0, 0, np.nan, 4]], []], "NaN"),
+    ([[[100, 0, 110, 4]], []], r"boxes\[0\]\[0\] = .*outside of its image of 30 x 20"),
+    ([[[0, 0, 3, 2]], []], "no box is near"),
+    ([["a"], []], "not an array of numbers"),
+]
+
+
+@pytest.mark.parametrize(("boxes", "message"), BAD_BOXES, ids=[m for _, m in BAD_BOXES])
+def test_bad_boxes_are_refused_and_change_nothing(boxes, message, fitted):
+    detector = pickle.loads(pickle.dumps(fitted))
+    before = detector.__dict__.copy()
+    images = [random_image(i, (20, 30)) for i in range(2)]
+    with pytest.raises(ValueError, match=message):
+        detector.fit(images, boxes)
+    assert detector.__dict__ == before
+
+
+def test_parameters_are_checked():
+    images, boxes = scenes(2)
+    for name, value in [("n_parts", -1), ("C", 0.0), ("quantizer", "pq"), ("part_shape", (0, 3))]:
+        with pytest.raises(ValueError, match=name):
+            PartDetector(**{**FAST, name: value}).fit(images, boxes)
+    with pytest.raises(ValueError, match="2 boxes for n_components = 5"):
+        PartDetector(n_components=5).fit(images, boxes)
+    with pytest.raises(NotFittedError):
+        PartDetector().predict(images)
+
+
+def test_too_few_planes_are_told():
+    images, boxes = scenes(4)
+    with pytest.warns(ConvergenceWarning, match="certified gap"):
+        PartDetector(**{**FAST, "n_parts": 0, "max_iter": 1}).fit(images, boxes)
+
+
+def test_an_estimator():
+    detector = PartDetector(**FAST)
+    assert clone(detector).get_params()["n_parts"] == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for estimator in (detector, HOGFeatures()):
+            tags = estimator.__sklearn_tags__()
+            assert not tags.input_tags.two_d_array
+            assert repr(clone(estimator)) == repr(estimator)
