@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, _scale_search
 from histrs.metrics import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
@@ -461,7 +461,7 @@ def test_gamma_is_chosen_from_the_data(rng):
     X = rng.dirichlet(np.ones(8), size=200)
     scale = ExpChi2Sampler(2, base_map=AdditiveChi2Map(15)).fit(X).gamma_
     # Twice the variance is the mean distance.
-    np.testing.assert_allclose(scale, 1 / chi2_distances(X).mean(), rtol=1e-4)
+    np.testing.assert_allclose(scale, 0.5 / chi2_distances(X).mean(), rtol=1e-4)
     median = ExpChi2Sampler(2, gamma="median").fit(X).gamma_
     pairs = chi2_distances(X)[np.triu_indices(200, 1)]
     np.testing.assert_allclose(median, 1 / np.median(pairs), rtol=1e-12)
@@ -471,6 +471,41 @@ def test_gamma_is_chosen_from_the_data(rng):
     np.testing.assert_allclose(models[0].gamma_, 1 / np.median(chi2_distances(many)), rtol=0.05)
     for gamma in ("scale", "median"):
         assert ExpChi2Sampler(2, gamma=gamma).fit(np.ones((3, 2))).gamma_ > 0
+
+
+def test_gamma_is_chosen_by_the_error_of_rows_left_out(rng):
+    X = rng.dirichlet(np.ones(6), size=300)
+    scale = ExpChi2Sampler(2).fit(X).gamma_
+    additive = np.sqrt(X).sum(axis=1)
+    rough = np.sign(np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]))
+    gammas = [ExpChi2Sampler(2, gamma="auto").fit(X, y).gamma_ for y in (additive, rough)]
+    assert gammas[0] < scale < gammas[1]
+    labels = np.where(rough > 0, "up", "down")
+    assert ExpChi2Sampler(2, gamma="auto").fit(X, labels).gamma_ == gammas[1]
+    both = ExpChi2Sampler(2, gamma="auto").fit(X, np.column_stack([rough, rough + 0.5]))
+    assert both.gamma_ == gammas[1]
+    model = ExpChi2Sampler(2, gamma="auto").fit(X, labels)
+    for y, message in ((None, "needs y"), (labels[:-1], "X has 300 rows, but y 299")):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
+    assert model.gamma_ == gammas[1]
+
+
+def test_errors_of_rows_left_out_are_those_of_models_without_them(rng, monkeypatch):
+    X, y = rng.dirichlet(np.ones(4), size=15), rng.standard_normal((15, 2))
+    K = exp_chi2_kernel(X, gamma=2.0)
+    monkeypatch.setattr(_scale_search, "_PENALTIES", np.array([1e-3]))
+    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    alpha = 1e-3 * np.trace(centred)
+    errors = []
+    for i in range(15):
+        rest = np.arange(15) != i
+        system = np.ones((15, 15))
+        system[:14, :14] = K[np.ix_(rest, rest)] + alpha * np.eye(14)
+        system[14, 14] = 0.0
+        weights = np.linalg.solve(system, np.vstack([y[rest], np.zeros(2)]))
+        errors.append((K[i, rest] @ weights[:14] + weights[14] - y[i]) ** 2)
+    np.testing.assert_allclose(_scale_search.leave_one_out_error(K, y), np.mean(errors), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_components", [1, 3, 41])
