@@ -216,7 +216,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
-        self.base_map_._warn_outside(*self.base_map_._ranges(X))
+        self.base_map_._warn_outside(X)
         Z = self._core().transform(to_core(X), count_threads(self.n_jobs))
         if self.n_components_ % 2 == 0:
             return Z
