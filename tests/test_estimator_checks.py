@@ -157,18 +157,11 @@ def expected_failed_checks(estimator):
             "a row of weight 2 makes one step of twice the length, a repeated row two steps that "
             "come at different times; rows of weight 0 are left out, which test_svm.py tests"
         )
-        no_intercept = (
-            "three blobs, two features: scores are monotone in both and have no intercept, so "
-            "that the class in the middle cannot have the largest"
-        )
         return {
             "check_sample_weight_equivalence_on_dense_data": repeats,
             "check_sample_weight_equivalence_on_sparse_data": repeats,
             "check_sparsify_coefficients": negative,
             "check_class_weight_classifiers": negative,
-            "check_classifiers_train": no_intercept,
-            "check_classifiers_train(readonly_memmap=True)": no_intercept,
-            "check_classifiers_train(readonly_memmap=True,X_dtype=float32)": no_intercept,
         }
     if isinstance(estimator, BundleSVC):
         to_tolerance = (
