@@ -3,8 +3,8 @@
 The recipe: a kernel of columns and one of projections, whose directions are drawn anew in the
 metric that the gradients of the fit before make (Radhakrishnan et al., "Mechanism for feature
 learning in neural networks and backpropagation-free machine learning models", Science, 2024), and
-added. Pairs of columns that interact get directions in their own plane, each pair with a signal
-variance of its own.
+added. Columns and pairs of columns that the likelihood asks for get directions of their own, each with a
+signal variance of its own.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,11 +17,12 @@ from scipy import linalg
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
+    Effect,
     Pair,
-    interacting_pairs,
-    plane_directions,
+    effect_directions,
+    missing_effects,
 )
-from histrs.gaussian_process._sliced.likelihood import Fit, fit_of, likeliest
+from histrs.gaussian_process._sliced.likelihood import Fit, fit_of, leave_one_out_cost, likeliest
 from histrs.gaussian_process._sliced.projections import (
     Group,
     Indices,
@@ -37,13 +38,14 @@ SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
 # Logarithms of the ratio of signal to noise, of each kernel.
 _START = 2.0
 _WARM_BOUNDS = (-3.0, 12.0)
-# Interactions whose signal is less than this share of the noise are none.
+# Effects whose signal is less than this share of the noise are none.
 _FAINT = -3.0
-# What an interaction, and what is added beside smooth kernels, starts from.
+# What an effect, and what is added beside smooth kernels, starts from.
 _LATE_START = 0.0
-# Smooth kernels whose likelihood on the directions of the others is worse by more than this a row
-# are not learned for themselves.
-_HOPELESS = 0.05
+# Smooth kernels that predict worse than this on the directions of the others are not learned for
+# themselves, and kept where they predict better than that: in logarithms.
+_HOPELESS = 0.2
+_GAIN = 0.01
 
 
 @dataclass
@@ -51,20 +53,21 @@ class Learned:
     """What the recipe ends with."""
 
     slices: Group
-    interactions: dict[Pair, Group]
+    effects: dict[Effect, Group]
+    """Columns, and pairs that interact, with directions of their own."""
     columns: Group
     fit: Fit
     G: Array
     """Mean outer product of gradients, of trace `n_columns`; the identity before any step."""
     cost: float
-    """Negative logarithm of the likelihood of the searched rows."""
+    """How badly searched rows are predicted by the fit of the others."""
     others: list[Group] = field(default_factory=list)
     """Groups of the other smoothness beside these."""
 
     @property
     def groups(self) -> list[Group]:
         """All groups, in the order of the signal variances."""
-        return [self.slices, *self.interactions.values(), self.columns, *self.others]
+        return [self.slices, *self.effects.values(), self.columns, *self.others]
 
     @property
     def sets(self) -> list[Projections]:
@@ -85,10 +88,12 @@ class Learned:
     def shares(self) -> dict[Pair, float]:
         """Return the variance of what each interaction adds, in units of the targets' variance."""
         shares = {}
-        for k, (pair, group) in enumerate(self.interactions.items(), start=1):
+        for k, (effect, group) in enumerate(self.effects.items(), start=1):
+            if len(effect) < 2:
+                continue
             T = group.sets[0].T
             K = kernel_matrix(T, *weights_and_kinds([group], self.fit.theta[k : k + 1]), 1)
-            shares[pair] = float(np.mean((K @ self.fit.alpha).var(axis=0)))
+            shares[effect[0], effect[1]] = float(np.mean((K @ self.fit.alpha).var(axis=0)))
         return shares
 
 
@@ -119,7 +124,7 @@ def learn_metric(
     n_interactions : int
         Pairs of columns with directions of their own, at most.
     smoothness : {"linear", "cubic", "both"}
-        Kernels of the projections; "both" keeps the likelier ones, or sums of them.
+        Kernels of the projections; "both" keeps those that predict left-out rows best, or sums.
     n_searched : int
         Rows that the likelihood is of, at most; gradients are of all.
     random : RandomState
@@ -136,13 +141,14 @@ def learn_metric(
         return recipe.learn(smooth=smoothness == "cubic")
     rough = recipe.learn(smooth=False)
     smooth = recipe.smoothed(rough)
-    if smooth.cost > rough.cost + _HOPELESS * len(some):
+    if smooth.cost > rough.cost + _HOPELESS:
         return rough
-    smooth = _likelier(smooth, recipe.learn(smooth=True))
-    return _likelier(rough, smooth, recipe.beside(smooth, [rough.slices, rough.columns]))
+    smooth = _best(smooth, recipe.learn(smooth=True))
+    smooth = _best(smooth, recipe.beside(smooth, [rough.slices, rough.columns]))
+    return smooth if smooth.cost < rough.cost - _GAIN else rough
 
 
-def _likelier(*candidates: Learned) -> Learned:
+def _best(*candidates: Learned) -> Learned:
     return min(candidates, key=lambda learned: learned.cost)
 
 
@@ -173,15 +179,15 @@ class _Recipe:
                 break
             learned.G = outer * (d / trace)
             found = self._found(learned)
-            for pair in found:
-                planes = self._project(plane_directions(d, pair), smooth)
-                learned.interactions[pair] = Group.of(planes)
+            for effect in found:
+                own = self._project(effect_directions(d, effect), smooth)
+                learned.effects[effect] = Group.of(own)
             W = matrix_root(learned.G) @ self._isotropic()
             learned.slices = learned.slices.with_set(self._project(W, smooth))
             start = np.insert(learned.fit.theta, -1, [_LATE_START] * len(found))
             learned = self._fitted(
                 learned.slices,
-                learned.interactions,
+                learned.effects,
                 learned.columns,
                 learned.G,
                 np.clip(start, *_WARM_BOUNDS),
@@ -190,21 +196,21 @@ class _Recipe:
 
     def smoothed(self, learned: Learned) -> Learned:
         """Return a fit with smooth kernels on directions that were learned without."""
-        slices, columns, *planes = (
+        slices, columns, *own = (
             self._smoothed(group)
-            for group in (learned.slices, learned.columns, *learned.interactions.values())
+            for group in (learned.slices, learned.columns, *learned.effects.values())
         )
-        interactions = dict(zip(learned.interactions, planes, strict=True))
-        start = np.full(2 + len(planes), _START)
-        return self._fitted(slices, interactions, columns, learned.G, start)
+        effects = dict(zip(learned.effects, own, strict=True))
+        start = np.full(2 + len(own), _START)
+        return self._fitted(slices, effects, columns, learned.G, start)
 
     def beside(self, learned: Learned, others: list[Group]) -> Learned:
         """Return a fit with further groups beside those that were learned."""
         groups = [*learned.groups, *others]
         start = np.append(learned.fit.theta, [_LATE_START] * len(others))
-        theta, cost = self._likeliest(groups, start)
+        theta = self._likeliest(groups, start)
         fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
-        return replace(learned, others=others, fit=fit, cost=cost)
+        return replace(learned, others=others, fit=fit, cost=self._cost(groups, theta))
 
     def _isotropic(self) -> Array:
         return draw_directions(self.A.shape[1], self.n_directions, "orthogonal", self.random)
@@ -223,29 +229,32 @@ class _Recipe:
     def _searched(self) -> Indices | None:
         return self.some if len(self.some) < len(self.A) else None
 
-    def _likeliest(self, groups: list[Group], start: Array) -> tuple[Array, float]:
+    def _likeliest(self, groups: list[Group], start: Array) -> Array:
         return likeliest([group.K for group in groups], self.Y[self.some], start)
+
+    def _cost(self, groups: list[Group], theta: Array) -> float:
+        return leave_one_out_cost([group.K for group in groups], theta, self.Y[self.some])
 
     def _fitted(
         self,
         slices: Group,
-        interactions: dict[Pair, Group],
+        effects: dict[Effect, Group],
         columns: Group,
         G: Array,
         start: Array,
     ) -> Learned:
-        """Return the likeliest fit, without interactions that the likelihood switches off."""
-        theta, cost = self._likeliest([slices, *interactions.values(), columns], start)
-        of_pairs = dict(zip(interactions, theta[1:-1], strict=True))
-        kept = {pair: g for pair, g in interactions.items() if of_pairs[pair] > _FAINT}
-        theta = np.array([theta[0], *(of_pairs[pair] for pair in kept), theta[-1]])
+        """Return the likeliest fit, without effects that the likelihood switches off."""
+        theta = self._likeliest([slices, *effects.values(), columns], start)
+        of_effects = dict(zip(effects, theta[1:-1], strict=True))
+        kept = {effect: g for effect, g in effects.items() if of_effects[effect] > _FAINT}
+        theta = np.array([theta[0], *(of_effects[effect] for effect in kept), theta[-1]])
         groups = [slices, *kept.values(), columns]
         fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
-        return Learned(slices, kept, columns, fit, G, cost)
+        return Learned(slices, kept, columns, fit, G, self._cost(groups, theta))
 
-    def _found(self, learned: Learned) -> list[Pair]:
-        """Return interactions that are not there yet, as many as there may be."""
-        room = self.n_interactions - len(learned.interactions)
+    def _found(self, learned: Learned) -> list[Effect]:
+        """Return effects that are not there yet: columns, and as many pairs as there may be."""
+        room = self.n_interactions - sum(len(effect) == 2 for effect in learned.effects)
         if room <= 0:
             return []
         fit = learned.fit
@@ -257,14 +266,15 @@ class _Recipe:
             trans="T",
             check_finite=False,
         )
-        return interacting_pairs(
+        columns, pairs = missing_effects(
             self.A,
             fit.alpha / np.sqrt(noise),
             draws,
             np.diag(learned.G),
-            list(learned.interactions),
+            learned.effects,
             self.n_threads,
-        )[:room]
+        )
+        return [*columns, *pairs[:room]]
 
 
 def _outer_gradients(learned: Learned) -> Array:

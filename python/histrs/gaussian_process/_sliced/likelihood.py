@@ -37,11 +37,10 @@ class Fit:
     """Lower Cholesky factor of the fit's matrix."""
 
 
-def likeliest(kernels: list[Array], Y: Array, start: Array) -> tuple[Array, float]:
+def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
     r"""Return `theta` of largest likelihood of :math:`\sigma^2 (\sum_g e^{\theta_g} K_g + I)`.
 
-    The scale :math:`\sigma^2` of each target has a closed form. Beside `theta` comes the negative
-    logarithm of the likelihood, but for a constant.
+    The scale :math:`\sigma^2` of each target has a closed form.
     """
     n, n_targets = Y.shape
 
@@ -77,7 +76,28 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> tuple[Array, floa
             bounds=[_BOUNDS] * len(kernels),
             options={"maxiter": _MAX_ITER, "ftol": 2e-5, "gtol": 2e-3},
         )
-    return result.x, float(result.fun) * n * n_targets / _STEEPNESS
+    theta: Array = result.x
+    return theta
+
+
+def leave_one_out_cost(kernels: list[Array], theta: Array, Y: Array) -> float:
+    r"""Return how badly rows are predicted by the fit of the others, in logarithms.
+
+    The mean over targets of the negative log density of the left-out values (Rasmussen and
+    Williams, 2006, equations 5.10 to 5.12) and of the logarithm of their root mean square error:
+    a likelihood may like wrong means with honest variances, and an error knows no variances.
+    """
+    try:
+        L = _factor(kernels, theta)
+    except linalg.LinAlgError:
+        return np.inf
+    alpha = lapack.dpotrs(L, Y, lower=1)[0]
+    noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
+    inverse = np.diag(lapack.dpotri(L, lower=1, overwrite_c=1)[0])[:, None]
+    errors, variances = alpha / inverse, noise / inverse
+    density = 0.5 * np.mean(errors**2 / variances + np.log(variances))
+    squares = np.maximum(np.mean(errors**2, axis=0), np.finfo(np.float64).tiny)
+    return float(density + 0.5 * np.mean(np.log(squares)))
 
 
 def fit_of(groups: list[Group], theta: Array, Y: Array, some: Indices, n_threads: int) -> Fit:

@@ -56,7 +56,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
               = \frac{s^2 (3 t - s)}{6} \quad (s \le t),
 
     on the same projections is for smooth functions. Up to 8,192 rows both are tried, and their sum,
-    and the likelihood decides (`smoothness`).
+    and what predicts left-out rows best is kept (`smoothness`).
 
     Three parameters matter: `n_projections` (more are slower and a little better),
     `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
@@ -79,8 +79,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
     smoothness : {"linear", "cubic", "both"}, default="both"
         Kernel of the projections: minima, from which functions come that are linear between
-        training rows; those of cubic splines; or whatever of the two, or their sum, the likelihood
-        prefers. Smooth kernels store the matrix of all pairs of rows: "both" is "linear" for more
+        training rows; those of cubic splines; or whatever of the two, or their sum, predicts
+        left-out rows best. Smooth kernels store the matrix of all pairs of rows: "both" is "linear" for more
         than 8,192 rows, and with an `n_bins`, `solver` or `variance` that the matrix has no use
         for.
     tol : float, default=1e-4
