@@ -7,6 +7,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import skew
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_moons
@@ -27,21 +29,23 @@ from histrs.gaussian_process._sliced.classes import (
     learn_class_metric,
 )
 from histrs.gaussian_process._sliced.columns import Columns
-from histrs.gaussian_process._sliced.interactions import interacting_pairs, plane_directions
-from histrs.gaussian_process._sliced.learning import (
-    Group,
-    Projections,
-    fit_of,
-    learn_metric,
-    likeliest,
-)
+from histrs.gaussian_process._sliced.interactions import effect_directions, missing_effects
+from histrs.gaussian_process._sliced.learning import learn_metric
+from histrs.gaussian_process._sliced.likelihood import fit_of, leave_one_out_cost, likeliest
+from histrs.gaussian_process._sliced.projections import Group, Projections, kernel_matrix
+from histrs.gaussian_process._sliced.smooth import ProjectedKernel
 from tests.helpers import assert_close
 from tests.oracles import sliced as oracle
 
 
 def few(**parameters):
     """A regressor with so few projections that it is quick."""
-    return SlicedGPRegressor(**{"n_projections": 96, "n_metric_steps": 1, **parameters})
+    usual = {"n_projections": 96, "n_metric_steps": 1, "smoothness": "linear"}
+    return SlicedGPRegressor(**{**usual, **parameters})
+
+
+def few_smooth(**parameters):
+    return few(**{"smoothness": "cubic", **parameters})
 
 
 def few_classes(**parameters):
@@ -49,6 +53,7 @@ def few_classes(**parameters):
 
 
 BOTH = pytest.mark.parametrize("make", [few, few_classes])
+ALL_THREE = pytest.mark.parametrize("make", [few, few_smooth, few_classes])
 
 
 @pytest.fixture(name="table")
@@ -59,7 +64,7 @@ def _table(rng):
 
 
 def targets_for(make, y):
-    return y if make is few else np.where(y > 0, "up", "down")
+    return np.where(y > 0, "up", "down") if make is few_classes else y
 
 
 def answers(model, X):
@@ -118,7 +123,7 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
         seen.extend((theta, objective(theta)) for theta in places)
         return original(objective, start, **options)
 
-    from histrs.gaussian_process._sliced import learning as module
+    from histrs.gaussian_process._sliced import likelihood as module
 
     original = module.optimize.minimize
     monkeypatch.setattr(module.optimize, "minimize", watched)
@@ -134,6 +139,24 @@ def test_gradient_of_the_likelihood_is_that_of_finite_differences(learning, monk
             assert -gradient[g] / module._STEEPNESS == pytest.approx(
                 (up - down) / 2e-5, rel=1e-5, abs=1e-8
             )
+
+
+def test_left_out_rows_are_predicted_by_the_fit_of_the_others(learning):
+    slices, columns, Y = learning
+    theta = np.array([1.5, -0.5])
+    R = np.exp(1.5) * slices.K + np.exp(-0.5) * columns.K + np.eye(60)
+    noise = np.sum(Y * np.linalg.solve(R, Y), axis=0) / 60
+    errors, variances = np.empty_like(Y), np.empty_like(Y)
+    for i in range(60):
+        others = np.arange(60) != i
+        k = R[i, others]
+        errors[i] = Y[i] - k @ np.linalg.solve(R[np.ix_(others, others)], Y[others])
+        left = R[i, i] - k @ np.linalg.solve(R[np.ix_(others, others)], k)
+        variances[i] = left * noise
+    density = np.mean(0.5 * errors**2 / variances + 0.5 * np.log(variances))
+    wanted = density + np.mean(0.5 * np.log(np.mean(errors**2, axis=0)))
+    found = leave_one_out_cost([slices.K, columns.K], theta, Y)
+    assert found == pytest.approx(wanted, rel=1e-9)
 
 
 def test_weights_and_noise_are_those_of_the_kernel(learning):
@@ -178,6 +201,48 @@ def test_slopes_are_those_of_finite_differences(rng, learning):
         np.testing.assert_allclose(slopes[:, p], (there - here) / step, atol=1e-4)
 
 
+def test_slopes_of_smooth_kernels_are_those_of_finite_differences(rng, learning):
+    smooth = learning[0].smoothed(1)
+    alpha, step = rng.normal(size=(60, 2)), 1e-4
+    slopes = smooth.slopes(alpha)
+    for p in range(3):
+        t = smooth.T[:, [p]]
+        values = [
+            oracle.cubic_spline_kernel(np.maximum(t + shift, 0.0), t) @ alpha / smooth.scale
+            for shift in (-step, step)
+        ]
+        inside = t[:, 0] > step
+        difference = (values[1] - values[0]) / (2 * step)
+        np.testing.assert_allclose(slopes[inside, p], difference[inside], atol=1e-7)
+        np.testing.assert_allclose(slopes[~inside, p], 0.0, atol=1e-7)
+
+
+@given(
+    st.integers(0, 9),
+    st.integers(1, 7),
+    st.sampled_from([1e-3, 1.0, 1e4]),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_kernel_of_minima_and_splines_is_its_definition(n, d, scale, seed):
+    rng = np.random.default_rng(seed)
+    # With ties and zeros.
+    T, S = (np.maximum(np.round(scale * rng.normal(size=(k, d)), 3), 0.0) for k in (n, 5))
+    weights, smooth = rng.uniform(0.1, 3.0, size=d), rng.random(d) < 0.5
+    kinds = (
+        (oracle.sliced_kernel, ~smooth),
+        (oracle.cubic_spline_kernel, smooth),
+    )
+    for others in (None, S):
+        wanted = sum(
+            kernel(T[:, of] if others is None else S[:, of], T[:, of], weights=weights[of])
+            for kernel, of in kinds
+        )
+        found = kernel_matrix(T, weights, smooth, 1, others)
+        np.testing.assert_allclose(found, wanted, rtol=1e-11)
+    own = ProjectedKernel(weights, smooth).diagonal(T, 1)
+    np.testing.assert_allclose(own, np.diag(kernel_matrix(T, weights, smooth, 1)), rtol=1e-11)
+
+
 def test_a_metric_is_learned_from_gradients(rng):
     A = rng.normal(size=(200, 4))
     y = A[:, :1] * A[:, 1:2]
@@ -187,6 +252,7 @@ def test_a_metric_is_learned_from_gradients(rng):
         n_directions=40,
         n_steps=2,
         n_interactions=0,
+        smoothness="linear",
         n_searched=200,
         random=np.random.RandomState(0),
         n_threads=1,
@@ -199,7 +265,9 @@ def test_a_metric_is_learned_from_gradients(rng):
     assert np.diag(learned.G)[:2].sum() > 3.0
     # Weights make of all projections the kernel that was fitted.
     T = np.hstack([part.T for part in learned.sets])
-    K = oracle.sliced_kernel(T, weights=learned.weights)
+    weights, smooth = learned.weights_and_kinds()
+    assert not smooth.any()
+    K = oracle.sliced_kernel(T, weights=weights)
     slices = sum(part.K for part in learned.slices.sets) / 3
     sizes = np.exp(learned.fit.theta)
     assert_close(K, sizes[0] * slices + sizes[1] * learned.columns.K, 1e-12)
@@ -226,20 +294,31 @@ def test_the_likelihoods_slope_by_a_pair_decides(rng):
         K = oracle.sliced_kernel(T - T.min(axis=0), weights=np.ones(2))
         return (alpha.T @ K @ alpha).item() / np.trace(np.linalg.solve(R, K))
 
+    def evidence_of_column(c):
+        K = oracle.sliced_kernel(A[:, [c]] - A[:, c].min(), weights=np.ones(1))
+        return (alpha.T @ K @ alpha).item() / np.trace(np.linalg.solve(R, K))
+
     ratios = {pair: evidence(pair) for pair in combinations(range(4), 2)}
-    wanted = [pair for pair in sorted(ratios, key=lambda p: -ratios[p]) if ratios[pair] > 3.0]
+    single = [evidence_of_column(c) for c in range(4)]
+    ends = {pair: max(3.0, single[pair[0]], single[pair[1]]) for pair in ratios}
+    wanted = [
+        pair for pair in sorted(ratios, key=lambda p: -ratios[p]) if ratios[pair] > ends[pair]
+    ]
     assert wanted[0] == (0, 1)
     # Some ratios may be so near the threshold that draws decide.
-    assert all(abs(ratio - 3.0) > 0.3 for ratio in ratios.values())
-    found = interacting_pairs(A, alpha, draws, np.ones(4), [], 1)
+    assert all(abs(ratios[pair] - ends[pair]) > 0.3 for pair in ratios)
+    assert all(abs(ratio - 3.0) > 0.3 for ratio in single)
+    columns_found, found = missing_effects(A, alpha, draws, np.ones(4), [], 1)
     assert found == wanted
-    assert (0, 1) not in interacting_pairs(A, alpha, draws, np.ones(4), [(0, 1)], 1)
-    assert interacting_pairs(A[:, :1], alpha, draws, np.ones(1), [], 1) == []
-    assert interacting_pairs(0.0 * A, alpha, draws, np.ones(4), [], 1) == []
+    assert columns_found == [(c,) for c in np.argsort(single)[::-1] if single[c] > 3.0]
+    assert (0, 1) not in missing_effects(A, alpha, draws, np.ones(4), [(0, 1)], 1)[1]
+    assert missing_effects(A[:, :1], alpha, draws, np.ones(1), [(0,)], 1) == ([], [])
+    assert missing_effects(0.0 * A, alpha, draws, np.ones(4), [], 1) == ([], [])
 
 
 def test_directions_in_a_plane_are_of_length_one_and_even():
-    W = plane_directions(5, (1, 3))
+    np.testing.assert_array_equal(effect_directions(3, (1,)), [[0.0], [1.0], [0.0]])
+    W = effect_directions(5, (1, 3))
     np.testing.assert_allclose(np.linalg.norm(W, axis=0), 1.0)
     assert not W[[0, 2, 4]].any()
     angles = np.arctan2(W[3], W[1])
@@ -260,6 +339,14 @@ def test_interactions_are_found_and_others_are_not(rng):
     assert without.interactions_ == []
     errors = [1.0 - m.score(X[300:], y[300:]) for m in (model, without)]
     assert errors[0] < 0.6 * errors[1]
+
+
+def test_an_effect_of_one_column_is_no_interaction(rng):
+    X = rng.normal(size=(600, 12))
+    y = np.sin(2.0 * X[:, 3] * X[:, 8]) + X[:, 5] + 0.1 * rng.normal(size=600)
+    model = few(n_metric_steps=2).fit(X, y)
+    assert model.interactions_[0][:2] == (3, 8)
+    assert all(share < 0.02 for *_, share in model.interactions_[1:])
 
 
 def test_interactions_of_categories_name_their_feature(rng):
@@ -313,6 +400,67 @@ def test_interactions_tell_classes_apart(rng):
 
 
 # ---- regression ----------------------------------------------------------------------------------
+
+
+def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
+    X, y = table
+    for smoothness in ("cubic", "both"):
+        model = few(smoothness=smoothness).fit(X[:120], y[:120])
+        rows = (X - X[:120].mean(axis=0)) / X[:120].std(axis=0)
+        T = oracle.projections(rows, model.directions_, model.offsets_)
+        inner = model._inner
+        weights, smooth = inner.weights_ * inner.amplitude_, inner.smooth_
+        K = oracle.cubic_spline_kernel(T[:, smooth], weights=weights[smooth])
+        K += oracle.sliced_kernel(T[:, ~smooth], weights=weights[~smooth])
+        unit = y[:120].std()
+        gp = oracle.DenseGP(K[:120, :120] * unit**2, y[:120], model.noise_ * unit**2)
+        mean, std = gp.predict(K[120:, :120] * unit**2, np.diag(K)[120:] * unit**2)
+        found = model.predict(X[120:], return_std=True)
+        np.testing.assert_allclose(found[0], mean, atol=1e-6 * unit)
+        np.testing.assert_allclose(found[1], std, rtol=1e-6)
+        assert model.std_error_ == 0.0
+        np.testing.assert_array_equal(model.n_iter_, [1])
+
+
+def test_left_out_rows_tell_how_smooth_a_function_is(rng):
+    X = rng.uniform(-1.0, 1.0, size=(300, 3))
+    smooth = np.sin(3.0 * X[:, 0]) * np.exp(X[:, 1])
+    rough = np.sign(X[:, 0] - 0.2) + np.sign(X[:, 1] + X[:, 2])
+    errors = {}
+    for name, y in (("smooth", smooth), ("rough", rough)):
+        for smoothness in ("linear", "both"):
+            model = few(smoothness=smoothness).fit(X[:200], y[:200])
+            errors[name, smoothness] = np.sqrt(1.0 - model.score(X[200:], y[200:]))
+            if name == "smooth" and smoothness == "both":
+                assert model.smoothness_ != "linear"
+    assert errors["smooth", "both"] < 0.6 * errors["smooth", "linear"]
+    assert errors["rough", "both"] < 1.03 * errors["rough", "linear"]
+
+
+def test_smooth_kernels_have_a_stored_matrix(table, monkeypatch):
+    X, y = table
+    for parameters in ({"n_bins": 16}, {"solver": "cg"}, {"variance": "cached"}):
+        with pytest.raises(ValueError, match="smoothness='linear'"):
+            few_smooth(**parameters).fit(X, y)
+        assert few(smoothness="both", **parameters).fit(X, y).smoothness_ == "linear"
+    model = few_smooth().fit(X, y)
+    model.n_bins = 16
+    with pytest.raises(ValueError, match='smoothness="linear"'):
+        model.predict(X)
+    for module in (base, regressor):
+        monkeypatch.setattr(module, "EXACT_ROWS", 100)
+    assert few(smoothness="both").fit(X, y).smoothness_ == "linear"
+    many = few_smooth().fit(X, y)
+    assert many._projection.levels is None
+    np.testing.assert_allclose(many.predict(X), model.set_params(n_bins=None).predict(X))
+
+
+def test_the_noise_of_many_rows_is_learned_from_all(rng, monkeypatch):
+    X = rng.uniform(-1.0, 1.0, size=(400, 2))
+    y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    monkeypatch.setattr(regressor, "SEARCHED_ROWS", 100)
+    model = few_smooth(n_metric_steps=0).fit(X, y)
+    assert np.sqrt(model.noise_) * y.std() == pytest.approx(0.1, rel=0.1)
 
 
 def test_predictions_are_those_of_a_dense_process_with_the_learned_kernel(table):
@@ -639,7 +787,7 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("case", AWKWARD.values(), ids=AWKWARD)
-@BOTH
+@ALL_THREE
 def test_awkward_rows(table, make, case):
     n_rows, change = case
     if make is few_classes and n_rows == 1:
@@ -663,7 +811,7 @@ def test_targets_of_one_value_are_predicted(table, value):
 # ---- bad input -----------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL_THREE
 def test_bad_tables_are_refused_and_change_nothing(frame, make):
     X, y = frame
     y = targets_for(make, y)
@@ -721,7 +869,7 @@ def test_bad_targets_are_named(table, bad):
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-@BOTH
+@ALL_THREE
 def test_a_model_without_data_says_so(table, make):
     X, _ = table
     model = make()
@@ -732,7 +880,7 @@ def test_a_model_without_data_says_so(table, make):
         assert not hasattr(model, name)
 
 
-@BOTH
+@ALL_THREE
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -805,7 +953,7 @@ def test_predictions_of_threads_do_not_meet(table):
     assert wrong == []
 
 
-@BOTH
+@ALL_THREE
 def test_a_pickled_model_predicts_the_same(frame, make):
     X, y = frame
     model = make().fit(X, targets_for(make, y))
@@ -816,7 +964,7 @@ def test_a_pickled_model_predicts_the_same(frame, make):
     restored.partial_fit(X[:10], targets_for(make, y)[:10])
 
 
-@BOTH
+@ALL_THREE
 def test_same_bits_for_any_number_of_threads_and_in_every_fit(table, make):
     X, y = table
     y = targets_for(make, y)
@@ -834,7 +982,7 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     for module in (regressor, classifier):
         monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
     monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
-    monkeypatch.setattr(base, "_EXACT_ROWS", 400)
+    monkeypatch.setattr(base, "EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
     all_rows = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
     monkeypatch.setattr(base, "_SCALE_ROWS", 250)
@@ -862,6 +1010,6 @@ def test_projections_that_are_asked_for(table):
     model = few(n_projections=40, n_metric_steps=3).fit(X, y)
     assert model.directions_.shape == (4, 40 + 8 * len(model.interactions_) + 4)
     assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
-    model = SlicedGPRegressor(n_interactions=0).fit(X[:40], y[:40])
+    model = SlicedGPRegressor(n_interactions=0, smoothness="linear").fit(X[:40], y[:40])
     assert model.directions_.shape == (4, 4 * 256 + 4)
     assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 512 + 4)

@@ -74,6 +74,21 @@ def sliced_kernel(T: Array, S: Array | None = None, weights: Array | None = None
     return K
 
 
+def cubic_spline_kernel(T: Array, S: Array | None = None, weights: Array | None = None) -> Array:
+    """`sum_p weight_p` times the integral over `u` of `(t_p - u)_+ (s_p - u)_+`, by quadrature."""
+    S = T if S is None else S
+    weights = np.full(T.shape[1], 1.0 / T.shape[1]) if weights is None else weights
+    # Exact for polynomials of degree 5.
+    nodes, heights = np.polynomial.legendre.leggauss(3)
+    K = np.zeros((len(T), len(S)))
+    for i, t in enumerate(T):
+        for j, s in enumerate(S):
+            half = 0.5 * np.minimum(t, s)
+            u = half * (1.0 + nodes[:, None])
+            K[i, j] = float(np.sum(weights * half * (heights @ ((t - u) * (s - u)))))
+    return K
+
+
 def limit_kernel(X: ArrayLike, Z: ArrayLike, T: Array, S: Array) -> Array:
     """`(a(x) + a(z)) / 2 - c_d |x - z| / 2` with `a` the mean of the projections."""
     X, Z = np.asarray(X), np.asarray(Z)

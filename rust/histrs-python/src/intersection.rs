@@ -504,3 +504,17 @@ pub(crate) fn intersection_gram<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::gram(e, &x, y))?))
 }
+
+/// The matrix of the cubic-spline kernel; both arguments have the same element type.
+#[pyfunction]
+pub(crate) fn cubic_spline_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        enter(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
+    ))
+}

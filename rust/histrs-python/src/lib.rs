@@ -27,8 +27,8 @@ mod _histrs {
     #[pymodule_export]
     use crate::intersection::{
         CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,
-        SortedColumns, Transform, check_histograms, intersection_gram, minmax_distances,
-        minmax_gram, row_sums, transform_rows,
+        SortedColumns, Transform, check_histograms, cubic_spline_gram, intersection_gram,
+        minmax_distances, minmax_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
     use crate::moments::group_lasso_path;

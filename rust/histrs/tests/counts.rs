@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use histrs::intersection::{gram, minmax_distances, minmax_gram};
+use histrs::intersection::{cubic_spline_gram, gram, minmax_distances, minmax_gram};
 use histrs::{CsrView, Element, HistogramMatrix};
 use ndarray::Array2;
 use proptest::prelude::*;
@@ -109,6 +109,42 @@ proptest! {
             assert!((k - expected).abs() <= 1e-13, "{k} {expected}");
             assert!((distances[[i, j]] - (1.0 - expected)).abs() <= 1e-13);
             assert!(x.row(i) != x.row(j) || layout == Layout::Scattered || k == 1.0);
+        }
+    }
+}
+
+/// `sum_d` of the integral over `u` of `(x(d) - u)_+ (y(d) - u)_+`: two Gauss points are exact for a
+/// square.
+fn integrals(x: &Array2<f64>, y: &Array2<f64>) -> Array2<f64> {
+    sums(x, y, |a, b| {
+        let half = 0.5 * a.min(b);
+        let of = |node: f64| {
+            let u = half * (1.0 + node);
+            (a - u) * (b - u)
+        };
+        let node = 1.0 / 3.0_f64.sqrt();
+        half * (of(node) + of(-node))
+    })
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn cubic_splines_of_any_rows(
+        sample in sample(&[1e-60, 1e-3, 1.0, 1e60]),
+        layout in layout(),
+    ) {
+        let x = sample.matrix::<f64>();
+        let stored = Stored::new(&x, layout, sample.seed);
+        let kernel = cubic_spline_gram(exec(), &stored.view(), None).unwrap();
+        let cross = cubic_spline_gram(exec(), &stored.view(), Some(&stored.view())).unwrap();
+        let expected = integrals(&x, &x);
+        for ((i, j), &k) in kernel.indexed_iter() {
+            let wanted = expected[[i, j]];
+            assert!((k - wanted).abs() <= 1e-12 * wanted, "{k} {wanted}");
+            assert_eq!(kernel[[j, i]], k);
+            assert!((cross[[i, j]] - k).abs() <= 1e-14 * k);
         }
     }
 }

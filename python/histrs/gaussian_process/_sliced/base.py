@@ -20,19 +20,20 @@ from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
+from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._sliced.table import Table, has_categories
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP)
+InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP | ProjectedGPRegressor)
 MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
 LEARNING_ROWS = 4096
 SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
-_EXACT_ROWS = 8192
+EXACT_ROWS = 8192
 _MANY_ROWS = 100_000
 # Of more rows, this many tell noise and amplitude.
 _SCALE_ROWS = 8192
@@ -92,7 +93,7 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _inner: BaseIntersectionGP
+    _inner: BaseIntersectionGP | ProjectedGPRegressor
     _projection: Projection
     _table: Table
 
@@ -138,7 +139,7 @@ class BaseSlicedGP(BaseEstimator):
         """Return the number of directions of each set."""
         if self.n_projections != "auto":
             return max(1, int(self.n_projections) // n_sets)
-        if n_rows <= _EXACT_ROWS:
+        if n_rows <= EXACT_ROWS:
             return max(256, 512 // n_sets)
         return max(512 if n_rows <= _MANY_ROWS else 256, n_sets) // n_sets
 
@@ -157,15 +158,22 @@ class BaseSlicedGP(BaseEstimator):
         return random
 
     def _keep_projection(
-        self, columns: Columns, learned: Learned | LearnedClasses, numbers: Array
+        self,
+        columns: Columns,
+        learned: Learned | LearnedClasses,
+        numbers: Array,
+        rounded: bool = True,
     ) -> NDArray[Any]:
-        """Keep the projection that was learned; return the training rows' projections."""
+        """Keep the projection that was learned; return the training rows' projections.
+
+        Those of many rows may be rounded.
+        """
         W = np.hstack([part.W for part in learned.sets])
         low = np.concatenate([part.low for part in learned.sets])
         projection = Projection(columns, W, low, None)
         n_rows = len(numbers)
-        if n_rows > _EXACT_ROWS:
-            some = np.linspace(0, n_rows - 1, _EXACT_ROWS).astype(np.intp)
+        if n_rows > EXACT_ROWS and rounded:
+            some = np.linspace(0, n_rows - 1, EXACT_ROWS).astype(np.intp)
             projection = projection.rounding(numbers[some])
         self._projection = projection
         self.metric_ = learned.G
@@ -197,7 +205,15 @@ class BaseSlicedGP(BaseEstimator):
         """Return a copy of the inner model under what is now set of these parameters."""
         # Made once, and not by each copy after the model was unpickled.
         self._inner._state()
-        return copied(self._inner).set_params(**{name: getattr(self, name) for name in names})
+        inner = copied(self._inner)
+        if isinstance(inner, ProjectedGPRegressor):
+            if self.n_bins is not None:
+                raise ValueError(
+                    "The kernel is smooth, of which there are no tables: set n_bins=None, or fit "
+                    'with n_bins, or with smoothness="linear".'
+                )
+            names = [name for name in names if name in ("n_jobs", "verbose")]
+        return inner.set_params(**{name: getattr(self, name) for name in names})
 
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance of the latent functions, without the noise.

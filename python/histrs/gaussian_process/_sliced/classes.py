@@ -13,10 +13,10 @@ from histrs.gaussian_process._calibration import fit_calibration
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Pair,
-    interacting_pairs,
-    plane_directions,
+    effect_directions,
+    missing_effects,
 )
-from histrs.gaussian_process._sliced.learning import Projections, matrix_root
+from histrs.gaussian_process._sliced.projections import Projections, matrix_root
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.
@@ -62,7 +62,7 @@ class LearnedClasses:
         d = A.shape[1]
         W = matrix_root(candidate.G) @ draw_directions(d, n_directions, "orthogonal", random)
         pairs = {
-            pair: Projections.of(A, plane_directions(d, pair), n_threads)
+            pair: Projections.of(A, effect_directions(d, pair), n_threads)
             for pair in candidate.pairs
         }
         return cls(Projections.of(A, W, n_threads), pairs, columns, candidate.G)
@@ -193,7 +193,7 @@ def _found(
         return []
     Q, roots = fit.root
     draws = Q @ (roots[:, None] * random.normal(size=(len(A), N_DRAWS)))
-    found = interacting_pairs(
+    _, found = missing_effects(
         A, fit.alpha / np.sqrt(fit.noise), draws, np.diag(G), known, n_threads
     )
     return found[: most - len(known)]

@@ -1,19 +1,22 @@
-"""Pairs of columns that interact, found where the likelihood rises with their kernel."""
+"""Columns, and pairs that interact, found where the likelihood rises with their kernel."""
 
+from collections.abc import Collection
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 
-Pair = tuple[int, int]
+Pair: TypeAlias = tuple[int, int]
+Effect: TypeAlias = tuple[int, ...]
 
 # Directions in the plane of two columns, none of them a column itself.
 N_ANGLES = 8
-# Pairs that one step adds, at most.
-PAIRS_A_STEP = 8
-# How many times the likelihood's pull towards more signal exceeds its pull towards less.
+# Columns, and pairs, that one step adds, at most.
+EFFECTS_A_STEP = 8
+# How many times the likelihood's pull towards more signal exceeds its push towards less.
 _EVIDENCE = 3.0
 # Columns whose pairs are looked at, at most.
 _MOST_COLUMNS = 64
@@ -23,23 +26,31 @@ N_DRAWS = 16
 _BLOCK = 512
 
 
-def plane_directions(n_columns: int, pair: Pair) -> Array:
-    """Return unit directions in the plane of two columns, at even angles."""
+def effect_directions(n_columns: int, effect: Effect) -> Array:
+    """Return unit directions at even angles in the plane of two columns, or the one column."""
+    if len(effect) == 1:
+        return np.eye(n_columns)[:, list(effect)]
     angles = np.pi * (np.arange(N_ANGLES) + 0.5) / N_ANGLES
     W = np.zeros((n_columns, N_ANGLES))
-    W[pair[0]], W[pair[1]] = np.cos(angles), np.sin(angles)
+    W[effect[0]], W[effect[1]] = np.cos(angles), np.sin(angles)
     return W
 
 
-def interacting_pairs(
-    A: Array, alpha: Array, draws: Array, importance: Array, known: list[Pair], n_threads: int
-) -> list[Pair]:
-    r"""Return the pairs of columns whose kernels the likelihood asks for most, best first.
+def missing_effects(
+    A: Array,
+    alpha: Array,
+    draws: Array,
+    importance: Array,
+    known: Collection[Effect],
+    n_threads: int,
+) -> tuple[list[Effect], list[Pair]]:
+    r"""Return columns, and pairs of columns, whose kernels the likelihood asks for, best first.
 
     The likelihood's slope by the weight of a kernel :math:`K_p` that is not there yet is
     :math:`\frac{1}{2} (\alpha^T K_p \alpha - \mathrm{tr}(A^{-1} K_p))` (Rasmussen and Williams,
-    2006, equation 5.9). A pair counts by the ratio of the two terms, of the sum and the difference
-    of its columns.
+    2006, equation 5.9). What counts is the ratio of the two terms: of a column, and of the sum and
+    the difference of two. A pair needs more than either of its columns, whose own effects its
+    kernel has too.
 
     Parameters
     ----------
@@ -51,39 +62,48 @@ def interacting_pairs(
         Normal draws whose covariance is the inverse of the fit's matrix.
     importance : ndarray of shape (n_columns,)
         What columns are left out by, where there are many.
-    known : list of tuple
-        Pairs that are there already.
+    known : collection of tuple
+        Columns and pairs that have kernels of their own already.
     n_threads : int
         Threads of the core.
     """
     varied = np.flatnonzero(np.ptp(A, axis=0) > 0.0)
     order = varied[np.argsort(-importance[varied], kind="stable")]
     columns = sorted(int(c) for c in order[:_MOST_COLUMNS])
-    pairs = [pair for pair in combinations(columns, 2) if pair not in set(known)]
-    if not pairs:
-        return []
-    forms = np.concatenate(
-        [
-            _forms(A, pairs[start : start + _BLOCK // 2], np.hstack([alpha, draws]), n_threads)
-            for start in range(0, len(pairs), _BLOCK // 2)
-        ]
-    )
-    n_targets = alpha.shape[1]
+    V, n_targets = np.hstack([alpha, draws]), alpha.shape[1]
+    single = _evidence(_forms(A[:, columns], V, n_threads), n_targets)
+    of_column = dict(zip(columns, single.tolist(), strict=True))
+    pairs = [pair for pair in combinations(columns, 2) if pair not in known]
+    found: list[Array] = [np.empty((0, V.shape[1]))]
+    for start in range(0, len(pairs), _BLOCK // 2):
+        first, second = np.array(pairs[start : start + _BLOCK // 2]).T
+        ends = (A[:, first] + A[:, second], A[:, first] - A[:, second])
+        forms = _forms(np.hstack(ends), V, n_threads)
+        found.append(forms[: len(first)] + forms[len(first) :])
+    of_pairs = _evidence(np.concatenate(found), n_targets)
+    of_ends = np.array([max(of_column[end] for end in pair) for pair in pairs])
+    own = [(c,) for c in columns if (c,) not in known and of_column[c] > _EVIDENCE]
+    own.sort(key=lambda effect: -of_column[effect[0]])
+    best = np.argsort(-of_pairs, kind="stable")
+    wanted = [pairs[k] for k in best if of_pairs[k] > max(_EVIDENCE, of_ends[k])]
+    return list(own[:EFFECTS_A_STEP]), wanted[:EFFECTS_A_STEP]
+
+
+def _evidence(forms: Array, n_targets: int) -> Array:
+    """Return how many times the pull towards more signal is the push towards less."""
+    if len(forms) == 0:
+        return np.empty(0)
     pull = forms[:, :n_targets].mean(axis=1)
     push = forms[:, n_targets:].mean(axis=1)
     # Sum and difference of columns that are never unlike say nothing.
     push = np.maximum(push, 1e-3 * np.median(push))
-    evidence = np.divide(pull, push, out=np.zeros_like(pull), where=push > 0.0)
-    best = np.argsort(-evidence, kind="stable")[:PAIRS_A_STEP]
-    return [pairs[k] for k in best if evidence[k] > _EVIDENCE]
+    return np.divide(pull, push, out=np.zeros_like(pull), where=push > 0.0)
 
 
-def _forms(A: Array, pairs: list[Pair], V: Array, n_threads: int) -> Array:
-    """Return the quadratic forms of the kernels of each pair's sum and difference, summed."""
-    first, second = np.array(pairs).T
-    T = np.hstack([A[:, first] + A[:, second], A[:, first] - A[:, second]])
-    T -= T.min(axis=0, initial=np.inf)
-    columns = _histrs.SortedColumns(T, n_threads)
-    forms = columns.quadratic_forms(np.ascontiguousarray(V), n_threads)
-    total: Array = forms[: len(pairs)] + forms[len(pairs) :]
-    return total
+def _forms(T: Array, V: Array, n_threads: int) -> Array:
+    """Return the quadratic forms of the kernel of every column."""
+    T = np.ascontiguousarray(T - T.min(axis=0, initial=np.inf))
+    forms: Array = _histrs.SortedColumns(T, n_threads).quadratic_forms(
+        np.ascontiguousarray(V), n_threads
+    )
+    return forms

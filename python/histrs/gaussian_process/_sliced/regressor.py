@@ -1,25 +1,32 @@
 """Regression on learned projections."""
 
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
+from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.base import (
+    EXACT_ROWS,
     LEARNING_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
+    MetricName,
     distinct_rows,
 )
 from histrs.gaussian_process._sliced.columns import Columns
-from histrs.gaussian_process._sliced.learning import learn_metric
+from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
+from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._system import SolverName
+from histrs.gaussian_process._variance import VarianceName
 
 
 class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
@@ -43,6 +50,14 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     rows, and standard deviations, tables and online updates are those of
     `IntersectionGPRegressor`.
 
+    Brownian motions are rough. The cubic-spline kernel, of their integral ([3]_),
+
+    .. math:: k_3(s, t) = \int_0^\infty (s - u)_+ (t - u)_+ \, du
+              = \frac{s^2 (3 t - s)}{6} \quad (s \le t),
+
+    on the same projections is for smooth functions. Up to 8,192 rows both are tried, and their sum,
+    and what predicts left-out rows best is kept (`smoothness`).
+
     Three parameters matter: `n_projections` (more are slower and a little better),
     `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
     `interpolation`, `variance` and `n_jobs` may be set; the others wait for the next fit, and those
@@ -62,6 +77,12 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     n_interactions : int, default=24
         Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
         more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
+    smoothness : {"linear", "cubic", "both"}, default="both"
+        Kernel of the projections: minima, from which functions come that are linear between
+        training rows; those of cubic splines; or whatever of the two, or their sum, predicts
+        left-out rows best. Smooth kernels store the matrix of all pairs of rows: "both" is "linear" for more
+        than 8,192 rows, and with an `n_bins`, `solver` or `variance` that the matrix has no use
+        for.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
     max_iter : int, default=1000
@@ -74,7 +95,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     interpolation : {"linear", "nearest"}, default="linear"
         What a cell of the table holds.
     variance : str, default="auto"
-        As for `IntersectionGPRegressor`.
+        As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
         more than 4,096 and 2,048; of more than 8,192, so many tell the noise.
@@ -97,6 +118,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         Pairs of features that got directions of their own, with the variance of what they add to
         the prediction in units of the target's variance, largest first. What interacts beside them
         is in `metric_`.
+    smoothness_ : {"linear", "cubic", "both"}
+        Which kernels there are.
     directions_ : ndarray of shape (n_columns, n_directions)
         Directions of the projections; the last are the columns themselves.
     offsets_ : ndarray
@@ -121,6 +144,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
        in neural networks and backpropagation-free machine learning models", Science 383, 2024.
     .. [2] J. Hertrich, "Fast kernel summation in high dimensions via slicing and Fourier
        transforms", SIAM Journal on Mathematics of Data Science, 2024.
+    .. [3] G. Wahba, "Improper priors, spline smoothing and the problem of guarding against model
+       errors in regression", Journal of the Royal Statistical Society B 40, 1978.
 
     Examples
     --------
@@ -136,7 +161,45 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseSlicedGP._parameter_constraints}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSlicedGP._parameter_constraints,
+        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_projections: Literal["auto"] | int = "auto",
+        metric: MetricName = "learned",
+        n_metric_steps: int = 3,
+        n_interactions: int = 24,
+        smoothness: SmoothnessName = "both",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        solver: SolverName = "auto",
+        n_bins: int | None = None,
+        interpolation: Interpolation = "linear",
+        variance: VarianceName = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_projections=n_projections,
+            metric=metric,
+            n_metric_steps=n_metric_steps,
+            n_interactions=n_interactions,
+            tol=tol,
+            max_iter=max_iter,
+            solver=solver,
+            n_bins=n_bins,
+            interpolation=interpolation,
+            variance=variance,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.smoothness = smoothness
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -169,6 +232,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             random = draft._random()
             rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
             n_sets = draft._n_steps() + 1
+            smoothness = draft._smoothness_of(len(kept))
             # As the inner model will: targets of one value, but for rounding, are 0.
             spread = IntersectionGPRegressor()._standardised(Y[rows])
             learned = learn_metric(
@@ -177,23 +241,31 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 n_directions=draft._n_directions(len(kept), n_sets),
                 n_steps=draft._n_steps(),
                 n_interactions=draft.n_interactions,
+                smoothness=smoothness,
                 n_searched=SEARCHED_ROWS,
                 random=random,
                 n_threads=draft._threads(),
             )
+            weights, smooth = learned.weights_and_kinds()
+            T = draft._keep_projection(columns, learned, numbers[kept], rounded=not smooth.any())
             noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
-            inner = IntersectionGPRegressor(
+            scales: dict[str, Any] = {
                 # Few rows do not tell the noise of many.
-                optimizer=None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
-                noise=noise if Y.shape[1] > 1 else float(noise[0]),
-                amplitude=noise if Y.shape[1] > 1 else float(noise[0]),
-                feature_weights=learned.weights,
-                **draft._inner_parameters(),
-            )
-            T = draft._keep_projection(columns, learned, numbers[kept])
-            inner = draft._with_scales(inner, T, y[kept], random)
-            draft._inner = inner.fit(T, y[kept])
-            draft.noise_, draft.n_iter_ = inner.noise_, inner.n_iter_
+                "optimizer": None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
+                "noise": noise if Y.shape[1] > 1 else float(noise[0]),
+                "amplitude": noise if Y.shape[1] > 1 else float(noise[0]),
+            }
+            if smooth.any():
+                draft._inner = ProjectedGPRegressor(
+                    weights, smooth, n_jobs=draft.n_jobs, verbose=draft.verbose, **scales
+                ).fit(T, y[kept])
+            else:
+                inner = IntersectionGPRegressor(
+                    feature_weights=weights, **scales, **draft._inner_parameters()
+                )
+                draft._inner = draft._with_scales(inner, T, y[kept], random).fit(T, y[kept])
+            draft.noise_, draft.smoothness_ = draft._inner.noise_, learned.smoothness
+            draft._keep_iterations()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -224,8 +296,30 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             T, y = draft._project(X), draft._checked_targets(y)
             check_consistent_length(T, y)
             draft._inner = draft._inner_now(tuple(draft._inner_parameters())).partial_fit(T, y)
-            draft.n_iter_ = draft._inner.n_iter_
+            draft._keep_iterations()
         return self
+
+    def _smoothness_of(self, n_rows: int) -> SmoothnessName:
+        """Return which kernels are tried: smooth ones where their matrix is to be factorised."""
+        factorised = (
+            self.n_bins is None
+            and self.solver in ("auto", "cholesky")
+            and self.variance in ("auto", "exact")
+        )
+        if self.smoothness == "cubic" and not factorised:
+            raise ValueError(
+                "smoothness='cubic' is solved by a Cholesky factor, with exact standard deviations "
+                f"and without tables: n_bins={self.n_bins!r}, solver={self.solver!r} and "
+                f"variance={self.variance!r} need smoothness='linear'."
+            )
+        if self.smoothness == "both" and not (factorised and n_rows <= EXACT_ROWS):
+            return "linear"
+        return self.smoothness
+
+    def _keep_iterations(self) -> None:
+        iterative = isinstance(self._inner, IntersectionGPRegressor)
+        n_outputs = self._inner.dual_coef_.shape[1]
+        self.n_iter_ = self._inner.n_iter_ if iterative else np.ones(n_outputs, dtype=np.intp)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...

@@ -17,6 +17,7 @@
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
 //! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
+//! | `spline` | [`cubic_spline_gram`]: the integrated Brownian motion beside the minimum | none |
 //! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
 //! | `spread` | [`SortedColumns::spreads`]: robust scales of the columns | none |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
@@ -39,6 +40,7 @@ mod product;
 mod scan;
 mod shape;
 mod sort;
+mod spline;
 mod spread;
 mod transform;
 mod update;
@@ -52,4 +54,5 @@ pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
+pub use spline::cubic_spline_gram;
 pub use transform::{Transform, TransformedRows, transform_rows};
