@@ -94,6 +94,7 @@ POINT_ESTIMATORS = [
     BagOfVisualWords(2, assignment="soft", norm="l2", random_state=0),
     FisherVector(2, random_state=0),
     BundleSVC(alpha=0.01),
+    BundleSVC(alpha=0.01, loss="logistic"),
     BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
