@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,6 +52,7 @@ from histrs.gaussian_process._shape_functions import (
     training_values,
 )
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
+from histrs.gaussian_process._tables import AdditiveTables, tables_of
 from histrs.gaussian_process._variance import VarianceName
 
 
@@ -408,6 +409,57 @@ class BaseIntersectionGP(GaussianProcess):
         if names is None:
             names = np.array([f"x{d}" for d in range(X.shape[1])], dtype=object)
         return explain(state["_posterior"], X, names, self._units(), count_threads(self.n_jobs))
+
+    def export_tables(self, n_bins: int = 256) -> AdditiveTables:
+        """Return what predicts means, or calibrated probabilities, as plain tables.
+
+        The tables can be kept as arrays, evaluated in a few lines of any language, and served as an
+        ONNX model (`AdditiveTables.to_onnx`), without this package.
+
+        Parameters
+        ----------
+        n_bins : int, default=256
+            At most so many nodes a feature, 2 at least. Where a feature has no more distinct
+            values in training, the tables are exact; elsewhere, `error_bound` is certified.
+
+        Returns
+        -------
+        tables : AdditiveTables
+            Nodes, values and slopes of a piecewise linear function for each feature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `n_bins` is no integer, or less than 2; if features are transformed, between whose
+            values functions are not linear; or if probabilities need variances, with
+            ``calibration=None``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((100, 3))
+        >>> model = IntersectionGPRegressor().fit(X, X[:, 0] ** 2 + X[:, 1])
+        >>> tables = model.export_tables()
+        >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
+        True
+        """
+        state = self._state()
+        n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
+        if state["feature_transform_"] != "identity":
+            raise ValueError(
+                f"feature_transform={state['feature_transform_']!r}: tables are exact between "
+                'their nodes for "identity" alone. Transform the features before the fit.'
+            )
+        classes = state.get("classes_")
+        if classes is not None and getattr(self, "calibration", None) is None:
+            raise ValueError(
+                "calibration=None: probabilities need the variance of each row, which is no sum "
+                'over features. Fit with calibration="leave-one-out".'
+            )
+        posterior: Posterior = state["_posterior"]
+        n_threads = count_threads(self.n_jobs)
+        return tables_of(posterior, self._predicted, n_bins, classes, n_threads)
 
     def shape_functions(
         self,

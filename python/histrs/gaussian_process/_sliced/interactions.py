@@ -97,7 +97,8 @@ def _evidence(forms: Array, n_targets: int) -> Array:
     push = forms[:, n_targets:].mean(axis=1)
     # Sum and difference of columns that are never unlike say nothing.
     push = np.maximum(push, 1e-3 * np.median(push))
-    return np.divide(pull, push, out=np.zeros_like(pull), where=push > 0.0)
+    evidence: Array = np.divide(pull, push, out=np.zeros_like(pull), where=push > 0.0)
+    return evidence
 
 
 def _forms(T: Array, V: Array, n_threads: int) -> Array:

@@ -3,8 +3,8 @@
 The recipe: a kernel of columns and one of projections, whose directions are drawn anew in the
 metric that the gradients of the fit before make (Radhakrishnan et al., "Mechanism for feature
 learning in neural networks and backpropagation-free machine learning models", Science, 2024), and
-added. Columns and pairs of columns that the likelihood asks for get directions of their own, each with a
-signal variance of its own.
+added. Columns and pairs of columns that the likelihood asks for get directions of their own, each
+with a signal variance of its own.
 """
 
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ _LATE_START = 0.0
 # Smooth kernels that predict worse than this on the directions of the others are not learned for
 # themselves, and kept where they predict better than that: in logarithms.
 _HOPELESS = 0.2
-_GAIN = 0.01
+_GAIN = 0.03
 
 
 @dataclass

@@ -87,13 +87,15 @@ def leave_one_out_cost(kernels: list[Array], theta: Array, Y: Array) -> float:
     Williams, 2006, equations 5.10 to 5.12) and of the logarithm of their root mean square error:
     a likelihood may like wrong means with honest variances, and an error knows no variances.
     """
-    try:
-        L = _factor(kernels, theta)
-    except linalg.LinAlgError:
-        return np.inf
-    alpha = lapack.dpotrs(L, Y, lower=1)[0]
-    noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
-    inverse = np.diag(lapack.dpotri(L, lower=1, overwrite_c=1)[0])[:, None]
+    # On matrices of this size, BLAS's threads mostly wait for one another.
+    with blas_threads_at_most(1):
+        try:
+            L = _factor(kernels, theta)
+        except linalg.LinAlgError:
+            return np.inf
+        alpha = lapack.dpotrs(L, Y, lower=1)[0]
+        noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
+        inverse = np.diag(lapack.dpotri(L, lower=1, overwrite_c=1)[0])[:, None]
     errors, variances = alpha / inverse, noise / inverse
     density = 0.5 * np.mean(errors**2 / variances + np.log(variances))
     squares = np.maximum(np.mean(errors**2, axis=0), np.finfo(np.float64).tiny)

@@ -80,9 +80,9 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     smoothness : {"linear", "cubic", "both"}, default="both"
         Kernel of the projections: minima, from which functions come that are linear between
         training rows; those of cubic splines; or whatever of the two, or their sum, predicts
-        left-out rows best. Smooth kernels store the matrix of all pairs of rows: "both" is "linear" for more
-        than 8,192 rows, and with an `n_bins`, `solver` or `variance` that the matrix has no use
-        for.
+        left-out rows best. Smooth kernels store the matrix of all pairs of rows: "both" is "linear"
+        for more than 8,192 rows, and with an `n_bins`, `solver` or `variance` that the matrix has
+        no use for.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
     max_iter : int, default=1000

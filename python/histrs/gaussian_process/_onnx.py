@@ -1,0 +1,113 @@
+"""Tables of additive models as ONNX graphs."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import onnx
+
+    from histrs.gaussian_process._tables import AdditiveTables
+
+# With it, sums take their axes as inputs.
+_OPSET = 13
+_IR_VERSION = 8
+
+
+def to_onnx(tables: "AdditiveTables") -> "onnx.ModelProto":
+    """Return the model that `AdditiveTables.to_onnx` describes."""
+    try:
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        raise ImportError('to_onnx needs onnx: pip install "histrs[onnx]".') from error
+    n_features, n_outputs = len(tables.nodes), len(tables.offset)
+    graph = _Graph()
+    scores = _scores(graph, tables)
+    if tables.classes is None:
+        graph.node("Identity", [scores], "variable")
+        shape: list[Any] = ["n_samples", n_outputs]
+        outputs = [helper.make_tensor_value_info("variable", TensorProto.FLOAT, shape)]
+    else:
+        is_text = tables.classes.dtype.kind in "OSU"
+        kind = TensorProto.STRING if is_text else TensorProto.INT64
+        _probabilities(graph, scores, tables.classes, n_outputs)
+        shape = ["n_samples", len(tables.classes)]
+        outputs = [
+            helper.make_tensor_value_info("label", kind, ["n_samples"]),
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, shape),
+        ]
+    inputs = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n_samples", n_features])]
+    made = helper.make_graph(graph.nodes, "histrs", inputs, outputs, graph.constants)
+    opset = helper.make_opsetid("", _OPSET)
+    return helper.make_model(
+        made, opset_imports=[opset], ir_version=_IR_VERSION, producer_name="histrs"
+    )
+
+
+class _Graph:
+    """Nodes and constants as they are added."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def node(self, kind: str, inputs: list[str], output: str | None = None, **given: Any) -> str:
+        """Add a node; return the name of what it computes."""
+        from onnx import helper
+
+        name = output or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], **given))
+        return name
+
+    def constant(self, value: NDArray[Any]) -> str:
+        """Add a constant; return its name."""
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(value, name))
+        return name
+
+
+def _scores(graph: _Graph, tables: "AdditiveTables") -> str:
+    """Add the scores: in every column the node at or below the value, and the line from there."""
+    n_features, n_nodes = tables.nodes.shape
+    n_outputs = len(tables.offset)
+
+    def single(values: NDArray[Any]) -> str:
+        return graph.constant(np.ascontiguousarray(values, dtype=np.float32))
+
+    def whole(*values: int) -> str:
+        return graph.constant(np.array(values, dtype=np.int64))
+
+    largest = np.finfo(np.float32).max
+    nodes = np.minimum(tables.nodes, largest)
+    last = np.max(np.where(np.isfinite(tables.nodes), tables.nodes, 0.0), axis=1)
+    x = graph.node("Min", ["X", single(last)])
+    reached = graph.node("GreaterOrEqual", [graph.node("Unsqueeze", [x, whole(2)]), single(nodes)])
+    counts = graph.node("Cast", [reached], to=7)
+    count = graph.node("ReduceSum", [counts, whole(2)], keepdims=0)
+    # Before the first node there is nothing: values are not negative.
+    first = np.arange(n_features, dtype=np.int64) * n_nodes - 1
+    place = graph.node("Add", [count, graph.constant(first)])
+    node = graph.node("Gather", [single(nodes.ravel()), place], axis=0)
+    value = graph.node("Gather", [single(tables.values.reshape(-1, n_outputs)), place], axis=0)
+    slope = graph.node("Gather", [single(tables.slopes.reshape(-1, n_outputs)), place], axis=0)
+    beyond = graph.node("Unsqueeze", [graph.node("Sub", [x, node]), whole(2)])
+    terms = graph.node("Add", [value, graph.node("Mul", [slope, beyond])])
+    total = graph.node("ReduceSum", [terms, whole(1)], keepdims=0)
+    return graph.node("Add", [total, single(tables.offset)])
+
+
+def _probabilities(graph: _Graph, scores: str, classes: NDArray[Any], n_outputs: int) -> None:
+    """Add the outputs of a classification."""
+    if n_outputs == 1:
+        zeros = graph.node("Sub", [scores, scores])
+        scores = graph.node("Concat", [zeros, scores], axis=1)
+    graph.node("Softmax", [scores], "probabilities", axis=1)
+    best = graph.node("ArgMax", [scores], axis=1, keepdims=0)
+    if classes.dtype.kind in "OSU":
+        labels = np.array([str(label) for label in classes], dtype=object)
+    else:
+        labels = classes.astype(np.int64)
+    graph.node("Gather", [graph.constant(labels), best], "label", axis=0)

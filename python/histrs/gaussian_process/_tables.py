@@ -1,0 +1,151 @@
+"""Fitted additive models as plain tables, to be served without this package."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import softmax
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import to_core
+from histrs.gaussian_process._posterior import Posterior
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class AdditiveTables:
+    r"""A sum of one piecewise linear function for each feature, by the values at its nodes.
+
+    With :math:`k` the last node of feature `d` that is not above :math:`x(d)`, and :math:`u` the
+    lesser of :math:`x(d)` and the last node,
+
+    .. math:: s(x) = b + \sum_d \left( v_{dk} + m_{dk} (u - t_{dk}) \right) .
+
+    A regression predicts `s`; a classification the probabilities :math:`\mathrm{softmax}(s)`, with
+    a score of 0 for the first of two classes.
+    """
+
+    nodes: Array
+    """`t`, of shape (n_features, n_nodes): the first is 0, and infinities follow the last."""
+    values: Array
+    """`v`, of shape (n_features, n_nodes, n_outputs)."""
+    slopes: Array
+    """`m`, of the same shape; 0 from the last node on."""
+    offset: Array
+    """`b`, of shape (n_outputs,)."""
+    error_bound: Array
+    """What no score is off by more than, of shape (n_outputs,): 0 where all knots are nodes."""
+    classes: NDArray[Any] | None
+    """Labels in the order of the probabilities; None for a regression."""
+
+    def scores(self, X: ArrayLike) -> Array:
+        """Return `s` of non-negative rows, of shape (n_samples, n_outputs)."""
+        X = np.asarray(X, dtype=np.float64)
+        scores = np.tile(self.offset, (len(X), 1))
+        for x, t, v, m in zip(X.T, self.nodes, self.values, self.slopes, strict=True):
+            k = np.searchsorted(t, x, side="right") - 1
+            scores += v[k] + m[k] * (x - t[k])[:, None]
+        return scores
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return class probabilities, of shape (n_samples, n_classes)."""
+        if self.classes is None:
+            raise AttributeError("The tables are of a regression, which has no classes.")
+        scores = self.scores(X)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        probabilities: Array = softmax(scores, axis=1)
+        return probabilities
+
+    def to_onnx(self) -> "onnx.ModelProto":
+        """Return an ONNX model that takes rows of single precision.
+
+        Its input is ``X`` of shape (n_samples, n_features). A regression has the output
+        ``variable`` of shape (n_samples, n_outputs); a classification ``label`` of shape
+        (n_samples,) and ``probabilities`` of shape (n_samples, n_classes), as the models that
+        skl2onnx converts.
+
+        Returns
+        -------
+        model : onnx.ModelProto
+            To be saved by ``onnx.save``, and run by any runtime of ONNX.
+
+        Raises
+        ------
+        ImportError
+            If onnx is not installed: ``pip install "histrs[onnx]"``.
+
+        Examples
+        --------
+        >>> import onnx  # doctest: +SKIP
+        >>> onnx.save(model.export_tables().to_onnx(), "model.onnx")  # doctest: +SKIP
+        """
+        from histrs.gaussian_process._onnx import to_onnx
+
+        return to_onnx(self)
+
+
+def tables_of(
+    posterior: Posterior, readout: str, n_bins: int, classes: NDArray[Any] | None, n_threads: int
+) -> AdditiveTables:
+    """Return a readout of the posterior mean as tables of at most so many nodes a feature."""
+    system = posterior.system
+    weights = posterior.weights @ posterior.readouts[readout].matrix
+    scales = system.kernel.weights
+    n_features, n_outputs = system.X.shape[1], weights.shape[1]
+    rows = sparse.csc_array(system.X) if sparse.issparse(system.X) else system.X
+    found = []
+    for d in range(n_features):
+        scale = 1.0 if scales is None else float(scales[d])
+        knots, values, counts = _function(rows, d, weights, n_threads)
+        found.append(_thinned(knots, values * scale, counts, n_bins))
+    n_nodes = max((len(t) for t, _, _ in found), default=1)
+    nodes = np.full((n_features, n_nodes), np.inf)
+    tables = np.zeros((2, n_features, n_nodes, n_outputs))
+    bound = np.zeros(n_outputs)
+    for d, (t, v, error) in enumerate(found):
+        nodes[d, : len(t)] = t
+        tables[0, d, : len(t)] = v
+        tables[1, d, : len(t) - 1] = np.diff(v, axis=0) / np.diff(t)[:, None]
+        bound += error
+    offset = np.broadcast_to(posterior.readouts[readout].offset, (n_outputs,)).copy()
+    return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes)
+
+
+def _function(
+    rows: Any, d: int, weights: Array, n_threads: int
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return the knots of a feature's function, its values there, and how many rows hold each."""
+    column: Any = rows[:, [d]]
+    column = np.asarray(column.toarray() if sparse.issparse(rows) else column, dtype=np.float64)
+    columns = _histrs.SortedColumns(to_core(np.ascontiguousarray(column)), n_threads)
+    functions = _histrs.ShapeFunctions(columns, np.ascontiguousarray(weights), n_threads)
+    knots, values = functions.column(0)
+    _, counts = np.unique(np.append(column, 0.0), return_counts=True)
+    return knots, values, counts
+
+
+def _thinned(
+    knots: Array, values: Array, counts: NDArray[np.intp], most: int
+) -> tuple[Array, Array, Array]:
+    """Return at most so many knots, the values there, and the largest error that is left.
+
+    Nodes are dense where knots or training rows are. The error of a function that is linear between
+    all knots is largest at a knot.
+    """
+    if len(knots) <= most:
+        return knots, values, np.zeros(values.shape[1])
+    widths, rows = np.diff(knots, prepend=knots[0]), counts.astype(np.float64)
+    share = np.cumsum(widths / widths.sum() + rows / rows.sum())
+    ends = np.searchsorted(share, np.linspace(share[0], share[-1], most))
+    chosen = np.unique(np.clip(np.append(ends, (0, len(knots) - 1)), 0, len(knots) - 1))
+    if len(chosen) > most:
+        chosen = np.delete(chosen, -2)
+    nodes, at = knots[chosen], values[chosen]
+    between = np.column_stack([np.interp(knots, nodes, v) for v in at.T])
+    return nodes, at, np.max(np.abs(values - between), axis=0)

@@ -1,0 +1,132 @@
+"""Additive models as tables, and as ONNX models that run without this package."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+
+
+def served(tables, X):
+    """Return the outputs of the ONNX model of some tables."""
+    onnx = pytest.importorskip("onnx", reason='onnx is not installed: pip install "histrs[onnx]"')
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model = tables.to_onnx()
+    onnx.checker.check_model(model, full_check=True)
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X.astype(np.float32)}), strict=True))
+
+
+def definition(tables, X):
+    """The scores as the docstring defines them, one entry at a time."""
+    scores = np.tile(tables.offset, (len(X), 1))
+    for i, row in enumerate(X):
+        for d, x in enumerate(row):
+            t = tables.nodes[d][np.isfinite(tables.nodes[d])]
+            k = max(j for j in range(len(t)) if t[j] <= x)
+            u = min(x, t[-1])
+            scores[i] += tables.values[d, k] + tables.slopes[d, k] * (u - t[k])
+    return scores
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 4),
+    st.sampled_from([2, 3, 5, 16, 1000]),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_scores_are_within_the_bound_of_predictions(n, d, n_bins, scale, single, seed):
+    rng = np.random.default_rng(seed)
+    # With ties and zeros; test rows reach beyond those of training.
+    X, others = (
+        np.maximum(np.round(rng.normal(size=(k, d)), 1), 0.0) * s * scale
+        for k, s in ((n, 1.0), (17, 3.0))
+    )
+    X = X.astype(np.float32 if single else np.float64)
+    y = rng.normal(size=(n, 2))
+    model = IntersectionGPRegressor(optimizer=None, noise=0.3).fit(X, y)
+    tables = model.export_tables(n_bins)
+    assert tables.nodes.shape[1] <= n_bins
+    assert tables.nodes.shape[0] == d
+    np.testing.assert_array_equal(tables.nodes[:, 0], 0.0)
+    error = np.abs(tables.scores(others) - model.predict(others))
+    size = np.abs(tables.values).sum(axis=(0, 1)) + 1.0
+    assert np.all(error <= tables.error_bound + 1e-10 * size)
+    np.testing.assert_allclose(tables.scores(others), definition(tables, others), atol=1e-12)
+    if n_bins == 1000:
+        np.testing.assert_array_equal(tables.error_bound, 0.0)
+
+
+def test_more_bins_are_closer():
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 3))
+    model = IntersectionGPRegressor().fit(X, np.sin(9.0 * X[:, 0]) + X[:, 1])
+    bounds = [model.export_tables(n).error_bound[0] for n in (4, 16, 64, 501)]
+    assert bounds[0] > bounds[1] > bounds[2] > bounds[3] == 0.0
+    others = rng.random((200, 3))
+    error = np.abs(model.export_tables(16).scores(others)[:, 0] - model.predict(others)).max()
+    # The bound is nearly reached.
+    assert 0.1 * bounds[1] < error <= bounds[1]
+
+
+@pytest.mark.parametrize("weights", [None, "scale"])
+def test_onnx_serves_a_regression(weights):
+    rng = np.random.default_rng(1)
+    X = rng.random((300, 5)) * [1.0, 10.0, 0.1, 1.0, 1.0]
+    y = np.column_stack([X[:, 0] + X[:, 1], 100.0 * X[:, 2]])
+    model = IntersectionGPRegressor(feature_weights=weights).fit(X, y)
+    outputs = served(model.export_tables(1000), X)
+    assert outputs["variable"].dtype == np.float32
+    np.testing.assert_allclose(outputs["variable"], model.predict(X), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
+@pytest.mark.parametrize("text", [False, True])
+def test_onnx_serves_probabilities_and_labels(load, text):
+    X, y = load(return_X_y=True)
+    X, y = X[::3], y[::3]
+    labels = np.array([f"class {label}" for label in y]) if text else y
+    model = IntersectionGPClassifier().fit(X, labels)
+    tables = model.export_tables()
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(tables.predict_proba(X), probabilities, atol=2e-3)
+    outputs = served(tables, X)
+    np.testing.assert_allclose(outputs["probabilities"], tables.predict_proba(X), atol=1e-4)
+    top = np.sort(probabilities, axis=1)
+    sure = top[:, -1] - top[:, -2] > 0.01
+    np.testing.assert_array_equal(outputs["label"][sure], model.predict(X)[sure])
+
+
+def test_sparse_rows_have_the_tables_of_dense_ones():
+    rng = np.random.default_rng(2)
+    X = rng.poisson(0.3, size=(80, 6)).astype(float)
+    y = X[:, 0] - X[:, 3]
+    dense, of_sparse = (
+        IntersectionGPRegressor(optimizer=None).fit(rows, y).export_tables()
+        for rows in (X, sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(of_sparse.nodes, dense.nodes)
+    np.testing.assert_allclose(of_sparse.values, dense.values, atol=1e-10)
+    np.testing.assert_array_equal(dense.error_bound, 0.0)
+
+
+def test_what_has_no_tables_says_so():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="calibration=None"):
+        IntersectionGPClassifier(calibration=None).fit(X, y).export_tables()
+    with pytest.raises(ValueError, match="feature_transform='power'"):
+        IntersectionGPClassifier(feature_transform="power").fit(X, y).export_tables()
+    model = IntersectionGPRegressor().fit(X, y)
+    for n_bins in (1, 2.0, "many", None):
+        with pytest.raises((TypeError, ValueError), match="n_bins"):
+            model.export_tables(n_bins)
+    with pytest.raises(AttributeError, match="regression"):
+        model.export_tables().predict_proba(X)
