@@ -37,12 +37,10 @@ Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 
 # The certificate of the error takes time in the square of the number of poles.
 _MOST_POLES = 1024
-# How far the domain reaches beyond the training data, as a factor.
-_MARGIN = 2.0
 # Training rows whose error is looked at, rows mapped at once for it, and errors no one notices.
 _ERROR_ROWS = 1024
 _CHUNK = 256
-_TOLERATED, _NOTICED = 0.01, 1.5
+_TOLERATED, _NOTICED = 0.05, 1.5
 
 
 class AdditiveChi2Map(TransformerMixin, BaseEstimator):
@@ -79,9 +77,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         as scikit-learn's `AdditiveChi2Sampler` with `n_components = 2 sample_steps - 1`, which
         must be odd. The first two suit values near 1: the paper has histograms of sum 1 in mind.
     domain : "auto" or pair of floats, default="auto"
-        The smallest and the largest positive value that the map is for; "auto" takes half the
-        smallest and twice the largest of the training data. A value of 0 has features 0 and no
-        error.
+        The smallest and the largest positive value that the map is for; "auto" takes those of
+        the training data. A value of 0 has features 0 and no error.
     per_column : bool, default=False
         Learn a domain, and poles, for each column instead of one for all.
     sample_interval : float, default=None
@@ -236,7 +233,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         -----
         UserWarning
             If values outside the domain change the kernel of some row with itself by more than a
-            hundredth, and than 1.5 times `relative_error_`.
+            twentieth, and than 1.5 times `relative_error_`.
 
         Raises
         ------
@@ -289,7 +286,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     def _domain(self, ranges: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return both ends, with one entry or one for each column."""
-        low, high = ranges
         if not isinstance(self.domain, str):
             ends = np.asarray(self.domain, dtype=np.float64)
             if ends.shape != (2,) or not 0 <= ends[0] <= ends[1] < np.inf or ends[1] == 0:
@@ -297,10 +293,9 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
                     f"domain = {self.domain!r}: give two finite numbers 0 <= a <= b with b > 0, "
                     'or "auto".'
                 )
-            columns = len(low) if self.per_column else 1
+            columns = len(ranges[0]) if self.per_column else 1
             return np.full(columns, ends[0]), np.full(columns, ends[1])
-        low, high = ranges if self.per_column else _overall(*ranges)
-        return low / _MARGIN, _MARGIN * high
+        return ranges if self.per_column else _overall(*ranges)
 
     def _choose_poles(
         self, X: Matrix, ranges: tuple[Array, Array], low: Array, high: Array
