@@ -57,8 +57,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	    awk -F '|' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-demo: check-rust $(EXTENSION) ## train and score on real histograms; writes an HTML page
-	$(BIN)/histrs demo $(ARGS)
+demo: check-rust $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
+	$(PYTHON) -m demo $(ARGS)
 
 test: test-rust test-python test-blas ## every test: Rust, Python, documentation, README
 
@@ -147,7 +147,7 @@ clean: ## remove what was built; .venv stays
 	rm -rf target dist docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache $(STAMPS)/extension-*
 	rm -f python/histrs/_histrs*.so
-	find python tests benches examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find python tests benches examples demo docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ---- what the targets need ------------------------------------------------------------------
 

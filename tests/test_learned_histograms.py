@@ -364,7 +364,7 @@ def test_optuna_finds_a_better_sharpness_than_the_scale(best):
 def test_without_optuna_the_extra_is_named(rng, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "optuna", None)
     model, X, y = small_compressor(rng, kind)
-    with pytest.raises(ImportError, match=r"needs Optuna.*pip install histrs\[tune\]"):
+    with pytest.raises(ImportError, match=r'needs Optuna.*pip install "histrs\[tune\]"'):
         model.set_params(gamma="optuna").fit(X, y)
     assert not hasattr(model, "gamma_")
 

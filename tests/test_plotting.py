@@ -132,7 +132,7 @@ def test_kernel_error_draws_where_it_is_told():
 def test_without_matplotlib_the_extra_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for plot in (plot_kernel_error, lambda: plot_relevance(model)):
-        with pytest.raises(ImportError, match=r"pip install histrs\[plot\]"):
+        with pytest.raises(ImportError, match=r'pip install "histrs\[plot\]"'):
             plot()
 
 

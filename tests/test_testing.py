@@ -503,5 +503,5 @@ def test_missing_hypothesis_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     for name in [name for name in sys.modules if name.startswith("histrs.testing")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"pip install histrs\[testing\]"):
+    with pytest.raises(ImportError, match=r'pip install "histrs\[testing\]"'):
         importlib.import_module("histrs.testing")

@@ -511,7 +511,7 @@ def test_sinkhorn_distances_tend_to_the_emd(rng):
 
 def test_emd_distances_say_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
-    with pytest.raises(ImportError, match=r"needs POT.*pip install histrs\[emd\]"):
+    with pytest.raises(ImportError, match=r'needs POT.*pip install "histrs\[emd\]"'):
         emd_distances([[1.0]], M=[[0.0]])
 
 

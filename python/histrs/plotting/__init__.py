@@ -1,4 +1,4 @@
-"""Drawings of models and of their errors; they need Matplotlib: ``pip install histrs[plot]``."""
+"""Drawings of models and of their errors; they need Matplotlib: ``pip install "histrs[plot]"``."""
 
 from histrs.plotting._calibration import plot_calibration
 from histrs.plotting._explanation import plot_explanation

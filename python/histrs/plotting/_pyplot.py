@@ -9,6 +9,6 @@ def import_pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "histrs.plotting needs Matplotlib, which is not installed: pip install histrs[plot]"
+            'histrs.plotting needs Matplotlib, which is not installed: pip install "histrs[plot]"'
         ) from error
     return plt

@@ -71,7 +71,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         divergence from training matrices to the nearest prototype at the start; "cv" chooses
         among five multiples of this :math:`\gamma`, from 1/8 to 2, by the accuracy on matrices left
         out, in three folds; "optuna" searches from 1/16 to 4 times it, by the same measure, in
-        twenty trials of Optuna's sampler, which needs ``pip install histrs[tune]``.
+        twenty trials of Optuna's sampler, which needs ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.

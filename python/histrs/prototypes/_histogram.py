@@ -99,7 +99,7 @@ class HistogramCompressor(LearnedPrototypes):
         of the right class, in absolute value, at the start. "cv" chooses among five multiples of
         it, from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna" searches from
         0.25 to 16 times it, by the same measure, in twenty trials of Optuna's sampler, which needs
-        ``pip install histrs[tune]``.
+        ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.

@@ -86,7 +86,7 @@ def _import_optuna() -> Any:
         import optuna
     except ImportError as error:
         raise ImportError(
-            'gamma = "optuna" needs Optuna, which is not installed: pip install histrs[tune]'
+            'gamma = "optuna" needs Optuna, which is not installed: pip install "histrs[tune]"'
         ) from error
     return optuna
 

@@ -53,7 +53,7 @@ def _batches(path: Path, size: int) -> Iterator[tuple[list[str], NDArray[Any]]]:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(
-            f"{path} is read by pyarrow, which is not installed: pip install histrs[parquet]"
+            f'{path} is read by pyarrow, which is not installed: pip install "histrs[parquet]"'
         ) from error
     for name in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
         with parquet.ParquetFile(name) as file:

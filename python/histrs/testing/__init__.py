@@ -6,7 +6,7 @@ unusual memory layouts, and CSR matrices that are legal but not canonical. Every
 from a few draws (sizes, a small pool of values, one byte a cell), so generation is fast and
 failing examples shrink to small matrices of small numbers.
 
-They need Hypothesis: ``pip install histrs[testing]``.
+They need Hypothesis: ``pip install "histrs[testing]"``.
 
 Examples
 --------
@@ -29,7 +29,7 @@ try:
     import hypothesis as _hypothesis  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "histrs.testing needs Hypothesis, which is not installed: pip install histrs[testing]"
+        'histrs.testing needs Hypothesis, which is not installed: pip install "histrs[testing]"'
     ) from error
 
 from histrs.testing._distances import ground_distances

@@ -30,7 +30,7 @@ def emd_distances(
 
         D(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b} \sum_{ij} T_{ij} M_{ij}
 
-    Equation 2 of [1]_, by the network simplex of POT [2]_; it needs ``pip install histrs[emd]``.
+    Equation 2 of [1]_, by the network simplex of POT [2]_; it needs ``pip install "histrs[emd]"``.
     Its time grows with the cube of the number of bins in use; bins without mass are left out. A
     metric if `M` is one.
 
@@ -152,7 +152,7 @@ def _solver() -> Solver:
         from ot import emd2
     except ImportError as error:
         raise ImportError(
-            "emd_distances needs POT, which is not installed: pip install histrs[emd]"
+            'emd_distances needs POT, which is not installed: pip install "histrs[emd]"'
         ) from error
 
     def solve(a: Vector, b: Vector, M: Vector) -> float:
