@@ -55,6 +55,11 @@ from histrs.gaussian_process._system import KernelSystem, PreconditionerName, So
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
 from histrs.gaussian_process._variance import VarianceName
 
+# Part of the spread of the largest column, below which all others together hardly count; and rows,
+# fewer of which do not tell it.
+_CARRIED = 1e-3
+_MIN_ROWS_OF_SPREADS = 50
+
 
 class BaseIntersectionGP(GaussianProcess):
     """Exact Gaussian process regression of one or more targets on shared inputs."""
@@ -166,6 +171,8 @@ class BaseIntersectionGP(GaussianProcess):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
+        if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
+            self._warn_of_units(columns.spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
             start = self._with_relevant_weights(X, Y, start)
@@ -177,6 +184,20 @@ class BaseIntersectionGP(GaussianProcess):
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(systems, Y, weights)
+
+    def _warn_of_units(self, spreads: Array) -> None:
+        """Say where one column is nearly all of the kernel, though others vary."""
+        if len(spreads) == 0:
+            return
+        largest = int(np.argmax(spreads))
+        others = float(np.sum(np.delete(spreads, largest)))
+        if 0.0 < others < _CARRIED * float(spreads[largest]):
+            warn(
+                f"{type(self).__name__}: the values of feature {largest} spread over "
+                f"{spreads[largest] / others:.1e} times what all others do together, so that "
+                'predictions are of it alone. feature_weights="scale" divides features by their '
+                "spread."
+            )
 
     def _with_relevant_weights(
         self, X: Matrix, Y: Array, start: Hyperparameters
