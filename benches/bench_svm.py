@@ -26,8 +26,8 @@ def _model(coef: Any) -> IntersectionSVC:
     """Return a fitted model with these weights, as predicting is measured without training."""
     n_classes, d = coef.shape
     X = np.random.default_rng(1).random((max(2, n_classes), d))
-    model = IntersectionSVC(max_iter=1).fit(X, np.arange(len(X)))
-    model.coef_ = coef
+    model = IntersectionSVC(max_iter=1, scale="none").fit(X, np.arange(len(X)))
+    model.coef_, model.offset_ = coef, np.zeros(d)
     return model
 
 

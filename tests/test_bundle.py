@@ -671,3 +671,42 @@ def test_the_interior_point_method_finds_the_maximum(n, rank, scale):
     gradient = b - H @ weights
     rounding = 1e-13 * np.abs(H).max(initial=0)
     assert gradient.max() - weights @ gradient <= 2e-9 + rounding
+
+
+# ---- probabilities -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_those_of_one_class_against_the_rest(rng, n_classes):
+    X = rng.standard_normal((90, 4))
+    y = np.argmax(X[:, :n_classes] + 0.5 * rng.standard_normal((90, n_classes)), axis=1)
+    model = BundleSVC(alpha=1e-2, loss="logistic", tol=1e-7).fit(X, y)
+    P, scores = model.predict_proba(X), model.decision_function(X)
+    shares = 1 / (1 + np.exp(-scores))
+    expected = np.column_stack([1 - shares, shares]) if n_classes == 2 else shares
+    np.testing.assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    assert model.predict_proba(X.astype(np.float32)).dtype == np.float32
+    far = model.predict_proba(1e6 * X)
+    np.testing.assert_allclose(far.sum(axis=1), 1.0, rtol=1e-12)
+    peer = LogisticRegression(C=1 / (1e-2 * 90), fit_intercept=False, tol=1e-10, max_iter=1000)
+    if n_classes == 2:
+        ours = model.set_params(fit_intercept=False).fit(X, y).predict_proba(X)
+        np.testing.assert_allclose(ours, peer.fit(X, y).predict_proba(X), atol=1e-3)
+
+
+def test_other_losses_say_where_probabilities_are(rng):
+    X, y = rng.random((20, 3)), np.arange(20) % 2
+    model = BundleSVC(alpha=0.1).fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as error:
+        model.predict_proba(X)
+    assert "CalibratedClassifierCV" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_columns_of_very_different_size_are_solved(loss):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = BundleSVC(loss=loss).fit(X, y)
+    assert (model.dual_gap_ <= 1e-3 * model.objective_).all()
+    assert model.score(X, y) > 0.95

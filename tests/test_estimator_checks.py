@@ -94,6 +94,7 @@ POINT_ESTIMATORS = [
     BagOfVisualWords(2, assignment="soft", norm="l2", random_state=0),
     FisherVector(2, random_state=0),
     BundleSVC(alpha=0.01),
+    BundleSVC(alpha=0.01, loss="logistic"),
     BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
@@ -159,18 +160,11 @@ def expected_failed_checks(estimator):
             "a row of weight 2 makes one step of twice the length, a repeated row two steps that "
             "come at different times; rows of weight 0 are left out, which test_svm.py tests"
         )
-        no_intercept = (
-            "three blobs, two features: scores are monotone in both and have no intercept, so "
-            "that the class in the middle cannot have the largest"
-        )
         return {
             "check_sample_weight_equivalence_on_dense_data": repeats,
             "check_sample_weight_equivalence_on_sparse_data": repeats,
             "check_sparsify_coefficients": negative,
             "check_class_weight_classifiers": negative,
-            "check_classifiers_train": no_intercept,
-            "check_classifiers_train(readonly_memmap=True)": no_intercept,
-            "check_classifiers_train(readonly_memmap=True,X_dtype=float32)": no_intercept,
         }
     if isinstance(estimator, BundleSVC):
         to_tolerance = (

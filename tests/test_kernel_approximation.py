@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, _scale_search
 from histrs.metrics import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
@@ -254,7 +253,8 @@ def test_columns_of_different_scale_have_poles_of_their_own(rng):
     shared = AdditiveChi2Map(5).fit(X)
     each = AdditiveChi2Map(5, per_column=True).fit(X)
     assert each.poles_.shape == (5, 3)
-    np.testing.assert_allclose(each.poles_[:, 1] / each.poles_[:, 0], 1e6, rtol=0.3)
+    ratio = each.poles_[:, 1] / each.poles_[:, 0]
+    np.testing.assert_allclose(np.log10(ratio), 6, atol=0.5)
     assert isinstance(shared.kernel_error_bound_, float)
     assert each.kernel_error_bound_.shape == (3,)
     for d in range(3):
@@ -269,21 +269,63 @@ def test_columns_of_different_scale_have_poles_of_their_own(rng):
 
 @pytest.mark.parametrize("per_column", [False, True])
 @every_method
-def test_values_outside_the_domain_give_a_warning_with_the_bound(rng, method, per_column):
+def test_values_outside_the_domain_give_a_warning_where_they_matter(rng, method, per_column):
     X = rng.uniform(0.5, 1.0, size=(30, 3))
     model = AdditiveChi2Map(5, method=method, per_column=per_column).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.transform(X / 1.01 * np.where(X.min(axis=0) > X / 1.01, 1.01, 1.0))
-        model.transform(np.zeros((2, 3)))
+    sums = X.sum(axis=1)
+    errors = np.abs(sums - np.square(model.transform(X)).sum(axis=1)) / sums
+    np.testing.assert_allclose(model.relative_error_, errors.max(), rtol=1e-6, atol=1e-14)
+    model.transform(np.zeros((2, 3)))
+    model.transform(np.vstack([X, X.mean(axis=0) * [1, 1, 0.01]]))
     beyond = X.copy()
     beyond[4, 1] = 300.0
-    with pytest.warns(UserWarning, match=r"outside the domain .* may be off by") as record:
-        features = model.transform(beyond)
-    bound = float(str(record[0].message).split("off by ")[1].split()[0])
-    x = beyond[4, 1]
-    assert abs(x - np.square(features[4, 1::3]).sum()) <= bound * 1.05
-    assert ("column 1 of X" in str(record[0].message)) == per_column
+    if method == "periodic":
+        # Its error is the same part of every value.
+        model.transform(beyond)
+        return
+    said = set()
+    for rows in (beyond, 2 * beyond, sparse.csr_array(beyond)):
+        with pytest.warns(UserWarning, match=r"outside the domain.* by more than") as record:
+            model.transform(rows)
+        said |= {str(warning.message) for warning in record}
+    # The same words, so that Python shows a stream of them once.
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("factor", [100.0, 1e4, 1e8])
+def test_one_row_of_large_values_changes_little_for_others(rng, factor, per_column):
+    X = rng.dirichlet(np.ones(20), size=200)
+    K = additive_chi2_kernel(X)
+
+    def error(rows):
+        c = AdditiveChi2Map(per_column=per_column).fit(rows).transform(X)
+        return np.abs(c @ c.T - K).mean() / K.mean()
+
+    with_large = X.copy()
+    with_large[0] *= factor
+    assert error(X) < 1e-4
+    assert error(with_large) < 0.02
+    c = AdditiveChi2Map(3, per_column=per_column).fit(with_large).transform(X)
+    assert np.abs(c @ c.T - K).mean() < 0.1 * K.mean()
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
+def test_units_do_not_change_the_error(rng, factor):
+    X = rng.dirichlet(np.full(8, 0.3), size=60)
+    model, scaled = AdditiveChi2Map(5).fit(X), AdditiveChi2Map(5).fit(factor * X)
+    np.testing.assert_allclose(scaled.poles_, factor * model.poles_, rtol=1e-9)
+    np.testing.assert_allclose(scaled.relative_error_, model.relative_error_, rtol=1e-6)
+
+
+def test_half_of_the_data_is_enough_for_the_other_half(rng):
+    X = rng.dirichlet(np.full(30, 0.2), size=200)
+    for _ in range(20):
+        order = rng.permutation(200)
+        for model in (AdditiveChi2Map(), ExpChi2Sampler(4, random_state=0)):
+            model.fit(X[order[:100]]).transform(X[order[100:]])
+    with pytest.warns(UserWarning, match="outside the domain"):
+        model.transform(1e6 * X)
 
 
 def test_a_domain_is_taken_as_given(rng):
@@ -461,7 +503,7 @@ def test_gamma_is_chosen_from_the_data(rng):
     X = rng.dirichlet(np.ones(8), size=200)
     scale = ExpChi2Sampler(2, base_map=AdditiveChi2Map(15)).fit(X).gamma_
     # Twice the variance is the mean distance.
-    np.testing.assert_allclose(scale, 1 / chi2_distances(X).mean(), rtol=1e-4)
+    np.testing.assert_allclose(scale, 0.5 / chi2_distances(X).mean(), rtol=1e-4)
     median = ExpChi2Sampler(2, gamma="median").fit(X).gamma_
     pairs = chi2_distances(X)[np.triu_indices(200, 1)]
     np.testing.assert_allclose(median, 1 / np.median(pairs), rtol=1e-12)
@@ -471,6 +513,41 @@ def test_gamma_is_chosen_from_the_data(rng):
     np.testing.assert_allclose(models[0].gamma_, 1 / np.median(chi2_distances(many)), rtol=0.05)
     for gamma in ("scale", "median"):
         assert ExpChi2Sampler(2, gamma=gamma).fit(np.ones((3, 2))).gamma_ > 0
+
+
+def test_gamma_is_chosen_by_the_error_of_rows_left_out(rng):
+    X = rng.dirichlet(np.ones(6), size=300)
+    scale = ExpChi2Sampler(2).fit(X).gamma_
+    additive = np.sqrt(X).sum(axis=1)
+    rough = np.sign(np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]))
+    gammas = [ExpChi2Sampler(2, gamma="auto").fit(X, y).gamma_ for y in (additive, rough)]
+    assert gammas[0] < scale < gammas[1]
+    labels = np.where(rough > 0, "up", "down")
+    assert ExpChi2Sampler(2, gamma="auto").fit(X, labels).gamma_ == gammas[1]
+    both = ExpChi2Sampler(2, gamma="auto").fit(X, np.column_stack([rough, rough + 0.5]))
+    assert both.gamma_ == gammas[1]
+    model = ExpChi2Sampler(2, gamma="auto").fit(X, labels)
+    for y, message in ((None, "needs y"), (labels[:-1], "X has 300 rows, but y 299")):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
+    assert model.gamma_ == gammas[1]
+
+
+def test_errors_of_rows_left_out_are_those_of_models_without_them(rng, monkeypatch):
+    X, y = rng.dirichlet(np.ones(4), size=15), rng.standard_normal((15, 2))
+    K = exp_chi2_kernel(X, gamma=2.0)
+    monkeypatch.setattr(_scale_search, "_PENALTIES", np.array([1e-3]))
+    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    alpha = 1e-3 * np.trace(centred)
+    errors = []
+    for i in range(15):
+        rest = np.arange(15) != i
+        system = np.ones((15, 15))
+        system[:14, :14] = K[np.ix_(rest, rest)] + alpha * np.eye(14)
+        system[14, 14] = 0.0
+        weights = np.linalg.solve(system, np.vstack([y[rest], np.zeros(2)]))
+        errors.append((K[i, rest] @ weights[:14] + weights[14] - y[i]) ** 2)
+    np.testing.assert_allclose(_scale_search.leave_one_out_error(K, y), np.mean(errors), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_components", [1, 3, 41])

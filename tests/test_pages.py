@@ -20,6 +20,7 @@ WITHOUT_CODE = {
     "installation.md",
     "quality.md",
     "quality_spd.md",
+    "quality_svm.md",
     "roadmap.md",
 }
 GENERATED = {"_build", "gallery", "reference"}

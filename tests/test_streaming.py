@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import signal
+import warnings
 from functools import partial
 
 import numpy as np
@@ -461,6 +462,52 @@ def test_errors_of_penalties_are_their_definitions(rng, n_components):
         model = PCARidge(n_components, alphas=alphas, selection=selection).fit(X, y)
         assert_close(model.errors_, [error(X, y, U, alpha) for alpha in alphas], 1e-9)
         assert model.alpha_ == alphas[np.argmin(model.errors_)]
+
+
+def test_the_penalty_is_chosen_by_rows_left_out_where_they_are_at_hand(rng):
+    X, Y = data(rng, 40, 6, 2)
+    Y += X[:, :2]
+    model = PCARidge().fit(X, Y)
+    assert model.selection_ == "loo"
+    again = PCARidge(alphas=model.alphas_, selection="loo").fit(X, Y)
+    np.testing.assert_array_equal(model.errors_, again.errors_)
+    assert PCARidge().fit_rows([(X, Y)]).selection_ == "loo"
+    assert PCARidge().fit_rows(iter([(X, Y)])).selection_ == "gcv"
+    assert PCARidge().fit_moments(Moments.of(X, Y)).selection_ == "gcv"
+    assert PCARidge(alphas=1.0).fit(X, Y).selection_ == "gcv"
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_of_features_do_not_change_the_default_model(rng, scale):
+    X, Y = data(rng, 40, 6, 2)
+    Y += X[:, :2]
+    model = PCARidge().fit(X, Y)
+    scaled = PCARidge().fit(scale * X, Y)
+    assert_close(scaled.predict(scale * X), model.predict(X), 1e-9)
+    constant = PCARidge().fit(np.ones((5, 2)), np.arange(5.0))
+    assert_close(constant.predict(np.ones((1, 2))), [2.0], 1e-12)
+
+
+def test_penalties_that_end_too_early_are_told(rng):
+    X, Y = data(rng, 60, 4, 1)
+    y = X[:, 0] + 0.1 * Y[:, 0]
+    for alphas in ([1e4, 1e3], [1e12, 1e11]):
+        with pytest.warns(UserWarning, match=r"alpha = 1e\+\d+, the smallest.*add smaller"):
+            PCARidge(alphas=alphas).fit(X, y)
+    with pytest.warns(UserWarning, match=r"alpha = 10, the largest.*add larger"):
+        PCARidge(alphas=[1e-3, 10.0]).fit(rng.standard_normal((20, 40)), rng.standard_normal(20))
+    # One penalty is no choice, and an edge that is as good as its neighbour no matter.
+    PCARidge(alphas=1e6).fit(X, y)
+    model = PCARidge(alphas=[1e-9, 1e-12]).fit(X, y)
+    assert model.alpha_ in (1e-9, 1e-12)
+
+
+def test_interpolation_is_not_judged_by_moments(rng):
+    X, y = rng.standard_normal((20, 40)), rng.standard_normal(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PCARidge(alphas=[1e-9, 1e3], selection="gcv").fit(X, y)
+    np.testing.assert_array_equal(np.isfinite(model.errors_), [False, True])
 
 
 def test_rows_without_targets_turn_the_directions(rng):

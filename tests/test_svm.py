@@ -93,18 +93,75 @@ def test_scores_name_the_first_bad_entry(n, n_features, n_classes, value, dtype,
             _histrs.svm_scores(x, w, 2)
 
 
-def test_fit_is_the_algorithm_with_the_drop_of_the_step(rng):
-    X, y = awkward_histograms(rng, 30) + 1e-3, np.arange(30) % 2
-    model = IntersectionSVC(max_iter=6, random_state=3).fit(X, y)
+PLAIN = {"scale": "none", "fit_intercept": False, "smoothing": "none", "average": False}
+
+
+@pytest.mark.parametrize("options", [PLAIN, {**PLAIN, "scale": "spread", "fit_intercept": True}])
+def test_fit_is_the_algorithm_with_the_drop_of_the_step(rng, options):
+    X, y = awkward_histograms(rng, 30), np.arange(30) % 2
+    X[:, 1] += 1e-3
+    model = IntersectionSVC(max_iter=6, random_state=3, **options).fit(X, y)
+    beyond = X - X.min(axis=0)
+    spread = np.where(beyond.std(axis=0) > 0, beyond.std(axis=0), 1.0)
+    unit = spread if options["scale"] == "spread" else np.ones(X.shape[1])
+    Z = beyond / unit
+    row, entry = Z.sum(axis=1).mean(), Z[Z > 0].mean()
+    np.testing.assert_allclose(model.offset_, X.min(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(model.scale_, unit, rtol=1e-12)
+    np.testing.assert_allclose([model.margin_, model.eta_], [0.03 * row, 0.1 * entry], rtol=1e-12)
+    rows = Z
+    if options["fit_intercept"]:
+        rows = np.hstack([Z, np.full((30, 1), 10 * row + Z.max())])
     order = np.random.RandomState(3)
     order.randint(np.iinfo(np.int32).max)
-    w, r = np.zeros(X.shape[1]), model.eta_
+    w, r = np.zeros(rows.shape[1]), model.eta_
     for iteration in range(6):
         r = r / 10 if iteration == 3 else r
-        rows = order.permutation(30)
-        w = oracle.one_pass(X, 2 * y - 1, np.ones(30), rows, w, model.margin_, r, model.alpha)
-    np.testing.assert_allclose(model.coef_[0], w, rtol=1e-10, atol=1e-14)
-    assert model.margin_ == pytest.approx(0.03 * X.sum(axis=1).mean())
+        turn = order.permutation(30)
+        w = oracle.one_pass(rows, 2 * y - 1, np.ones(30), turn, w, model.margin_, r, model.alpha)
+    np.testing.assert_allclose(model.coef_[0], w[: X.shape[1]] * unit, rtol=1e-9, atol=1e-13)
+    b = w[-1] if options["fit_intercept"] else 0.0
+    np.testing.assert_allclose(model.intercept_, [b], rtol=1e-9)
+    scores = [oracle.score(w[: X.shape[1]], z) + b for z in Z]
+    np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-8, atol=1e-12)
+
+
+def test_where_columns_begin_does_not_matter(rng):
+    X = rng.random((120, 6))
+    y = np.where(X[:, 0] + X[:, 1] > X[:, 2] + X[:, 3], "more", "less")
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.93
+    for container in (np.asarray, sparse.csr_array):
+        shifted = IntersectionSVC(random_state=0).fit(container(X + 5.0), y)
+        np.testing.assert_array_equal(shifted.predict(container(X + 5.0)), model.predict(X))
+        # Below where a column began in training, nothing changes any more.
+        below, end = np.full((1, 6), 4.0), shifted.offset_[None]
+        np.testing.assert_array_equal(
+            shifted.decision_function(container(below)), shifted.decision_function(end)
+        )
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_columns_in_units_of_their_own(rng, container):
+    X = rng.random((120, 6))
+    y = X[:, 0] > X[:, 1]
+    model = IntersectionSVC(random_state=0).fit(container(X), y)
+    scaled = container(X * 2.0 ** np.array([0, 40, -40, 100, -100, 3]))
+    again = IntersectionSVC(random_state=0).fit(scaled, y)
+    expected = model.decision_function(container(X))
+    np.testing.assert_array_equal(again.decision_function(scaled), expected)
+
+
+def test_constant_columns_and_values_beyond_training(rng):
+    X, y = rng.random((40, 3)), np.arange(40) % 2
+    X[:, 1], X[:, 2] = 0.1, 0.0
+    model = IntersectionSVC(max_iter=3, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.coef_[:, 1:], 0.0)
+    for dtype in (np.float32, np.float64):
+        large = np.full((1, 3), np.finfo(dtype).max, dtype=dtype)
+        assert np.isfinite(model.decision_function(large)).all()
+    nothing = IntersectionSVC(max_iter=3, random_state=0).fit(np.ones((4, 2)), [0, 1, 1, 1])
+    np.testing.assert_array_equal(nothing.predict(np.ones((2, 2))), 1)
 
 
 @pytest.mark.parametrize("smoothing", ["none", "continuation"])
@@ -119,11 +176,12 @@ def test_digits_at_any_scale_and_number_of_threads(digits, smoothing, average):
     np.testing.assert_array_equal(model.set_params(n_jobs=2).fit(X, y).coef_, coef)
     np.testing.assert_array_equal(model.fit(sparse.csr_matrix(X), y).coef_, coef)
     np.testing.assert_array_equal(model.fit(X / 2**30, y).coef_, coef / 2**30)
+    assert model.intercept_.any()
 
 
 def test_the_average_is_over_the_passes_after_the_drop(rng):
     X, y = rng.random((40, 5)), np.arange(40) % 2
-    passes = np.empty((4, 1, 5))
+    passes = np.empty((4, 1, 6))
     with pytest.MonkeyPatch.context() as patch:
         one_pass = IntersectionSVC._pass
         kept = iter(passes)
@@ -135,7 +193,9 @@ def test_the_average_is_over_the_passes_after_the_drop(rng):
 
         patch.setattr(IntersectionSVC, "_pass", keep)
         model = IntersectionSVC(max_iter=4, random_state=0, average=True).fit(X, y)
-    np.testing.assert_allclose(model.coef_, passes[2:].mean(axis=0), rtol=1e-15)
+    mean = passes[2:].mean(axis=0)
+    np.testing.assert_allclose(model.coef_, mean[:, :5] * model.scale_, rtol=1e-14)
+    np.testing.assert_allclose(model.intercept_, mean[:, 5], rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -149,6 +209,11 @@ def test_containers(name, rng):
         scores = model.decision_function(CONTAINERS[name](X))
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
     np.testing.assert_allclose(scores, expected.decision_function(X), rtol=1e-5, atol=1e-6)
+    if name.startswith("CSR"):
+        plain = IntersectionSVC(max_iter=3, random_state=0, scale="none")
+        np.testing.assert_allclose(
+            plain.fit(CONTAINERS[name](X), y).coef_, plain.fit(X, y).coef_, rtol=1e-6, atol=1e-9
+        )
 
 
 def test_partial_fit_learns_and_asks_for_classes(digits):

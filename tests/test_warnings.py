@@ -16,7 +16,7 @@ from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.metrics import sinkhorn_distances
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor
 from histrs.spd import SPDProjection, jbld_mean
-from histrs.streaming import MomentLasso, Moments
+from histrs.streaming import MomentLasso, Moments, PCARidge
 from histrs.svm import BundleSVC, IntersectionSVC
 from histrs.transport import sinkhorn, sinkhorn_barycenter
 
@@ -49,6 +49,7 @@ CALLS = {
     "MomentLasso of moments": lambda X, y, P: MomentLasso(1e-6, max_iter=1, tol=1e-14).fit_moments(
         Moments.of(X, y)
     ),
+    "PCARidge": lambda X, y, P: PCARidge(alphas=[1e9, 1e8]).fit(X, X[:, 0]),
     "HistogramCompressor": lambda X, y, P: HistogramCompressor(
         2, max_iter=1, tol=1e-12, random_state=0
     ).fit(X, y),

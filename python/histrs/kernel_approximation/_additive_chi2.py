@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
+from histrs._sparse import is_sparse
 from histrs._sparse_result import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -23,6 +24,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs._warnings import warn
+from histrs.kernel_approximation._rows_error import Shares, row_poles
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
     chebyshev_bound,
@@ -35,6 +37,10 @@ Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 
 # The certificate of the error takes time in the square of the number of poles.
 _MOST_POLES = 1024
+# Training rows whose error is looked at, rows mapped at once for it, and errors no one notices.
+_ERROR_ROWS = 1024
+_CHUNK = 256
+_TOLERATED, _NOTICED = 0.05, 1.5
 
 
 class AdditiveChi2Map(TransformerMixin, BaseEstimator):
@@ -54,9 +60,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     What it leaves out is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
     :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`, which is small where the poles are. They are
     Zolotarev's for an interval `[a, b]`, :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with
-    :math:`k^2 = 1 - (a/b)^2`, which have the least largest :math:`|R|`; `b` is the upper end of
-    the domain and `a` is chosen for the least error on all of it. The error falls exponentially
-    with their number, and a feature costs one division.
+    :math:`k^2 = 1 - (a/b)^2`, which have the least largest :math:`|R|`. The interval is the one
+    that leaves the least out of the kernel of a training row with itself, relative to that kernel
+    and as a mean over rows: the units do not matter, and one row of very large values changes
+    little for the others. With a `domain` of your own, `b` is its upper end and `a` has the least
+    error on all of it. The error falls exponentially with the number of poles, and a feature costs
+    one division.
 
     Parameters
     ----------
@@ -88,6 +97,9 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         A number that the error of the kernel of one input feature never exceeds for values in
         the domain, rounding apart; an array with `per_column`. The kernel between two rows is
         off by at most the sum over the features that are positive in both.
+    relative_error_ : float
+        The largest error of the kernel of a training row with itself, relative to that kernel, of
+        up to 1,024 rows.
     poles_ : ndarray of shape (n_components, 1) or (n_components, n_features)
         The poles, for the rational and the power map.
     sample_interval_ : float
@@ -180,7 +192,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         self._check_parameters()
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
-            low, high = self._domain(self._ranges(X))
+            ranges = self._ranges(X)
+            low, high = self._domain(ranges)
             self.method_, self.n_components_ = self.method, self.n_components
             for name in ("poles_", "sample_interval_"):
                 self.__dict__.pop(name, None)
@@ -190,10 +203,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
                         f"n_components = {self.n_components}: a rational map has at most "
                         f"{_MOST_POLES} poles; some tens bring the error to rounding."
                     )
-                # A column of zeros has no features, whatever the poles are.
-                empty = high == 0
-                ends = np.where(empty, 1.0, low), np.where(empty, 1.0, high)
-                self.poles_ = balanced_poles(*ends, self.n_components)
+                self.poles_ = self._choose_poles(X, ranges, low, high)
             elif self.method == "power":
                 self.poles_ = np.ones((self.n_components, 1))
             elif self.method == "periodic":
@@ -202,6 +212,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             ends = np.stack([low, high])
             self.domain_ = ends if self.per_column else ends[:, 0]
             self.kernel_error_bound_ = bound if self.per_column else float(bound[0])
+            some = np.unique(np.linspace(0, X.shape[0] - 1, _ERROR_ROWS).astype(np.intp))
+            self.relative_error_ = self._relative_error(X[some])
         return self
 
     def transform(self, X: ArrayLike | Matrix) -> NDArray[Any] | sparse.csr_array:
@@ -220,8 +232,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If values are outside the domain, and the bound on their error is above
-            `kernel_error_bound_`.
+            If values outside the domain change the kernel of some row with itself by more than a
+            twentieth, and than 1.5 times `relative_error_`.
 
         Raises
         ------
@@ -230,7 +242,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
-        self._warn_outside(*self._ranges(X))
+        self._warn_outside(X)
         features = self._core_map().transform(to_core(X), count_threads(self.n_jobs))
         if isinstance(features, tuple):
             return csr_result(features, X.shape[0])
@@ -274,7 +286,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     def _domain(self, ranges: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return both ends, with one entry or one for each column."""
-        low, high = ranges
         if not isinstance(self.domain, str):
             ends = np.asarray(self.domain, dtype=np.float64)
             if ends.shape != (2,) or not 0 <= ends[0] <= ends[1] < np.inf or ends[1] == 0:
@@ -282,9 +293,21 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
                     f"domain = {self.domain!r}: give two finite numbers 0 <= a <= b with b > 0, "
                     'or "auto".'
                 )
-            columns = len(low) if self.per_column else 1
+            columns = len(ranges[0]) if self.per_column else 1
             return np.full(columns, ends[0]), np.full(columns, ends[1])
-        return (low, high) if self.per_column else _overall(low, high)
+        return ranges if self.per_column else _overall(*ranges)
+
+    def _choose_poles(
+        self, X: Matrix, ranges: tuple[Array, Array], low: Array, high: Array
+    ) -> Array:
+        # A column of zeros has no features, whatever the poles are.
+        empty = high == 0
+        low, high = np.where(empty, 1.0, low), np.where(empty, 1.0, high)
+        if not isinstance(self.domain, str):
+            return balanced_poles(low, high, self.n_components)
+        ends = ranges if self.per_column else _overall(*ranges)
+        shares = Shares.of(X, *(np.where(empty, 1.0, end) for end in ends))
+        return row_poles(shares, low, high, self.n_components)
 
     def _choose_interval(self, low: Array, high: Array) -> float:
         if self.sample_interval is not None:
@@ -319,29 +342,44 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             return periodic_bound(self.n_components_, self.sample_interval_, low, high)
         return rational_bound(self.poles_, low, high)
 
-    def _warn_outside(self, low: Array, high: Array) -> None:
-        """Warn when the error may be larger than `kernel_error_bound_`, and say how large."""
+    def _relative_error(self, X: Matrix, domain: Array | None = None) -> float:
+        """Return the largest relative error of the kernel of a row with itself.
+
+        With a domain, of which there is one for all columns or one for each, only the values
+        outside are counted.
+        """
+        core, largest = self._core_map(), 0.0
+        for start in range(0, X.shape[0], _CHUNK):
+            rows: Any = X[start : start + _CHUNK]
+            sums = _row_sums(rows)
+            if domain is not None:
+                rows = _outside(rows, domain)
+            features: Any = core.transform(to_core(rows), count_threads(self.n_jobs))
+            if isinstance(features, tuple):
+                features = csr_result(features, rows.shape[0])
+            lost = np.abs(_row_sums(rows) - _row_sums(features * features))
+            relative = np.divide(lost, sums, out=np.zeros_like(sums), where=sums > 0)
+            largest = max(largest, float(relative.max(initial=0.0)))
+        return largest
+
+    def _warn_outside(self, X: Matrix) -> None:
+        """Warn when values outside the domain make a difference to the kernel of their rows."""
+        low, high = self._ranges(X)
         known = self.domain_.reshape(2, -1)
         if self.domain_.ndim == 1:
             low, high = _overall(low, high)
         # Columns of zeros are in every domain.
-        positive = high > 0
-        below, above = positive & (low < known[0]), positive & (high > known[1])
-        if not np.any(below | above):
+        if not np.any((high > 0) & ((low < known[0]) | (high > known[1]))):
             return
-        ends = np.where(below, low, known[0]), np.where(above, high, known[1])
-        bound = self._error_bound(*ends)
-        exceeds = bound > np.reshape(self.kernel_error_bound_, -1)
-        if not exceeds.any():
+        tolerated = max(_TOLERATED, _NOTICED * self.relative_error_)
+        if self._relative_error(X, known) <= tolerated:
             return
-        worst = int(np.argmax(np.where(exceeds, bound, 0.0)))
-        column = f"column {worst} of X" if self.domain_.ndim == 2 else "X"
+        # The same words for every chunk of a stream: Python shows them once.
+        ends = f" {known[0, 0]:.3g} to {known[1, 0]:.3g}" if self.domain_.ndim == 1 else "s"
         warn(
-            f"{column} has values from {low[worst]:.3g} to {high[worst]:.3g}, outside the domain "
-            f"{known[0, worst]:.3g} to {known[1, worst]:.3g} of the map: the kernel of a feature "
-            f"may be off by {bound[worst]:.2g} there. Set domain to cover the data, or fit on data "
-            "that does.",
-            UserWarning,
+            f"X has values outside the domain{ends} of the map, which change the kernel of some "
+            f"rows with themselves by more than {tolerated:.2g} of it: fit on data that covers "
+            "them, or set domain."
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -351,6 +389,20 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _row_sums(X: Any) -> Array:
+    return np.asarray(X.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
+
+
+def _outside(X: Any, domain: Array) -> Any:
+    """Return rows with zeros where values are in the domain."""
+    if not is_sparse(X):
+        return np.where((domain[0] <= X) & (domain[1] >= X), np.zeros((), dtype=X.dtype), X)
+    low, high = (end if len(end) == 1 else end[X.indices] for end in domain)
+    kept = X.copy()
+    kept.data[(low <= X.data) & (high >= X.data)] = 0
+    return kept
 
 
 def _overall(low: Array, high: Array) -> tuple[Array, Array]:

@@ -30,14 +30,17 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.kernel_approximation._additive_chi2 import AdditiveChi2Map
+from histrs.kernel_approximation._scale_search import leave_one_out_error, signed_targets
 from histrs.metrics import chi2_distances
 
 Array: TypeAlias = NDArray[np.float64]
 ProjectionName: TypeAlias = Literal["structured", "gaussian", "orthogonal"]
 
-# Rows whose distances the median is taken of, and rows mapped at once for the variance.
-_MEDIAN_ROWS = 1000
+# Rows whose distances the scale is chosen by, and rows mapped at once for the variance.
+_DISTANCE_ROWS = 1000
 _VARIANCE_ROWS = 512
+# The multiples of "scale" that "auto" tries.
+_MULTIPLES = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
 
 
 class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -66,10 +69,12 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_components : int, default=100
         Number of features `D`: a cosine and a sine for each projection. Where it is odd, the
         last projection has their difference alone, which has the right mean as well.
-    gamma : {"scale", "median"} or float, default="scale"
-        Inverse scale of the distance. "scale" is one over the mean distance of two training rows,
-        which is twice the total variance of the mapped data; "median" is one over the median
-        distance of rows, of 1,000 drawn at random where there are more.
+    gamma : {"scale", "median", "auto"} or float, default="scale"
+        Inverse scale of the distance. "scale" is half of one over the mean distance of two
+        training rows, which is twice the total variance of the mapped data; "median" is one over
+        the median distance of rows, of 1,000 drawn at random where there are more. "auto" tries
+        multiples of "scale" from 1/16 to 4 in kernel ridge regression on `y`, on the exact kernel
+        of as many rows, and takes the one of the least leave-one-out error.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"
@@ -127,7 +132,10 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
-        "gamma": [StrOptions({"scale", "median"}), Interval(Real, 0, None, closed="neither")],
+        "gamma": [
+            StrOptions({"scale", "median", "auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
         "base_map": [AdditiveChi2Map, None],
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
         "random_state": ["random_state"],
@@ -138,7 +146,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self,
         n_components: int = 100,
         *,
-        gamma: Literal["scale", "median"] | float = "scale",
+        gamma: Literal["scale", "median", "auto"] | float = "scale",
         base_map: AdditiveChi2Map | None = None,
         projection: ProjectionName = "structured",
         random_state: int | np.random.RandomState | None = None,
@@ -152,15 +160,15 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike | None = None) -> Self:
         """Fit the map, choose the scale, draw the projection; on an error nothing changes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite.
-        y : None
-            Not used; there for pipelines.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Classes or numbers to predict; used, and needed, with `gamma="auto"`.
 
         Returns
         -------
@@ -170,7 +178,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Raises
         ------
         ValueError
-            If an entry is negative, NaN or infinite (the message names it).
+            If an entry is negative, NaN or infinite (the message names it), or `y` is needed and
+            not there.
         """
         random = check_random_state(self.random_state)
         with unchanged_on_error(self):
@@ -178,7 +187,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.n_components_, self.projection_kind_ = self.n_components, self.projection
             base = AdditiveChi2Map(n_components=5) if self.base_map is None else self.base_map
             self.base_map_ = clone(base).set_params(n_jobs=self.n_jobs).fit(X)
-            self.gamma_ = self._choose_gamma(X, random)
+            self.gamma_ = self._choose_gamma(X, y, random)
             self.projection_ = self._draw_projection(random)
         return self
 
@@ -207,7 +216,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
-        self.base_map_._warn_outside(*self.base_map_._ranges(X))
+        self.base_map_._warn_outside(X)
         Z = self._core().transform(to_core(X), count_threads(self.n_jobs))
         if self.n_components_ % 2 == 0:
             return Z
@@ -244,13 +253,30 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     # ---- the scale ---------------------------------------------------------------------------
 
-    def _choose_gamma(self, X: Matrix, random: np.random.RandomState) -> float:
+    def _choose_gamma(self, X: Matrix, y: ArrayLike | None, random: np.random.RandomState) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        # The mean squared distance of two draws is twice their variance.
-        scale = 2.0 * self._total_variance(X) if self.gamma == "scale" else self._median(X, random)
+        if self.gamma == "median":
+            distance = self._median(X, random)
+        else:
+            # The mean squared distance of two draws is twice their variance.
+            distance = 4.0 * self._total_variance(X)
         # All rows are equal: any scale does.
-        return 1.0 / scale if scale > 0 else 1.0
+        scale = 1.0 / distance if distance > 0 else 1.0
+        return scale if self.gamma != "auto" else self._search_gamma(X, y, scale, random)
+
+    def _search_gamma(
+        self, X: Matrix, y: ArrayLike | None, scale: float, random: np.random.RandomState
+    ) -> float:
+        """Return the multiple of a scale with the least error of rows left out."""
+        if y is None:
+            raise ValueError('gamma = "auto" needs y: call fit(X, y), or choose "scale".')
+        targets = signed_targets(y, X.shape[0])
+        rows = self._some_rows(X, random)
+        distances = chi2_distances(X[rows], n_jobs=self.n_jobs)
+        candidates = scale * _MULTIPLES
+        errors = [leave_one_out_error(np.exp(-g * distances), targets[rows]) for g in candidates]
+        return float(candidates[np.argmin(errors)])
 
     def _total_variance(self, X: Matrix) -> float:
         """Return the variance of the mapped data, summed over its features."""
@@ -266,12 +292,15 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _median(self, X: Matrix, random: np.random.RandomState) -> float:
         """Return the median distance of different rows, of some of them."""
-        n = X.shape[0]
-        if n > _MEDIAN_ROWS:
-            X = X[np.sort(random.choice(n, _MEDIAN_ROWS, replace=False))]
-        distances = chi2_distances(X, n_jobs=self.n_jobs)
+        distances = chi2_distances(X[self._some_rows(X, random)], n_jobs=self.n_jobs)
         pairs = distances[np.triu_indices_from(distances, k=1)]
         return float(np.median(pairs)) if len(pairs) else 0.0
+
+    def _some_rows(self, X: Matrix, random: np.random.RandomState) -> Any:
+        n = X.shape[0]
+        if n <= _DISTANCE_ROWS:
+            return slice(None)
+        return np.sort(random.choice(n, _DISTANCE_ROWS, replace=False))
 
     # ---- the projection ----------------------------------------------------------------------
 

@@ -55,6 +55,15 @@ class RidgePath:
         coefficients = (self.basis @ (self.projected / (self.values + alpha)[:, None])).T
         return coefficients, self.y_mean - coefficients @ self.mean
 
+    def default_alphas(self) -> Array:
+        """Return penalties for any units: from the sum of the squares of the rows downwards."""
+        total = float(np.sum(self.values))
+        return (total if total > 0 else 1.0) * np.logspace(-10, 3, 27)
+
+    def variance(self) -> float:
+        """Return the variance of the targets, as a mean over them."""
+        return float(np.mean(self.y_squares) / self.n)
+
     def generalized_errors(self, alphas: Array) -> Array:
         """Return the generalized cross-validation errors, which need the moments alone."""
         shrunk = self.values[:, None] + alphas
@@ -63,7 +72,8 @@ class RidgePath:
         residual = np.sum(self.y_squares) - np.sum(self.projected**2, axis=1) @ explained
         # One degree of freedom is the intercept's.
         free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n
-        usable = free > 1e-12
+        # The residual is a difference whose rounding, over the square of free, must stay small.
+        usable = free > 1e-6
         errors = np.full(len(alphas), np.inf)
         mean_square = np.maximum(residual, 0.0) / (self.n * len(self.y_mean))
         errors[usable] = mean_square[usable] / free[usable] ** 2

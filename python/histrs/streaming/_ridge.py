@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._labels import best_class, check_labels
 from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._dask import is_dask, unique
@@ -22,14 +23,22 @@ from histrs.streaming._principal import check_n_components
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 
+# Penalties are worth a warning where the next one changes the error by this part of it, and of the
+# variance of the targets.
+_FLAT, _NOTHING = 0.01, 1e-4
+
 
 class _RidgeOnComponents(LinearModel):
     """What the regressor and the classifier have in common."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-        "alphas": ["array-like", Interval(Real, 0, None, closed="neither")],
-        "selection": [StrOptions({"gcv", "loo"})],
+        "alphas": [
+            StrOptions({"auto"}),
+            "array-like",
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "selection": [StrOptions({"auto", "gcv", "loo"})],
         "blocks": ["array-like", StrOptions({"union"}), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -39,8 +48,8 @@ class _RidgeOnComponents(LinearModel):
         self,
         n_components: int | Sequence[int] | None = None,
         *,
-        alphas: float | Sequence[float] = (0.1, 1.0, 10.0),
-        selection: Literal["gcv", "loo"] = "gcv",
+        alphas: float | Sequence[float] | Literal["auto"] = "auto",
+        selection: Literal["auto", "gcv", "loo"] = "auto",
         blocks: Sequence[int] | Literal["union"] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -86,17 +95,49 @@ class _RidgeOnComponents(LinearModel):
 
     def _choose(self, path: RidgePath, source: RowSource | None) -> None:
         """Choose the penalty and set the coefficients; leaving out rows needs the rows."""
+        alphas = path.default_alphas() if isinstance(self.alphas, str) else self._given_alphas()
+        selection = self._selection(alphas, source)
+        if selection == "gcv":
+            errors = path.generalized_errors(alphas)
+        elif source is not None:
+            errors = path.leave_one_out_errors(source.chunks("rows left out"), alphas)
+        else:
+            raise ValueError('selection="loo" needs the rows: call fit, or choose "gcv".')
+        self.alphas_, self.errors_, self.selection_ = alphas, errors, selection
+        self.alpha_ = float(alphas[np.argmin(errors)])
+        self.coef_, self.intercept_ = path.solve(self.alpha_)
+        self._warn_at_edge(path)
+
+    def _given_alphas(self) -> NDArray[np.float64]:
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
-        if self.selection == "gcv":
-            self.errors_ = path.generalized_errors(alphas)
-        elif source is not None:
-            self.errors_ = path.leave_one_out_errors(source.chunks("rows left out"), alphas)
-        else:
-            raise ValueError('selection="loo" needs the rows: call fit, or choose "gcv".')
-        self.alpha_ = float(alphas[np.argmin(self.errors_)])
-        self.coef_, self.intercept_ = path.solve(self.alpha_)
+        return alphas
+
+    def _selection(self, alphas: NDArray[np.float64], source: RowSource | None) -> str:
+        if self.selection != "auto":
+            return self.selection
+        # A single penalty is worth no pass, and an iterator has none left.
+        again = source is not None and source.is_at_hand() and len(alphas) > 1
+        return "loo" if again else "gcv"
+
+    def _warn_at_edge(self, path: RidgePath) -> None:
+        """Warn when a penalty beyond those tried would serve better."""
+        order = np.argsort(self.alphas_)
+        errors = self.errors_[order]
+        best = int(np.argmin(errors))
+        if len(errors) < 2 or best not in (0, len(errors) - 1):
+            return
+        beside = errors[1] if best == 0 else errors[-2]
+        flat = beside - errors[best] <= _FLAT * errors[best] + _NOTHING * path.variance()
+        # Above every eigenvalue the error is flat as well, at that of no model.
+        if flat and (best > 0 or not 0 < np.max(path.values) <= self.alpha_):
+            return
+        kind, side = ("smallest", "smaller") if best == 0 else ("largest", "larger")
+        warn(
+            f"the error is least at alpha = {self.alpha_:.3g}, the {kind} of alphas: add {side} "
+            'ones, or take alphas="auto".'
+        )
 
 
 class PCARidge(_RidgeOnComponents, MomentRegressor):
@@ -118,13 +159,17 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
     n_components : int or sequence of int, default=None
         Number of principal components to regress on; None takes as many as there are features,
         which is plain ridge regression. With `blocks`, a number for all or one for each.
-    alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
+    alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
         Penalties :math:`\lambda > 0` to choose from, as `sklearn.linear_model.Ridge` counts them.
-    selection : {"gcv", "loo"}, default="gcv"
-        The error that the chosen penalty minimises, as a mean over targets. "gcv" is generalized
-        cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone.
-        "loo" is the squared error of leaving out a row, with the directions of all rows; it reads
-        the rows again.
+        "auto" takes two a decade, from :math:`10^{-10}` to :math:`10^3` times the sum of the
+        squares of the centred features, so that their units do not matter.
+    selection : {"auto", "loo", "gcv"}, default="auto"
+        The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
+        error of leaving out a row, with the directions of all rows, exactly and in closed form;
+        it reads the rows again. "gcv" is generalized cross-validation,
+        :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone, and may go wrong
+        with fewer rows than features. "auto" is "loo" where there are several penalties and the
+        rows are at hand: not from moments, iterators and dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the
@@ -145,8 +190,11 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
         Intercepts.
     alpha_ : float
         The chosen penalty.
-    errors_ : ndarray of shape (n_alphas,)
-        The errors of the penalties.
+    alphas_, errors_ : ndarray of shape (n_alphas,)
+        The penalties and their errors. `fit` warns when the error is still falling at the smallest
+        or the largest of them.
+    selection_ : str
+        What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
     n_features_in_ : int
@@ -209,9 +257,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     ----------
     n_components : int or sequence of int, default=None
         Number of principal components, as in `PCARidge`.
-    alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
-        Penalties to choose from.
-    selection : {"gcv", "loo"}, default="gcv"
+    alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
+        Penalties to choose from, as in `PCARidge`.
+    selection : {"auto", "loo", "gcv"}, default="auto"
         The squared error that the chosen penalty minimises, as in `PCARidge`.
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
@@ -240,8 +288,11 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         of the first are minus those of the second.
     alpha_ : float
         The chosen penalty.
-    errors_ : ndarray of shape (n_alphas,)
-        The errors of the penalties.
+    alphas_, errors_ : ndarray of shape (n_alphas,)
+        The penalties and their errors. `fit` warns when the error is still falling at the smallest
+        or the largest of them.
+    selection_ : str
+        What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
     n_features_in_ : int
@@ -274,8 +325,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         self,
         n_components: int | Sequence[int] | None = None,
         *,
-        alphas: float | Sequence[float] = (0.1, 1.0, 10.0),
-        selection: Literal["gcv", "loo"] = "gcv",
+        alphas: float | Sequence[float] | Literal["auto"] = "auto",
+        selection: Literal["auto", "gcv", "loo"] = "auto",
         blocks: Sequence[int] | Literal["union"] | None = None,
         calibrate: Literal["equal-rate"] | None = None,
         calibration_rank: int | None = None,

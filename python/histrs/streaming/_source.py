@@ -59,6 +59,10 @@ class RowSource:
                 "array, a path, or a list or an object whose __iter__ begins again."
             )
 
+    def is_at_hand(self) -> bool:
+        """Say whether a further pass is possible, and reads the rows where they are."""
+        return not isinstance(self.rows, Iterator) and not is_dask(self.rows)
+
     def chunks(self, what: str, consumed: Consumed | None = None) -> Iterator[Chunk]:
         """Yield rows as the model sees them and their targets; `what` names the pass.
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, compute_sample_weight, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
@@ -39,6 +40,15 @@ from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWith
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
 # number of single precision.
 _LARGEST_SCALING = 1e30
+
+
+def _has_probabilities(model: Any) -> bool:
+    if model.loss != "logistic":
+        raise AttributeError(
+            f'loss = {model.loss!r} has no probabilities: fit with loss="logistic", or wrap the '
+            "model in sklearn.calibration.CalibratedClassifierCV."
+        )
+    return True
 
 
 class BundleSVC(ClassifierMixin, BaseEstimator):
@@ -75,7 +85,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         :math:`C = 1 / (\lambda n)`.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
-        :math:`\log(1 + e^{-z})`.
+        :math:`\log(1 + e^{-z})`, with which there is `predict_proba`.
     input : {"rows", "features"}, default="rows"
         What `X` is: rows for `feature_map`, or what its `transform` has returned (codes of a
         `ProductQuantizer`, say). With "features" the map must be fitted, and is used as it is.
@@ -280,6 +290,29 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             Classes.
         """
         return best_class(self.decision_function(X), self.classes_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        r"""Return the probability of each class; there with `loss="logistic"` alone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or features with `input="features"`.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            :math:`1 / (1 + e^{-f(x)})` for two classes; for more, those of one class against the
+            rest, over their sum. For other losses see `sklearn.calibration.CalibratedClassifierCV`.
+        """
+        scores = self.decision_function(X)
+        scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+        # In logarithms, as those of all classes may underflow.
+        logs = -np.logaddexp(0, -scores)
+        P = np.exp(logs - logs.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        return np.asarray(P, dtype=scores.dtype)
 
     # ---- arguments -----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
 from histrs._labels import best_class, check_labels, classes_of
+from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -27,11 +28,14 @@ from histrs._validation import (
     validate_fit,
 )
 from histrs._warnings import warn
+from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._objective import objective, signs_of, units
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
 _DECREASE = 1e-3
 _PATIENCE = 5
+# The constant of the intercept, in mean sums of a row: scores are within one.
+_CONSTANT_ROWS = 10.0
 
 
 class IntersectionSVC(ClassifierMixin, BaseEstimator):
@@ -39,18 +43,21 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
     A class is scored by
 
-    .. math:: f(w, x) = \sum_d \mathrm{sign}(w_d) \min(x_d, |w_d|),
+    .. math:: f(w, x) = b + \sum_d \frac{1}{s_d} \mathrm{sign}(w_d) \min(x_d - o_d, |w_d|),
 
-    which costs as much as a linear score, and `w` minimises
+    which costs as much as a linear score. Columns begin at their smallest training value
+    :math:`o_d`, 0 where there is a zero, and :math:`s_d` is their spread: the intersection kernel
+    of what is beyond differs from that of the whole by terms that the intercept makes up for.
+    In columns of these units (:math:`o = 0, s = 1`), `w` and `b` minimise
 
-    .. math:: \lambda \|w\|_1 + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
+    .. math:: \lambda (\|w\|_1 + |b|) + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
 
     (G. Sharma and F. Jurie, *A novel approach for efficient SVM classification with histogram
     intersection kernel*, BMVC 2013, equation 7a) by the stochastic subgradient steps of their
     algorithm 1: where :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by
     :math:`r y_i`; then all entries shrink by :math:`r \lambda`, but not past zero. The step
-    :math:`r` drops to a tenth after half of the passes. There is no intercept. More than two
-    classes are learned one against the rest.
+    :math:`r` drops to a tenth after half of the passes. More than two classes are learned one
+    against the rest. (The paper has neither intercept nor units of the columns.)
 
     `m` and `w` scale with `x`. So `margin` and `eta0` are given relative to the training data,
     and counts, or the same counts divided by a constant, are classified alike. Rows of very
@@ -62,11 +69,17 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         The margin `m`, in mean sums of a training row; below 1, which no score exceeds by much.
     alpha : float, default=1e-4
         The strength :math:`\lambda` of the L1 penalty.
-    max_iter : int, default=100
+    max_iter : int, default=50
         Passes over the data.
     eta0 : float, default=0.1
         The step `r`, in mean positive entries of the training data.
-    smoothing : {"none", "continuation"}, default="none"
+    scale : {"spread", "none"}, default="spread"
+        The units :math:`s_d` of the columns: their standard deviations, or 1. Columns of different
+        units need the first; for counts of words, whose rare words it makes as large as frequent
+        ones, "none" is often better.
+    fit_intercept : bool, default=True
+        Whether there is an intercept `b`; it is penalised as the weights are.
+    smoothing : {"none", "continuation"}, default="continuation"
         "continuation" starts from the convex relaxation of the paper's section 2.2,
         :math:`f_t(w, x) = \mathrm{sign}(w) x \min(|w| / \max(t, x), 1)`, with `t` falling
         linearly from the largest entry to 0 over the first half of the passes. (The paper's
@@ -74,7 +87,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         largest `t`, the intersection for 0.)
     class_weight : dict, "balanced" or None, default=None
         Weights of the losses of each class.
-    average : bool, default=False
+    average : bool, default=True
         Use the mean of the weights after each pass, of `fit` after the drop of the step.
     early_stopping : bool, default=False
         Drop the step, and later stop, when the objective on the training data has not fallen by
@@ -88,10 +101,15 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ----------
     coef_ : ndarray or CSR matrix of shape (1, n_features) or (n_classes, n_features)
         The weights `w`, in the units of the training data.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts `b`; 0 without.
+    offset_, scale_ : ndarray of shape (n_features,)
+        Where the columns begin, and their units :math:`s_d`; `partial_fit` takes them from its
+        first batch.
     classes_ : ndarray of shape (n_classes,)
         The classes.
     margin_, eta_ : float
-        `margin` and `eta0` in the units of the training data; `partial_fit` takes them from its
+        `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
         first batch.
     n_iter_ : int
         Passes made.
@@ -115,6 +133,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "eta0": [Interval(Real, 0, None, closed="neither")],
+        "scale": [StrOptions({"spread", "none"})],
+        "fit_intercept": ["boolean"],
         "smoothing": [StrOptions({"none", "continuation"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
@@ -133,11 +153,13 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         *,
         margin: float = 0.03,
         alpha: float = 1e-4,
-        max_iter: int = 100,
+        max_iter: int = 50,
         eta0: float = 0.1,
-        smoothing: Literal["none", "continuation"] = "none",
+        scale: Literal["spread", "none"] = "spread",
+        fit_intercept: bool = True,
+        smoothing: Literal["none", "continuation"] = "continuation",
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        average: bool = False,
+        average: bool = True,
         early_stopping: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -146,6 +168,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         self.alpha = alpha
         self.max_iter = max_iter
         self.eta0 = eta0
+        self.scale = scale
+        self.fit_intercept = fit_intercept
         self.smoothing = smoothing
         self.class_weight = class_weight
         self.average = average
@@ -181,7 +205,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                     f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
                     "greater than one."
                 )
-            self._start(X)
+            X = self._start(X)
             self._train(X, signs_of(y, self.classes_), self._weights(weight, y))
         return self
 
@@ -219,8 +243,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             first = not hasattr(self, "coef_")
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
-            if first:
-                self._start(X)
+            X = self._start(X) if first else self._with_constant(self._columns().change(X))
             signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
             order = check_random_state(self.random_state if first else self._order_seed)
             self._order_seed = int(order.randint(np.iinfo(np.int32).max))
@@ -244,7 +267,14 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
         coef = self.coef_.toarray() if sparse.issparse(self.coef_) else self.coef_
-        scores = _histrs.svm_scores(to_core(X), coef, count_threads(self.n_jobs))
+        n_threads = count_threads(self.n_jobs)
+        columns = self._columns()
+        changed = columns.change(X)
+        if changed is not X:
+            # What is not a histogram is named where it is, before it is clipped.
+            _histrs.check_histograms(to_core(X), n_threads)
+        scores = _histrs.svm_scores(to_core(changed), coef / columns.unit, n_threads)
+        scores += self.intercept_.astype(scores.dtype)
         return scores[:, 0] if len(coef) == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -320,12 +350,34 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     def _n_problems(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _start(self, X: Matrix) -> None:
+    def _start(self, X: Any) -> Any:
+        """Set the units, and return the rows in them."""
+        spread, n_threads = self.scale == "spread", count_threads(self.n_jobs)
+        columns = Columns.of(X, spread=spread, n_threads=n_threads)
+        self.offset_, self.scale_ = columns.offset, columns.unit
+        X = columns.change(X)
         row, entry, self._largest = units(X)
         self.margin_, self.eta_ = self.margin * row, self.eta0 * entry
+        self._constant = _CONSTANT_ROWS * row + self._largest
+        X = self._with_constant(X)
         self._last = np.zeros((self._n_problems(), X.shape[1]))
         self._sum = np.zeros_like(self._last)
         self.n_iter_ = self._n_averaged = 0
+        return X
+
+    def _columns(self) -> Columns:
+        return Columns(self.offset_, self.scale_)
+
+    def _with_constant(self, X: Any) -> Any:
+        """Return rows with a last column whose weight is the intercept: no weight reaches it."""
+        if not self.fit_intercept:
+            return X
+        last = np.full((X.shape[0], 1), self._constant, dtype=X.dtype)
+        if is_sparse(X):
+            return canonical(
+                sparse.hstack([without_spare_room(X), sparse.csr_array(last)], format="csr")
+            )
+        return np.hstack([X, last])
 
     def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         rng = check_random_state(self.random_state)
@@ -377,11 +429,14 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
     def _record(self, averaged: bool = True) -> None:
         self.n_iter_ += 1
-        self.coef_ = self._last
+        learned = self._last
         if self.average and averaged:
             self._sum = self._sum + self._last
             self._n_averaged += 1
-            self.coef_ = self._sum / self._n_averaged
+            learned = self._sum / self._n_averaged
+        n = len(self.scale_)
+        self.coef_ = learned[:, :n] * self.scale_
+        self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -13,11 +13,12 @@ def units(X: Matrix) -> tuple[float, float, float]:
     """Return the mean sum of a row, the mean positive entry and the largest; 1 where all are 0."""
     stored = to_core(X)
     values = stored[0] if isinstance(stored, tuple) else stored
-    n_positive = np.count_nonzero(values)
-    if n_positive == 0:
+    # Row by row and without zeros, so that sparse rows have the same sum to the last bit.
+    positive = values[values > 0]
+    if len(positive) == 0:
         return 1.0, 1.0, 1.0
-    total = float(values.sum(dtype=np.float64))
-    return total / X.shape[0], total / n_positive, float(values.max())
+    total = float(positive.sum(dtype=np.float64))
+    return total / X.shape[0], total / len(positive), float(positive.max())
 
 
 def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:

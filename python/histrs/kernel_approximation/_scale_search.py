@@ -1,0 +1,49 @@
+"""How well a kernel predicts targets: ridge regression with each row left out in turn."""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils.multiclass import type_of_target
+
+from histrs._threads import leavable
+from histrs._validation import check_array
+
+Array = NDArray[np.float64]
+
+# Penalties, as parts of the trace.
+_PENALTIES = np.logspace(-10, 0, 21)
+
+
+def signed_targets(y: ArrayLike, n_rows: int) -> Array:
+    """Return numbers as they are, and classes as 1 for that of a row and -1 for others."""
+    y = np.asarray(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+    if len(y) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but y {len(y)}: give each row a target.")
+    if not type_of_target(y).startswith("continuous"):
+        y = LabelBinarizer(neg_label=-1).fit_transform(y)
+    return np.asarray(y, dtype=np.float64).reshape(n_rows, -1)
+
+
+def leave_one_out_error(kernel: Array, targets: Array) -> float:
+    r"""Return the least mean squared error of rows left out, over penalties.
+
+    With :math:`Q \Lambda Q^T` the kernel of rows about their mean and
+    :math:`C = \alpha (\Lambda + \alpha)^{-1}`, the error of row `i` is
+    :math:`(Q C Q^T y)_i / ((Q C Q^T)_{ii} - 1/n)`; `1/n` is the intercept's.
+    """
+    n = len(kernel)
+    means = kernel.mean(axis=0)
+    centred = kernel - means - means[:, None] + means.mean()
+    values, vectors = leavable(partial(eigh, centred))
+    total = float(np.trace(centred))
+    projected, squares = vectors.T @ (targets - targets.mean(axis=0)), vectors**2
+    errors = []
+    for alpha in _PENALTIES * (total if total > 0 else 1.0):
+        kept = alpha / (np.maximum(values, 0.0) + alpha)
+        residual = vectors @ (kept[:, None] * projected)
+        free = np.maximum(squares @ kept - 1 / n, np.finfo(np.float64).eps)
+        errors.append(np.mean((residual / free[:, None]) ** 2))
+    return float(np.min(errors))
