@@ -422,6 +422,30 @@ def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
         np.testing.assert_array_equal(model.n_iter_, [1])
 
 
+@pytest.mark.parametrize("smoothness", ["linear", "cubic"])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_posterior_in_full(table, smoothness, n_targets):
+    X, y = table
+    Y = y if n_targets == 1 else np.column_stack([y, X[:, 2]])
+    model = few(smoothness=smoothness).fit(X[:120], Y[:120])
+    mean, std = model.predict(X[120:], return_std=True)
+    same, covariance = model.predict(X[120:], return_cov=True)
+    np.testing.assert_allclose(same, mean)
+    roots = np.sqrt(np.diagonal(covariance)).T
+    np.testing.assert_allclose(roots, std, rtol=1e-6)
+    same, quantiles = model.predict(X[120:], return_quantiles=[0.025, 0.5])
+    np.testing.assert_allclose(quantiles[:, 1], mean)
+    np.testing.assert_allclose(quantiles[:, 0], mean - 1.959964 * std, rtol=1e-5, atol=1e-6)
+    samples = model.sample_y(X[120:130], 4000, random_state=0)
+    assert samples.shape == (10, *mean.shape[1:], 4000)
+    np.testing.assert_allclose(samples.mean(axis=-1), mean[:10], atol=0.1 * std.max())
+    first = samples[:, 0] if n_targets > 1 else samples
+    block = covariance[:10, :10] if n_targets == 1 else covariance[:10, :10, 0]
+    np.testing.assert_allclose(np.cov(first), block, atol=0.1 * block.max())
+    with pytest.raises(ValueError, match="one of return_std"):
+        model.predict(X, return_std=True, return_cov=True)
+
+
 def test_left_out_rows_tell_how_smooth_a_function_is(rng):
     X = rng.uniform(-1.0, 1.0, size=(300, 3))
     smooth = np.sin(3.0 * X[:, 0]) * np.exp(X[:, 1])

@@ -115,16 +115,19 @@ class BaseSlicedGP(BaseEstimator):
         check_is_fitted(self)
         return self._projection.apply(self._read_table(X, reset=False))
 
-    def _answers(self, X: Any, ask: Callable[[Any, NDArray[Any]], Any]) -> Any:
-        """Return what the inner model says of rows, of some at a time."""
+    def _answers(
+        self, X: Any, ask: Callable[[Any, NDArray[Any]], Any], *, at_once: bool = False
+    ) -> Any:
+        """Return what the inner model says of rows, of some at a time or of all at once."""
         check_is_fitted(self)
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
         numbers = fitted._read_table(X, reset=False)
         inner = fitted._inner_now(_OF_PREDICTIONS)
+        size = len(numbers) if at_once else _BLOCK
         parts = [
-            ask(inner, fitted._projection.apply(numbers[start : start + _BLOCK]))
-            for start in range(0, len(numbers), _BLOCK)
+            ask(inner, fitted._projection.apply(numbers[start : start + size]))
+            for start in range(0, len(numbers), size)
         ]
         if isinstance(parts[0], tuple):
             return tuple(np.concatenate(part) for part in zip(*parts, strict=True))

@@ -1,6 +1,6 @@
 """Regression on learned projections."""
 
-from typing import Any, ClassVar, Literal, Self, get_args, overload
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -321,12 +321,14 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         n_outputs = self._inner.dual_coef_.shape[1]
         self.n_iter_ = self._inner.n_iter_ if iterative else np.ones(n_outputs, dtype=np.intp)
 
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predict targets, and on request their standard deviation.
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Any:
+        """Predict targets, and on request how uncertain they are.
 
         Parameters
         ----------
@@ -334,6 +336,11 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             Rows.
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, noise included.
+        return_cov : bool, default=False
+            Whether to return the predictive covariance of the rows too, exactly, noise included on
+            the diagonal.
+        return_quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities, between 0 and 1, whose quantiles to return too.
 
         Returns
         -------
@@ -341,11 +348,49 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             Posterior means.
         std : ndarray of the same shape
             Only with `return_std`.
+        covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Only with `return_cov`.
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
+            Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If more than one of these is asked for, or a probability is not between 0 and 1.
         """
-        answers: Array | tuple[Array, Array] = self._answers(
-            X, lambda inner, T: inner.predict(T, return_std=return_std)
+        asked = {
+            "return_std": return_std,
+            "return_cov": return_cov,
+            "return_quantiles": return_quantiles,
+        }
+        return self._answers(X, lambda inner, T: inner.predict(T, **asked), at_once=return_cov)
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Array:
+        """Draw targets of rows from the posterior, noise included.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_rows, n_features)
+            Rows.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState instance or None, default=0
+            Draws them.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Joint draws: a column is one for all rows.
+        """
+        samples: Array = self._answers(
+            X, lambda inner, T: inner.sample_y(T, n_samples, random_state), at_once=True
         )
-        return answers
+        return samples
 
     def _checked_targets(self, y: ArrayLike) -> Array:
         y = validate_targets(self, y, multi_output=True, y_numeric=True)
