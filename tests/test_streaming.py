@@ -370,6 +370,41 @@ def test_components_are_those_of_scikit_learn(rng, n_components, container):
     assert_close(ours.components_.T @ ours.components_, U @ U.T, 1e-9)
 
 
+@pytest.mark.parametrize("n_components", [None, 2, 0.3, 0.8, 0.999999])
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_shares_of_variance_whitening_and_the_way_back_are_those_of_scikit_learn(
+    rng, n_components, whiten, dtype
+):
+    X = (rng.normal(size=(300, 5)) * [9.0, 5.0, 2.0, 1.0, 0.1] + 3.0).astype(dtype)
+    ours = StreamingPCA(n_components, whiten=whiten).fit(X)
+    theirs = PCA(n_components, whiten=whiten, svd_solver="full").fit(X.astype(np.float64))
+    assert ours.n_components_ == theirs.n_components_
+    tolerance = 1e-9 if dtype is np.float64 else 1e-4
+    signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
+    T = ours.transform(X)
+    assert T.dtype == dtype
+    np.testing.assert_allclose(T * signs, theirs.transform(X), atol=10 * tolerance)
+    back = ours.inverse_transform(T)
+    assert back.dtype == dtype
+    np.testing.assert_allclose(
+        back, theirs.inverse_transform(theirs.transform(X)), atol=10 * tolerance
+    )
+    assert len(ours.get_feature_names_out()) == theirs.n_components_
+    with pytest.raises(ValueError, match="columns, and there are"):
+        ours.inverse_transform(np.ones((2, 6)))
+
+
+def test_whitening_leaves_what_has_no_variance(rng):
+    X = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 5))
+    T = StreamingPCA(whiten=True).fit_transform(X)
+    np.testing.assert_allclose(T[:, :3].std(axis=0, ddof=1), 1.0)
+    assert np.abs(T[:, 3:]).max() < 1e-6
+    np.testing.assert_allclose(StreamingPCA(whiten=True).fit(X).inverse_transform(T), X, atol=1e-9)
+    same = np.ones((10, 2))
+    assert StreamingPCA(0.5).fit(same).n_components_ == 1
+
+
 def test_parts_moments_and_the_whole_agree_in_all_bits(rng):
     X, y = data(rng, 3 * BLOCK)
     whole = StreamingPCA(2).fit(X)

@@ -12,11 +12,11 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._sparse import is_sparse
-from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions
@@ -38,8 +38,13 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Parameters
     ----------
-    n_components : int, default=None
-        Number of components; None keeps as many as there are features.
+    n_components : int or float, default=None
+        Number of components; None keeps as many as there are features. A number between 0 and 1
+        keeps as few as have more than this share of the total variance, those of the rows of the
+        moment.
+    whiten : bool, default=False
+        Whether transformed rows are divided by the standard deviations of the components, so that
+        those of training have variances of 1. Components without variance, up to rounding, stay.
     n_jobs : int or None, default=None
         Threads of BLAS in `fit`; None leaves them as they are. Their number may change the last
         bits.
@@ -92,15 +97,26 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
+            None,
+        ],
+        "whiten": ["boolean"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
 
     def __init__(
-        self, n_components: int | None = None, *, n_jobs: int | None = None, verbose: int = 0
+        self,
+        n_components: float | None = None,
+        *,
+        whiten: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
+        self.whiten = whiten
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -134,7 +150,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 rows = validate_data(
                     self, rows, ensure_min_samples=2, ensure_all_finite=False, **ROW_CHECKS
                 )
-            check_n_components(self.n_components, rows.shape[1])
+            self._checked_n_components(rows.shape[1])
             source = RowSource(rows, n_jobs=self.n_jobs, verbose=self.verbose)
             self._set_moments(Moments._gathered(source))
             self._decompose()
@@ -164,7 +180,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         first = not hasattr(self, "moments_")
         with unchanged_on_error(self):
             X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)
-            check_n_components(self.n_components, X.shape[1])
+            self._checked_n_components(X.shape[1])
             moments = Moments(X.shape[1]) if first else self.moments_
             self._set_moments(moments.update(X))
         return self
@@ -188,7 +204,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ValueError
             If `n_components` is larger than the number of features, or there are fewer rows.
         """
-        check_n_components(self.n_components, moments.n_features)
+        self._checked_n_components(moments.n_features)
         with unchanged_on_error(self):
             set_n_features(self, moments.n_features)
             self._set_moments(moments)
@@ -206,16 +222,55 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         T : ndarray of shape (n_samples, n_components)
-            ``(X - mean_) @ components_.T``; float32 when `X` is.
+            ``(X - mean_) @ components_.T``, with `whiten` over the standard deviations; float32
+            when `X` is.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        components = self.components_
+        components = self.components_ / self._sizes()[:, None]
         if is_sparse(X):
             return np.asarray(X @ components.T - self.mean_ @ components.T, dtype=X.dtype)
         # Centred first: the difference of projections cancels where means are large.
         centred = (X - self.mean_.astype(X.dtype)).astype(X.dtype, copy=False)
         return np.asarray(centred @ components.T.astype(X.dtype))
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the rows that transformed rows stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Finite rows, as `transform` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_ + mean_``, with `whiten` times the standard deviations: the nearest
+            to the rows that were transformed; float32 when `X` is.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many columns as components.
+        """
+        check_is_fitted(self)
+        T = check_array(X, dtype=[np.float64, np.float32])
+        if T.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
+            )
+        directions = self.components_ * self._sizes()[:, None]
+        return np.asarray(T @ directions.astype(T.dtype) + self.mean_.astype(T.dtype))
+
+    def _sizes(self) -> Array:
+        """Return what transformed columns are divided by."""
+        if not self.whiten:
+            return np.ones(self.n_components_)
+        sizes = np.sqrt(self.explained_variance_)
+        # Of what has no variance, rounding is left.
+        gone = sizes <= np.sqrt(np.finfo(np.float64).eps) * np.max(sizes, initial=0.0)
+        sizes[gone] = 1.0
+        return sizes
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the model."""
@@ -242,13 +297,23 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.asarray(values / total if total > 0 else np.zeros_like(values))
 
     @property
+    def n_components_(self) -> int:
+        """Number of components."""
+        return len(self._decomposed()[0])
+
+    def _checked_n_components(self, n_features: int) -> int:
+        """Return how many components are computed: of a share of the variance, all."""
+        wanted = self.n_components
+        return check_n_components(None if wanted is None or wanted < 1 else int(wanted), n_features)
+
+    @property
     def _n_features_out(self) -> int:
         return self.n_components_
 
     def _set_moments(self, moments: Moments) -> None:
         self.moments_ = moments
         self.n_samples_seen_ = moments.n
-        self.n_components_ = check_n_components(self.n_components, moments.n_features)
+        self._n_wanted = self._checked_n_components(moments.n_features)
         self.mean_ = moments._all_rows().mean.copy()
         self._decomposition: tuple[Array, Array] | None = None
 
@@ -265,4 +330,10 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"n_samples = {self.moments_.n}: principal components need two rows or more."
             )
         scatter = self.moments_._all_rows().scatter
-        self._decomposition = principal_directions(scatter, self.n_components_)
+        values, directions = principal_directions(scatter, self._n_wanted)
+        if self.n_components is not None and self.n_components < 1:
+            sums = np.cumsum(values)
+            # Of rows that are all equal, one component is as good as any.
+            n = 1 + int(np.sum(sums[:-1] <= self.n_components * sums[-1])) if sums[-1] > 0 else 1
+            values, directions = values[:n], directions[:, :n]
+        self._decomposition = values, directions
