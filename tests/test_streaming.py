@@ -351,6 +351,46 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(tmp_path):
     assert run_python(RUN, str(path), "never", "0") == expected  # from the finished file
 
 
+# ---- rows that are taken away -------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_what_is_left_are_the_moments_of_the_other_rows(n, n_left, d, seed):
+    rng = np.random.default_rng(seed)
+    removed, left = (5.0 + rng.normal(size=(k, d)) for k in (n, n_left))
+    Y, Y_left = rng.normal(size=(n, 2)), rng.normal(size=(n_left, 2))
+    whole = Moments(d, 2).update(removed, Y)
+    if n_left:
+        whole.update(left, Y_left)
+        whole.update(left)
+    rest = whole - Moments(d, 2).update(removed, Y)
+    expected = Moments(d, 2)
+    if n_left:
+        expected.update(left, Y_left)
+        expected.update(left)
+    assert (rest.n, rest.n_labelled) == (expected.n, expected.n_labelled)
+    for name in ("m", "H", "v", "y_sum", "y_squares"):
+        np.testing.assert_allclose(
+            getattr(rest, name), getattr(expected, name), atol=1e-9 * 36 * (n + 2 * n_left)
+        )
+    assert whole.n == n + 2 * n_left
+
+
+def test_rows_that_are_not_there_cannot_be_taken_away(rng):
+    X = rng.normal(size=(30, 3))
+    moments = Moments.of(X)
+    for other, message in (
+        (Moments.of(rng.normal(size=(31, 3))), "31 rows cannot be taken from 30"),
+        (Moments.of(100.0 * X[:10]), "not among these"),
+        (Moments.of(X[:10, :2]), "features"),
+        (Moments.of(X[:10], X[:10, 0]), "targets"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            moments - other
+    with pytest.raises(TypeError):
+        moments - 1
+
+
 # ---- principal components -----------------------------------------------------------------------
 
 

@@ -256,6 +256,51 @@ class Moments:
     def __add__(self, other: object) -> "Moments":
         return self.merge(other) if isinstance(other, Moments) else NotImplemented
 
+    def remove(self, other: "Moments") -> "Moments":
+        """Return the moments of the rows that are not in `other`; neither is changed.
+
+        What chunks have left is as exact as the sums that they were in: of rows whose squares are a
+        small part of those of all, digits are lost.
+
+        Parameters
+        ----------
+        other : Moments
+            Moments of some of these rows, with the same columns, targets and feature map.
+
+        Returns
+        -------
+        rest : Moments
+            New moments.
+
+        Raises
+        ------
+        ValueError
+            If the two do not belong together, or `other` has rows that are not among these, as far
+            as counts and sums of squares tell.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.streaming import Moments
+        >>> days = np.random.default_rng(0).random((3, 100, 4))
+        >>> first, *others = (Moments.of(day) for day in days)
+        >>> (first + others[0] + others[1] - first).n
+        200
+        """
+        self._check_same(other.n_features, other.n_targets, other.fingerprint, "other")
+        rest = Moments(self.n_features, self.n_targets, fingerprint=self.fingerprint)
+        rest.n_chunks = max(0, self.n_chunks - other.n_chunks)
+        for kind in ("_labelled", "_unlabelled"):
+            own, removed = getattr(self, kind), getattr(other, kind)
+            if removed and removed.n and not own:
+                raise ValueError(f"{removed.n} rows of a kind that there is none of.")
+            if own:
+                setattr(rest, kind, own.without(removed) if removed else own.copy())
+        return rest
+
+    def __sub__(self, other: object) -> "Moments":
+        return self.remove(other) if isinstance(other, Moments) else NotImplemented
+
     def _check_same(self, n_features: int, n_targets: int, fingerprint: str, name: str) -> None:
         if (n_features, n_targets) != (self.n_features, self.n_targets):
             raise ValueError(

@@ -17,6 +17,9 @@ BLOCK_ROWS = 4096
 
 OVERFLOW = "sums of rows overflow float64; divide the columns by a scale."
 
+# What rounding may leave of a sum of squares whose rows are all taken away again.
+_LOST = 1e-9
+
 # Multiplications of one call of BLAS, a tenth of a second: a whole block of 700 features.
 _LONGEST_PRODUCT = 1 << 31
 
@@ -134,6 +137,34 @@ class CentredSums:
             (self.n * self.y_mean + other.n * other.y_mean) / n,
             self.cross + other.cross + weight * np.outer(step, y_step),
             self.y_squares + other.y_squares + weight * y_step**2,
+        )
+
+    def without(self, other: Self) -> Self:
+        """Return the sums of the rows that are not among those of `other`.
+
+        A ValueError where there are no such rows.
+        """
+        n = self.n - other.n
+        if n < 0:
+            raise ValueError(f"{other.n} rows cannot be taken from {self.n}.")
+        if n == 0:
+            return type(self).zeros(len(self.mean), len(self.y_mean))
+        if other.n == 0:
+            return self.copy()
+        mean = self.mean + (other.n / n) * (self.mean - other.mean)
+        y_mean = self.y_mean + (other.n / n) * (self.y_mean - other.y_mean)
+        weight = n * other.n / self.n
+        step, y_step = other.mean - mean, other.y_mean - y_mean
+        scatter = blas.dsyr(-weight, step, a=self.scatter - other.scatter, overwrite_a=1)
+        y_squares = self.y_squares - other.y_squares - weight * y_step**2
+        squares = scatter.diagonal().copy()
+        for left, before in ((squares, self.scatter.diagonal()), (y_squares, self.y_squares)):
+            if np.any(left < -_LOST * before):
+                raise ValueError("the rows to be taken away are not among these.")
+        scatter[np.diag_indices_from(scatter)] = np.maximum(squares, 0.0)
+        cross = self.cross - other.cross - weight * np.outer(step, y_step)
+        return type(self)(
+            n, mean, scatter, y_mean, np.asfortranarray(cross), np.maximum(y_squares, 0.0)
         )
 
     def check(self) -> None:
