@@ -367,6 +367,53 @@ def test_every_kind_of_detector_finds_them(changes, unseen):
         assert root.shape[2:] == (1, 31)
 
 
+def squares(n):
+    """Chequered squares of one size on noise: all are of one aspect."""
+    rng = np.random.default_rng(0)
+    images, boxes = [], []
+    for _ in range(n):
+        image = rng.random((96, 128)) * 0.2
+        x, y = rng.integers(8, [80, 48])
+        image[y : y + 40, x : x + 40] += 0.6 * (np.indices((40, 40)).sum(axis=0) // 10 % 2)
+        images.append(image)
+        boxes.append([[x, y, x + 40, y + 40]])
+    return images, boxes
+
+
+CODES = ProductQuantizer(2, 32, random_state=0)
+
+
+def test_components_of_equal_roots_share_the_objects():
+    images, boxes = squares(20)
+    detector = PartDetector(2, 0, CODES, C=0.1, random_state=0).fit(images, boxes)
+    assert len(detector.roots_) == 2
+    assert all(root.any() for root in detector.roots_)
+    assert (detector.n_negatives_ > 0).all()
+    found, _ = detector.predict(images)
+    assert max(map(len, found)) <= 2
+    assert detector.score(images, boxes) == 1
+
+
+def test_a_component_without_objects_is_left_out():
+    # Boxes a pixel high: no placement of the root of their group overlaps with them by half.
+    images, boxes = squares(8)
+    flat = [[[0, 10, 128, 11]]] * 8
+    own = [[*a, *b] for a, b in zip(boxes, flat, strict=True)]
+    with pytest.warns(UserWarning, match="1 of 2 components were left out"):
+        detector = PartDetector(2, 0, CODES, C=0.1, random_state=0).fit(images, own)
+    assert detector.intercepts_.shape == (1,)
+    assert len(detector.roots_) == len(detector.n_negatives_) == 1
+    assert max(map(len, detector.predict(images)[0])) <= 2
+
+
+def test_images_that_objects_fill_are_refused():
+    images = [random_image(i, (63, 63)) for i in range(2)]
+    detector = PartDetector(1, 0, CODES, random_state=0)
+    with pytest.raises(ValueError, match="no place in the images is away"):
+        detector.fit(images, [[[0, 0, 63, 63]]] * 2)
+    assert not hasattr(detector, "roots_")
+
+
 def test_codes_take_a_part_of_the_memory(fitted):
     images, boxes = scenes(16)
     floats = PartDetector(**{**FAST, "quantizer": None}).fit(images, boxes)

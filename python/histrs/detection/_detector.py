@@ -25,6 +25,7 @@ from histrs.detection._training import (
     Model,
     Settings,
     Training,
+    aspect_groups,
     described_cells,
     look,
     mirrored,
@@ -68,7 +69,8 @@ class PartDetector(BaseEstimator):
     Parameters
     ----------
     n_components : int, default=1
-        Number of aspects.
+        Number of aspects. A component that no object is nearest to is left out, with a warning;
+        attributes have as many components as are left.
     n_parts : int, default=8
         Number of parts of a component; 0 is a root alone, which is faster.
     quantizer : ProductQuantizer, "default" or None, default="default"
@@ -268,14 +270,22 @@ class PartDetector(BaseEstimator):
             self._learned = self.cell_size, self.levels_per_octave
             self.quantizer_ = self._fit_quantizer(pixels, rng)
             settings = self._settings()
-            sizes = root_sizes(all_boxes, self.n_components, self.cell_size)
+            groups = aspect_groups(all_boxes, self.n_components)
+            sizes = root_sizes(all_boxes, groups, self.cell_size)
             training = Training(
                 [without_weights(size, settings.tail) for size in sizes],
                 settings,
                 Budget(self.C, self.max_negatives, self.tol, self.max_iter),
             )
-            self._train(training, pixels, own, rng, part_shape)
+            of_images = np.split(groups, np.cumsum([len(each) for each in own])[:-1])
+            self._train(training, pixels, own, of_images, rng, part_shape)
             self._take(training)
+        if len(self.roots_) < self.n_components:
+            warn(
+                f"{self.n_components - len(self.roots_)} of {self.n_components} components were "
+                "left out, as no object was nearest to them, or no place was a negative of theirs; "
+                "lower n_components, or give more images."
+            )
         if training.gap > self.tol:
             warn(
                 f"the certified gap is {training.gap:.2g} of the objective after {self.max_iter} "
@@ -324,14 +334,16 @@ class PartDetector(BaseEstimator):
         training: Training,
         images: list[Image],
         boxes: list[Boxes],
+        groups: list[NDArray[np.intp]],
         rng: np.random.RandomState,
         part_shape: tuple[int, int],
     ) -> None:
         def pictures() -> Iterable[tuple[Image, Boxes]]:
             return mirrored(images, boxes) if self.mirror else zip(images, boxes, strict=True)
 
-        training.begin(pictures(), rng)
-        if not any(map(len, training.positives)):
+        seen = [own for own in groups for _ in range(1 + bool(self.mirror))]
+        training.begin(pictures(), seen, rng)
+        if not training.components:
             raise ValueError(
                 "no box is near a place that a root can have: objects are smaller than "
                 f"{4 * self.cell_size**2} pixels, or cut off; lower cell_size, or enlarge the "
@@ -346,6 +358,12 @@ class PartDetector(BaseEstimator):
             for _ in range(self.n_part_rounds):
                 training.mine(pictures())
                 training.learn()
+        training.drop_unlearned()
+        if not training.components:
+            raise ValueError(
+                "no place in the images is away from the objects, so that there are no negatives "
+                "to learn from; give images with more around the objects, or without objects."
+            )
 
     def _take(self, training: Training) -> None:
         components = training.components

@@ -148,17 +148,27 @@ def mirrored(images: list[Image], boxes: list[Boxes]) -> Iterator[tuple[Image, B
         yield np.ascontiguousarray(image[:, ::-1]), turned
 
 
-def root_sizes(boxes: Boxes, n_components: int, cell_size: int) -> list[tuple[int, int]]:
-    """Return rows and columns of the roots, one for each of as many groups of aspect ratios.
+def aspect_groups(boxes: Boxes, n_components: int) -> NDArray[np.intp]:
+    """Return the group of each box: as many of equal numbers, by the ratio of width to height."""
+    width, height = (boxes[:, 2:] - boxes[:, :2]).T
+    groups = np.empty(len(boxes), dtype=np.intp)
+    order = np.argsort(width / height, kind="stable")
+    for group, members in enumerate(np.array_split(order, n_components)):
+        groups[members] = group
+    return groups
+
+
+def root_sizes(boxes: Boxes, groups: NDArray[np.intp], cell_size: int) -> list[tuple[int, int]]:
+    """Return rows and columns of the roots, one for each group of aspect ratios.
 
     One box in five is smaller than a root at the scale 1; but no root has more cells than help.
     """
     width, height = (boxes[:, 2:] - boxes[:, :2]).T
     area = np.clip(np.quantile(width * height, 0.2), 4 * cell_size**2, _LARGEST * cell_size**2)
-    aspect = np.sort(width / height)
+    aspect = width / height
     sizes = []
-    for group in np.array_split(aspect, n_components):
-        ratio = float(np.median(group))
+    for group in range(groups.max() + 1):
+        ratio = float(np.median(aspect[groups == group]))
         rows, columns = np.sqrt(area / ratio), np.sqrt(area * ratio)
         size = [max(int(np.round(n / cell_size)), 1) + 2 * MARGIN for n in (rows, columns)]
         sizes.append((size[0], size[1]))
@@ -213,19 +223,56 @@ class Training:
         self.negatives = [Examples() for _ in components]
         self.gap = 0.0
         """The largest certified gap of the last round, as a part of the objective."""
-        self._known: set[tuple[int, bytes]] = set()
+        self._learned = [False for _ in components]
+        self._known: set[tuple[int, int, bytes]] = set()
 
-    def begin(self, pictures: Iterable[tuple[Image, Boxes]], rng: np.random.RandomState) -> None:
-        """Take the placements nearest to the objects, and others drawn at random."""
+    def begin(
+        self,
+        pictures: Iterable[tuple[Image, Boxes]],
+        groups: Iterable[NDArray[np.intp]],
+        rng: np.random.RandomState,
+    ) -> None:
+        """Take the placements nearest to the objects, and others drawn at random.
+
+        `groups` are the aspects of the objects of each image: components whose roots are equal
+        share objects by these. A component that has none is dropped.
+        """
         model = Model(self.components, self.settings)
-        for number, (image, own) in enumerate(pictures):
+        for number, ((image, own), aspects) in enumerate(zip(pictures, groups, strict=True)):
             pyramid, found, shared = _shared(image, own, model)
-            nearest = np.argmax(shared, axis=0)
+            nearest = self._nearest(found, shared, aspects)
             nearest = nearest[shared[nearest, np.arange(len(own))] >= _LEAST]
             self._keep(self.positives, model, pyramid, found.some(nearest))
             others = np.flatnonzero(shared.max(axis=1, initial=0.0) < _OTHER)
             drawn = rng.choice(others, min(len(others), _DRAWN), replace=False)
             self._keep(self.negatives, model, pyramid, found.some(drawn), number)
+        self._retain([c for c, own in enumerate(self.positives) if len(own)])
+
+    def _nearest(
+        self, found: Placements, shared: Boxes, aspects: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return the placement nearest to each object, of its own component among equal roots."""
+        sizes = [component.root.shape[:2] for component in self.components]
+        of_component = found.numbers[:, 0]
+        nearest: NDArray[np.intp] = np.argmax(shared, axis=0)
+        for j, aspect in enumerate(aspects):
+            if sizes[of_component[nearest[j]]] == sizes[aspect]:
+                own = np.flatnonzero(of_component == aspect)
+                nearest[j] = own[np.argmax(shared[own, j])]
+        return nearest
+
+    def _retain(self, kept: list[int]) -> None:
+        """Drop all other components."""
+        new = {old: c for c, old in enumerate(kept)}
+        self.components = [self.components[c] for c in kept]
+        self.positives = [self.positives[c] for c in kept]
+        self.negatives = [self.negatives[c] for c in kept]
+        self._learned = [self._learned[c] for c in kept]
+        self._known = {(image, new[c], at) for image, c, at in self._known if c in new}
+
+    def drop_unlearned(self) -> None:
+        """Drop components that never had examples of both kinds: their scores say nothing."""
+        self._retain([c for c, learned in enumerate(self._learned) if learned])
 
     def mine(self, pictures: Iterable[tuple[Image, Boxes]]) -> int:
         """Find the best placements of the objects, and negatives beyond the margin; count these."""
@@ -258,7 +305,7 @@ class Training:
     ) -> int:
         """Add placements to examples; with the number of an image, those that are new."""
         if number >= 0:
-            keys = [(number, row.tobytes()) for row in found.numbers]
+            keys = [(number, int(row[0]), row[1:].tobytes()) for row in found.numbers]
             new = [i for i, key in enumerate(keys) if key not in self._known]
             self._known.update(keys[i] for i in new)
             found = found.some(np.array(new, dtype=np.intp))
@@ -277,6 +324,7 @@ class Training:
         for c in range(len(self.components)):
             if len(self.positives[c]) and len(self.negatives[c]):
                 self._learn(c)
+                self._learned[c] = True
 
     def _learn(self, c: int) -> None:
         n_threads = self.settings.n_threads
