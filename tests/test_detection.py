@@ -414,6 +414,24 @@ def test_images_that_objects_fill_are_refused():
     assert not hasattr(detector, "roots_")
 
 
+@pytest.mark.parametrize("own", [np.empty((0, 4)), [[0, 0, 3, 3]]], ids=["none", "one"])
+def test_images_too_small_for_a_root_are_skipped(own):
+    images, boxes = squares(8)
+    parameters = {"n_components": 1, "n_parts": 0, "quantizer": CODES, "C": 0.1}
+    detector = PartDetector(**parameters, random_state=0)
+    detector.fit([*images, np.zeros((4, 4))], [*boxes, own])
+    assert detector.score(images, boxes) == 1
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "message"), [(CODES, "images are all too small"), (None, "no box is near")]
+)
+def test_images_that_are_all_too_small_are_refused(quantizer, message):
+    detector = PartDetector(1, 0, quantizer, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        detector.fit([np.zeros((4, 4))], [[[0, 0, 3, 3]]])
+
+
 def test_codes_take_a_part_of_the_memory(fitted):
     images, boxes = scenes(16)
     floats = PartDetector(**{**FAST, "quantizer": None}).fit(images, boxes)

@@ -321,6 +321,11 @@ class PartDetector(BaseEstimator):
                 )
             return quantizer
         cells = described_cells(images, self._settings(), _CELLS, rng)
+        if not len(cells):
+            raise ValueError(
+                "images are all too small to learn codes of cells from: one needs at least "
+                f"{1.5 * self.cell_size:g} pixels a side; lower cell_size, or enlarge the images."
+            )
         if self.quantizer == "default":
             seed = int(rng.randint(np.iinfo(np.int32).max))
             quantizer = ProductQuantizer(7, 128, random_state=seed, n_jobs=self.n_jobs)

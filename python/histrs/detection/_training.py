@@ -240,6 +240,9 @@ class Training:
         model = Model(self.components, self.settings)
         for number, ((image, own), aspects) in enumerate(zip(pictures, groups, strict=True)):
             pyramid, found, shared = _shared(image, own, model)
+            if not len(found):
+                # The image is too small for any of the roots.
+                continue
             nearest = self._nearest(found, shared, aspects)
             nearest = nearest[shared[nearest, np.arange(len(own))] >= _LEAST]
             self._keep(self.positives, model, pyramid, found.some(nearest))
