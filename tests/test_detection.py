@@ -432,6 +432,20 @@ def test_images_that_are_all_too_small_are_refused(quantizer, message):
         detector.fit([np.zeros((4, 4))], [[[0, 0, 3, 3]]])
 
 
+def test_parts_are_learned_where_no_place_is_beyond_the_margin():
+    images, boxes = squares(8)
+    detector = PartDetector(1, 4, CODES, C=1, n_part_rounds=1, random_state=0).fit(images, boxes)
+    # As many as the objects and their mirror images.
+    assert detector.n_negatives_[0] >= 16
+    # All parts begin with the same springs, and with a quarter of what the root has there.
+    springs = detector.deformations_[0]
+    assert np.ptp(springs, axis=0).max() > 1e-3
+    fine = detector.roots_[0].repeat(2, axis=0).repeat(2, axis=1)
+    for part, (y, x) in zip(detector.parts_[0], detector.anchors_[0], strict=True):
+        assert np.abs(part - fine[y : y + 6, x : x + 6] / 4).max() > 1e-3
+    assert detector.score(images, boxes) == 1
+
+
 def test_codes_take_a_part_of_the_memory(fitted):
     images, boxes = scenes(16)
     floats = PartDetector(**{**FAST, "quantizer": None}).fit(images, boxes)

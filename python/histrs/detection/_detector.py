@@ -360,8 +360,11 @@ class PartDetector(BaseEstimator):
             training.learn()
         if self.n_parts:
             training.add_parts(self.n_parts, part_shape)
-            for _ in range(self.n_part_rounds):
+            for number in range(self.n_part_rounds):
                 training.mine(pictures())
+                if number == 0 and (short := training.short()):
+                    # Good roots leave none beyond the margin; parts learn from the best places.
+                    training.mine(pictures(), short)
                 training.learn()
         training.drop_unlearned()
         if not training.components:

@@ -1,6 +1,6 @@
 """How a detector learns: latent places of objects, hard negatives, cutting planes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -277,8 +277,18 @@ class Training:
         """Drop components that never had examples of both kinds: their scores say nothing."""
         self._retain([c for c, learned in enumerate(self._learned) if learned])
 
-    def mine(self, pictures: Iterable[tuple[Image, Boxes]]) -> int:
-        """Find the best placements of the objects, and negatives beyond the margin; count these."""
+    def short(self) -> list[int]:
+        """Return the components that have fewer negatives than positives."""
+        both = zip(self.positives, self.negatives, strict=True)
+        return [c for c, (good, bad) in enumerate(both) if len(bad) < len(good)]
+
+    def mine(self, pictures: Iterable[tuple[Image, Boxes]], easy: Sequence[int] = ()) -> int:
+        """Find the best placements of the objects, and negatives beyond the margin; count these.
+
+        Of the components in `easy` the best are negatives, whether beyond the margin or not.
+        """
+        least = np.full(len(self.components), -1.0)
+        least[list(easy)] = -np.inf
         self.positives = [Examples() for _ in self.components]
         n_new = 0
         model = Model(self.components, self.settings)
@@ -292,7 +302,7 @@ class Training:
                     best.append(near[np.argmax(found.scores[near])])
             self._keep(self.positives, model, pyramid, found.some(np.array(best, dtype=np.intp)))
             hard = shared.max(axis=1, initial=0.0) < _OTHER
-            wrong = found.some(np.flatnonzero(hard & (found.scores > -1.0)))
+            wrong = found.some(np.flatnonzero(hard & (found.scores > least[found.numbers[:, 0]])))
             wrong = wrong.some(np.argsort(-wrong.scores, kind="stable")[:_MOST])
             kept = non_maximum_suppression(wrong.boxes, wrong.scores, overlap=_ALIKE)
             n_new += self._keep(self.negatives, model, pyramid, wrong.some(kept), number)
@@ -383,6 +393,7 @@ class Training:
             with_parts(component, n_parts, size, shares) for component in self.components
         ]
         self.negatives = [Examples() for _ in self.components]
+        self._learned = [False for _ in self.components]
         self._known.clear()
 
 
