@@ -135,6 +135,11 @@ def test_bad_images_are_refused(images, message):
         PartDetector().fit(images, [[[0, 0, 2, 2]]])
 
 
+def test_a_pyramid_has_a_level():
+    with pytest.raises(ValueError, match="scales is empty"):
+        HOGFeatures().pyramid(random_image(0, (16, 16)), [])
+
+
 # ---- scores -------------------------------------------------------------------------------------
 
 

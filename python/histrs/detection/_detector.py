@@ -84,7 +84,8 @@ class PartDetector(BaseEstimator):
     levels_per_octave : int, default=6
         Sizes that are looked at between one and twice as large.
     C : float, default=0.03
-        Weight of a loss.
+        Weight of a loss. Of few images, scores are small with the default, and of objects below
+        `threshold`: raise it.
     n_root_rounds : int, default=1
         Rounds with roots alone.
     n_part_rounds : int, default=2
@@ -159,9 +160,12 @@ class PartDetector(BaseEstimator):
     ...     images.append(image)
     ...     boxes.append([[x, y, x + 40, y + 40]])
     >>> codes = ProductQuantizer(2, 32, random_state=0)
-    >>> detector = PartDetector(1, 0, codes, random_state=0).fit(images[:8], boxes[:8])
+    >>> detector = PartDetector(1, 0, codes, C=0.1, random_state=0).fit(images[:8], boxes[:8])
     >>> detector.score(images[8:], boxes[8:])
     1.0
+    >>> found, _ = detector.predict(images[8:])
+    >>> [len(own) for own in found]
+    [1, 1, 1, 1]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

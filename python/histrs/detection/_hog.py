@@ -131,10 +131,13 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
         """
         self._validate_params()
         pixels = check_image(image, "image")
+        sizes = np.atleast_1d(np.asarray(scales, dtype=np.float64))
+        if sizes.size == 0:
+            raise ValueError("scales is empty: give at least one positive scale.")
         cells, shapes = _histrs.hog_pyramid(
             pixels,
             self.cell_size,
-            np.atleast_1d(np.asarray(scales, dtype=np.float64)),
+            sizes,
             0,
             count_threads(self.n_jobs),
         )
