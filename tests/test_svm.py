@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
@@ -308,3 +309,17 @@ def test_the_objective_is_its_definition(rng):
     for container in (np.asarray, sparse.csr_array):
         found = objective(container(X), signs, weights, coef, 0.7, 0.3, 2)
         assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("by", ["sample_weight", "class_weight"])
+@pytest.mark.parametrize("factor", [1e-310, 1 / 150, 100.0])
+def test_the_size_of_weights_is_that_of_the_penalty(by, factor):
+    X, y = load_iris(return_X_y=True)
+    model = IntersectionSVC(random_state=0)
+    expected = clone(model).set_params(alpha=min(1e-4 / factor, 1e300)).fit(X, y)
+    if by == "sample_weight":
+        model.fit(X, y, np.full(150, factor))
+    else:
+        model.set_params(class_weight=dict.fromkeys(range(3), factor)).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-6)
+    assert factor < 1e-300 or model.score(X, y) > 0.9

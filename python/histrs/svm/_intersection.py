@@ -247,7 +247,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
             order = check_random_state(self.random_state if first else self._order_seed)
             self._order_seed = int(order.randint(np.iinfo(np.int32).max))
-            self._last = self._pass(X, signs, weights, order, self._last, self.eta_, 0.0)
+            self._last = self._pass(
+                X, signs, weights, order, self._last, self.eta_, 0.0, self.alpha
+            )
             self._record()
         return self
 
@@ -380,6 +382,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         return np.hstack([X, last])
 
     def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        # The same objective, divided by the mean weight: steps have the length that eta0 asks for.
+        largest = float(weights.max())
+        mean = largest * float(np.mean(weights / largest)) if largest > 0.0 else 1.0
+        weights, alpha = weights / mean, min(self.alpha / mean, np.finfo(np.float64).max)
         rng = check_random_state(self.random_state)
         self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
         half = self.max_iter // 2
@@ -388,12 +394,12 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             if iteration == half and not dropped:
                 eta, dropped = eta / 10, True
             t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
-            self._last = self._pass(X, signs, weights, rng, self._last, eta, t)
+            self._last = self._pass(X, signs, weights, rng, self._last, eta, t, alpha)
             self._record(averaged=dropped)
             if not self.early_stopping or t > 0.0:
                 continue
             value = objective(
-                X, signs, weights, self._last, self.margin_, self.alpha, count_threads(self.n_jobs)
+                X, signs, weights, self._last, self.margin_, alpha, count_threads(self.n_jobs)
             )
             stale = 0 if value < best * (1 - _DECREASE) else stale + 1
             best = min(best, value)
@@ -404,8 +410,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                 eta, dropped, stale = eta / 10, True, 0
         if self.early_stopping and not stopped:
             warn(
-                f"The objective, {best:.3g}, was still falling after max_iter = {self.max_iter} "
-                "passes; raise max_iter or eta0.",
+                f"The objective, {best * mean:.3g}, was still falling after "
+                f"max_iter = {self.max_iter} passes; raise max_iter or eta0.",
                 ConvergenceWarning,
             )
 
@@ -421,9 +427,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         coef: NDArray[np.float64],
         eta: float,
         t: float,
+        alpha: float,
     ) -> NDArray[np.float64]:
         order = rng.permutation(X.shape[0]).astype(np.int64)
-        steps = (self.margin_, eta, float(self.alpha), t)
+        steps = (self.margin_, eta, float(alpha), t)
         n_threads = count_threads(self.n_jobs)
         return _histrs.svm_epoch(to_core(X), signs, weights, order, coef, steps, n_threads)
 
