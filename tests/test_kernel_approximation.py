@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -593,3 +594,21 @@ def test_a_failed_fit_of_the_sampler_changes_nothing(rng):
         model.fit([[1.0, 2.0], [np.nan, 1.0]])
     assert pickle.dumps(model) == before
     assert list(model.get_feature_names_out()) == [f"expchi2sampler{i}" for i in range(4)]
+
+
+def test_whole_numbers_are_targets_of_regression_unless_they_are_few(rng):
+    numbers = rng.integers(0, 1000, size=500)
+    targets = _scale_search.signed_targets
+    for y in (numbers, numbers.astype(float), np.stack([numbers, numbers % 3], axis=1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = targets(y, 500, slice(0, 40))
+        np.testing.assert_array_equal(found, y[:40].reshape(40, -1))
+    np.testing.assert_array_equal(targets(numbers % 2.0, 500)[:, 0], numbers % 2)
+    for classes in (numbers % 4, (numbers % 4)[:, None], np.array(list("abcd"))[numbers % 4]):
+        expected = np.where((numbers % 4)[:, None] == np.arange(4), 1.0, -1.0)
+        np.testing.assert_array_equal(targets(classes, 500), expected)
+    X = rng.dirichlet(np.ones(5), size=500)
+    y = (1e4 * X[:, :2]).astype(int)
+    models = [ExpChi2Sampler(4, gamma="auto", random_state=0).fit(X, Y) for Y in (y, y * 1.0)]
+    assert models[0].gamma_ == models[1].gamma_
