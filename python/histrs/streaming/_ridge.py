@@ -186,8 +186,8 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
         error of leaving out a row, with the directions of all rows, exactly and in closed form;
         it reads the rows again, which must be the same number. "gcv" is generalized
         cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone,
-        and may go wrong with fewer rows than features. "auto" is "loo" where there are several penalties and the
-        rows are at hand: not from moments, iterators and dask arrays.
+        and may go wrong with fewer rows than features. "auto" is "loo" where there are several
+        penalties and the rows are at hand: not from moments, iterators and dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the
