@@ -105,6 +105,50 @@ def test_onnx_serves_probabilities_and_labels(load, text):
     np.testing.assert_array_equal(outputs["label"][sure], model.predict(X)[sure])
 
 
+def test_entries_out_of_range_count_as_the_ends():
+    rng = np.random.default_rng(3)
+    X = rng.random((60, 2))
+    tables = IntersectionGPRegressor().fit(X, X[:, 0] + 0.1 * rng.normal(size=60)).export_tables()
+    rows = np.array([[0.5, -1e-9], [-3.0, 0.2], [np.inf, 0.3], [1e30, 0.3]])
+    ends = np.array([[0.5, 0.0], [0.0, 0.2], [X[:, 0].max(), 0.3], [X[:, 0].max(), 0.3]])
+    np.testing.assert_allclose(tables.scores(rows), tables.scores(ends))
+    np.testing.assert_allclose(
+        served(tables, rows)["variable"], tables.scores(ends), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3.0, 5.0]),
+        np.array([False, True]),
+        np.array([7, 9], dtype=np.int32),
+        np.array([2**40, 3], dtype=np.uint64),
+    ],
+)
+def test_onnx_returns_labels_of_any_kind(labels):
+    rng = np.random.default_rng(4)
+    X = rng.random((80, 2))
+    y = labels[(X[:, 0] > 0.5).astype(int)]
+    model = IntersectionGPClassifier().fit(X, y)
+    found = served(model.export_tables(), X)["label"]
+    assert np.mean(found.astype(y.dtype) == model.predict(X)) > 0.97
+    assert found.dtype == (np.float64 if y.dtype.kind == "f" else np.int64)
+
+
+def test_onnx_refuses_what_its_numbers_do_not_hold():
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install "histrs[onnx]"')
+    rng = np.random.default_rng(5)
+    X = rng.random((50, 2))
+    for rows, y in ((X, 1e40 * X[:, 0]), (1e-40 * X, X[:, 0]), (1e60 * X, X[:, 0])):
+        tables = IntersectionGPRegressor(optimizer=None).fit(rows, y).export_tables()
+        with pytest.raises(ValueError, match="single precision"):
+            tables.to_onnx()
+    labels = np.array([3, 2**63 + 5], dtype=np.uint64)[(X[:, 0] > 0.5).astype(int)]
+    with pytest.raises(ValueError, match="integers of ONNX"):
+        IntersectionGPClassifier().fit(X, labels).export_tables().to_onnx()
+
+
 def test_sparse_rows_have_the_tables_of_dense_ones():
     rng = np.random.default_rng(2)
     X = rng.poisson(0.3, size=(80, 6)).astype(float)

@@ -145,6 +145,38 @@ def test_means_are_those_of_scikit_learn(rng, weights, shape):
         model.kneighbors_graph(mode="weights")
 
 
+@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
+def test_what_is_set_after_a_fit_counts(rng, make):
+    X, y = rng.random((40, 3)), rng.integers(0, 3, size=40)
+    model = make(1).fit(X, y).set_params(n_neighbors=7, weights="distance")
+    assert model.kneighbors(X)[1].shape == (40, 7)
+    np.testing.assert_array_equal(
+        model.predict(X[:, ::-1]), make(7, weights="distance").fit(X, y).predict(X[:, ::-1])
+    )
+
+
+def test_means_of_single_precision_rows_keep_the_targets_digits(rng):
+    X = rng.random((30, 3)).astype(np.float32)
+    y = 1.7e9 + np.arange(30.0)
+    np.testing.assert_array_equal(MetricKNNRegressor(1).fit(X, y).predict(X), y)
+
+
+def test_the_matrix_of_a_callable_is_its_own(rng):
+    X, y = rng.random((20, 2)), rng.integers(0, 2, size=20)
+    D = np.rint(10 * cdist(X, X)).astype(int)
+    D.setflags(write=False)
+    model = MetricKNNClassifier("auto", metric=lambda A, B, n_jobs: D[: len(A), : len(B)])
+    model.fit(X, y)
+    assert np.all(np.diagonal(D) == 0)
+    np.testing.assert_array_equal(model.kneighbors(X, 1)[0], 0.0)
+    for wrong, message in (
+        (lambda A, B, n_jobs: np.full((len(A), len(B)), np.nan), "NaN for row 0"),
+        (lambda A, B, n_jobs: np.zeros((len(B), 1)), "expected"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MetricKNNClassifier(metric=wrong).fit(X, y).predict(X)
+
+
 def test_one_sample_is_its_own_only_neighbour():
     model = MetricKNNRegressor("auto", weights="auto").fit([[1.0, 2.0]], [5.0])
     assert (model.n_neighbors_, model.weights_) == (1, "uniform")

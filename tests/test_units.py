@@ -178,6 +178,10 @@ def test_a_column_that_carries_the_kernel_is_named(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         IntersectionGPRegressor(optimizer=None).fit(X, X[:, 0])
+        # A transform may make them alike.
+        IntersectionGPRegressor(
+            feature_weights=None, optimizer=None, feature_transform="power", exponent=0.05
+        ).fit(X, X[:, 0])
         # Columns of one unit, and one beside constants.
         for rows in (X[:, [0, 2]], X[:, [1]], X * [0.0, 1.0, 0.0]):
             IntersectionGPRegressor(feature_weights=None, optimizer=None).fit(rows, X[:, 0])

@@ -172,7 +172,7 @@ class BaseIntersectionGP(GaussianProcess):
             n_threads=n_threads,
         )
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
-            self._warn_of_units(columns.spreads(n_threads))
+            self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
             start = self._with_relevant_weights(X, Y, start)

@@ -21,6 +21,7 @@ def to_onnx(tables: "AdditiveTables") -> "onnx.ModelProto":
         from onnx import TensorProto, helper
     except ImportError as error:
         raise ImportError('to_onnx needs onnx: pip install "histrs[onnx]".') from error
+    _check_range(tables)
     n_features, n_outputs = len(tables.nodes), len(tables.offset)
     graph = _Graph()
     scores = _scores(graph, tables)
@@ -29,9 +30,10 @@ def to_onnx(tables: "AdditiveTables") -> "onnx.ModelProto":
         shape: list[Any] = ["n_samples", n_outputs]
         outputs = [helper.make_tensor_value_info("variable", TensorProto.FLOAT, shape)]
     else:
-        is_text = tables.classes.dtype.kind in "OSU"
-        kind = TensorProto.STRING if is_text else TensorProto.INT64
-        _probabilities(graph, scores, tables.classes, n_outputs)
+        labels = _labels(tables.classes)
+        kinds = {"O": TensorProto.STRING, "i": TensorProto.INT64, "f": TensorProto.DOUBLE}
+        kind = kinds[labels.dtype.kind]
+        _probabilities(graph, scores, labels, n_outputs)
         shape = ["n_samples", len(tables.classes)]
         outputs = [
             helper.make_tensor_value_info("label", kind, ["n_samples"]),
@@ -83,11 +85,11 @@ def _scores(graph: _Graph, tables: "AdditiveTables") -> str:
     largest = np.finfo(np.float32).max
     nodes = np.minimum(tables.nodes, largest)
     last = np.max(np.where(np.isfinite(tables.nodes), tables.nodes, 0.0), axis=1)
-    x = graph.node("Min", ["X", single(last)])
+    x = graph.node("Min", [graph.node("Max", ["X", single(np.zeros(1))]), single(last)])
     reached = graph.node("GreaterOrEqual", [graph.node("Unsqueeze", [x, whole(2)]), single(nodes)])
     counts = graph.node("Cast", [reached], to=7)
     count = graph.node("ReduceSum", [counts, whole(2)], keepdims=0)
-    # Before the first node there is nothing: values are not negative.
+    # The first node is 0, below which nothing is left.
     first = np.arange(n_features, dtype=np.int64) * n_nodes - 1
     place = graph.node("Add", [count, graph.constant(first)])
     node = graph.node("Gather", [single(nodes.ravel()), place], axis=0)
@@ -99,15 +101,41 @@ def _scores(graph: _Graph, tables: "AdditiveTables") -> str:
     return graph.node("Add", [total, single(tables.offset)])
 
 
-def _probabilities(graph: _Graph, scores: str, classes: NDArray[Any], n_outputs: int) -> None:
+def _probabilities(graph: _Graph, scores: str, labels: NDArray[Any], n_outputs: int) -> None:
     """Add the outputs of a classification."""
     if n_outputs == 1:
         zeros = graph.node("Sub", [scores, scores])
         scores = graph.node("Concat", [zeros, scores], axis=1)
     graph.node("Softmax", [scores], "probabilities", axis=1)
     best = graph.node("ArgMax", [scores], axis=1, keepdims=0)
-    if classes.dtype.kind in "OSU":
-        labels = np.array([str(label) for label in classes], dtype=object)
-    else:
-        labels = classes.astype(np.int64)
     graph.node("Gather", [graph.constant(labels), best], "label", axis=0)
+
+
+def _labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels in a type that ONNX has: text, integers or numbers of double precision."""
+    if classes.dtype.kind in "OSU":
+        return np.array([str(label) for label in classes], dtype=object)
+    if classes.dtype.kind == "f":
+        return classes.astype(np.float64)
+    labels = classes.astype(np.int64)
+    if not np.array_equal(labels.astype(classes.dtype), classes) or np.any(
+        (labels < 0) & (classes > 0)
+    ):
+        raise ValueError(f"labels of {classes.dtype} are beyond the integers of ONNX: {classes}.")
+    return labels
+
+
+def _check_range(tables: "AdditiveTables") -> None:
+    """Refuse what single precision does not hold."""
+    nodes = tables.nodes[np.isfinite(tables.nodes)]
+    with np.errstate(over="ignore", under="ignore"):
+        single = nodes.astype(np.float32)
+        numbers = [a.astype(np.float32) for a in (tables.values, tables.slopes, tables.offset)]
+    smallest = np.finfo(np.float32).tiny
+    if not all(np.all(np.isfinite(part)) for part in (single, *numbers)) or np.any(
+        (nodes > 0.0) & (single < smallest)
+    ):
+        raise ValueError(
+            "The features or the targets leave the range of single precision, which the ONNX model "
+            "computes in: scale them before the fit."
+        )

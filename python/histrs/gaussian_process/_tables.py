@@ -44,10 +44,11 @@ class AdditiveTables:
     """Labels in the order of the probabilities; None for a regression."""
 
     def scores(self, X: ArrayLike) -> Array:
-        """Return `s` of non-negative rows, of shape (n_samples, n_outputs)."""
+        """Return `s` of rows, of shape (n_samples, n_outputs); entries below 0 count as 0."""
         X = np.asarray(X, dtype=np.float64)
         scores = np.tile(self.offset, (len(X), 1))
         for x, t, v, m in zip(X.T, self.nodes, self.values, self.slopes, strict=True):
+            x = np.clip(x, 0.0, t[np.isfinite(t)][-1])
             k = np.searchsorted(t, x, side="right") - 1
             scores += v[k] + m[k] * (x - t[k])[:, None]
         return scores
@@ -68,7 +69,7 @@ class AdditiveTables:
         Its input is ``X`` of shape (n_samples, n_features). A regression has the output
         ``variable`` of shape (n_samples, n_outputs); a classification ``label`` of shape
         (n_samples,) and ``probabilities`` of shape (n_samples, n_classes), as the models that
-        skl2onnx converts.
+        skl2onnx converts. Entries below 0 count as 0.
 
         Returns
         -------
@@ -77,6 +78,8 @@ class AdditiveTables:
 
         Raises
         ------
+        ValueError
+            If nodes or values leave the range of single precision, or labels that of ONNX.
         ImportError
             If onnx is not installed: ``pip install "histrs[onnx]"``.
 

@@ -111,7 +111,7 @@ default=None
             Places of the neighbours in the training data.
         """
         check_is_fitted(self)
-        wanted = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        wanted = self._settings()[0] if n_neighbors is None else n_neighbors
         k = check_count(wanted, self.X_fit_.shape[0] - (X is None))
         space = self._space()
         queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
@@ -156,6 +156,11 @@ default=None
         return sparse.csr_matrix(
             (entries, indices.ravel(), starts), shape=(n, self.X_fit_.shape[0])
         )
+
+    def _settings(self) -> tuple[int, str]:
+        """Return number and weights: those of the fit where they are chosen, else what is set."""
+        k = self.n_neighbors_ if isinstance(self.n_neighbors, str) else self.n_neighbors
+        return k, self.weights_ if self.weights == "auto" else self.weights
 
     def _space(self) -> Space:
         return Space(self.metric_, self.metric_params_, self.n_jobs)

@@ -48,7 +48,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     n_neighbors_, weights_ : int, str
-        Those of the fit.
+        Those that were chosen, or given.
     metric_ : str or callable
         The metric of the training data.
     metric_params_ : dict
@@ -139,7 +139,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             Shares, in the order of `classes_`.
         """
         distances, indices = self.kneighbors(X)
-        shares = self._shares(votes(distances, self.weights_), indices)
+        shares = self._shares(votes(distances, self._settings()[1]), indices)
         return shares.astype(distances.dtype, copy=False)
 
     def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:

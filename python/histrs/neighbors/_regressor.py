@@ -32,7 +32,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     Attributes
     ----------
     n_neighbors_, weights_ : int, str
-        Those of the fit.
+        Those that were chosen, or given.
     metric_ : str or callable
         The metric of the training data.
     metric_params_ : dict
@@ -101,8 +101,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
             Weighted means.
         """
         distances, indices = self.kneighbors(X)
-        means = self._means(votes(distances, self.weights_), indices)
-        return means.astype(distances.dtype, copy=False)
+        return self._means(votes(distances, self._settings()[1]), indices)
 
     def _means(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
         shares = counts / counts.sum(axis=1, keepdims=True)

@@ -77,7 +77,7 @@ class Space:
 
     def _nearest(self, X: Matrix, Y: Matrix, k: int, excluded: NDArray[np.intp] | None) -> Found:
         bounds, of_pairs = self._bounds(X, Y, k), self._metric.of_pairs
-        D = self._metric.distances(X, Y, **self._options) if bounds is None else bounds
+        D = self._all_pairs(X, Y) if bounds is None else bounds
         if excluded is not None:
             D[np.arange(len(D)), excluded] = np.inf
         if bounds is None or of_pairs is None:
@@ -87,6 +87,23 @@ class Space:
             return of_pairs(X, Y, rows, columns, **self._options)
 
         return nearest_by_bounds(D, of_some, k)
+
+    def _all_pairs(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
+        """Return the distances of all pairs, which may be written to."""
+        D = self._metric.distances(X, Y, **self._options)
+        if self._metric in METRICS.values():
+            return D
+        # The matrix of a callable is its own, and may be of anything.
+        D = np.array(D, dtype=np.float64)
+        if D.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"metric returned distances of shape {D.shape}, expected "
+                f"{(X.shape[0], Y.shape[0])}: one of each row of X and each of Y."
+            )
+        if np.isnan(D).any():
+            i, j = np.argwhere(np.isnan(D))[0]
+            raise ValueError(f"metric returned NaN for row {i} of X and row {j} of Y.")
+        return D
 
     def _bounds(self, X: Matrix, Y: Matrix, k: int) -> NDArray[np.float64] | None:
         # Where most distances are needed, bounds are in vain.

@@ -28,6 +28,11 @@ from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
+# Of standardised targets: functions without noise are learned too.
+_VARIANCES = (1e-12, 1e12)
+# Of targets that are all of one value, which tell none.
+_NOISE_OF_CONSTANTS = 0.1
+
 
 class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
@@ -235,9 +240,11 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             smoothness = draft._smoothness_of(len(kept))
             # As the inner model will: targets of one value, but for rounding, are 0.
             spread = IntersectionGPRegressor()._standardised(Y[rows])
+            # Those of one value say nothing of the kernel.
+            varied = np.any(spread != 0.0, axis=0)
             learned = learn_metric(
                 A[rows],
-                spread,
+                spread[:, varied] if np.any(varied) else spread[:, :1],
                 n_directions=draft._n_directions(len(kept), n_sets),
                 n_steps=draft._n_steps(),
                 n_interactions=draft.n_interactions,
@@ -248,12 +255,18 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             )
             weights, smooth = learned.weights_and_kinds()
             T = draft._keep_projection(columns, learned, numbers[kept], rounded=not smooth.any())
-            noise = np.maximum(learned.fit.noise, np.finfo(np.float64).tiny)
+            noise = np.full(Y.shape[1], _NOISE_OF_CONSTANTS)
+            if np.any(varied):
+                found = np.clip(learned.fit.noise, 2.0 * _VARIANCES[0], None)
+                noise = np.full(Y.shape[1], np.mean(found))
+                noise[varied] = found
             scales: dict[str, Any] = {
                 # Few rows do not tell the noise of many.
                 "optimizer": None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
                 "noise": noise if Y.shape[1] > 1 else float(noise[0]),
                 "amplitude": noise if Y.shape[1] > 1 else float(noise[0]),
+                "noise_bounds": _VARIANCES,
+                "amplitude_bounds": _VARIANCES,
             }
             if smooth.any():
                 draft._inner = ProjectedGPRegressor(

@@ -16,9 +16,6 @@ from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._regression import RealTargets
 from histrs.gaussian_process._sliced.projections import kernel_matrix
 
-# Functions without noise are what smooth kernels are for.
-_VARIANCES = (1e-14, 1e12)
-
 
 @dataclass(frozen=True)
 class ProjectedKernel(DenseKernel):
@@ -55,6 +52,8 @@ class ProjectedGPRegressor(RegressorMixin, RealTargets, BaseDenseGP):
         noise: float | ArrayLike = 0.1,
         amplitude: float | ArrayLike = 1.0,
         optimizer: Any = None,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        amplitude_bounds: Bounds = (1e-12, 1e12),
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -63,8 +62,8 @@ class ProjectedGPRegressor(RegressorMixin, RealTargets, BaseDenseGP):
             noise=noise,
             amplitude=amplitude,
             optimizer=optimizer,
-            noise_bounds=_VARIANCES,
-            amplitude_bounds=_VARIANCES,
+            noise_bounds=noise_bounds,
+            amplitude_bounds=amplitude_bounds,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
