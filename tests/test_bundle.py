@@ -710,3 +710,10 @@ def test_columns_of_very_different_size_are_solved(loss):
     model = BundleSVC(loss=loss).fit(X, y)
     assert (model.dual_gap_ <= 1e-3 * model.objective_).all()
     assert model.score(X, y) > 0.95
+
+
+def test_probabilities_are_those_of_the_loss_fitted_with(rng):
+    X, y = rng.random((30, 4)), np.arange(30) % 2
+    hinge = BundleSVC(alpha=0.1).fit(X, y).set_params(loss="logistic")
+    assert not hasattr(hinge, "predict_proba")
+    assert hasattr(hinge.fit(X, y).set_params(loss="hinge"), "predict_proba")

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, _scale_search
@@ -170,7 +172,7 @@ def largest_error(model, x):
 def test_the_bound_bounds(method, n_components, low, width, seed):
     n_components += method == "periodic" and n_components % 2 == 0
     domain = 10.0**low, 10.0 ** (low + width)
-    model = AdditiveChi2Map(n_components, method=method, domain=domain).fit([[1.0]])
+    model = AdditiveChi2Map(n_components, method=method, domain=domain).fit([[domain[0]]])
     rng = np.random.default_rng(seed)
     x = np.exp(rng.uniform(*np.log(domain), size=30)).clip(*domain)
     x = np.concatenate([x, domain])
@@ -332,9 +334,9 @@ def test_a_domain_is_taken_as_given(rng):
     X = rng.random((20, 2))
     model = AdditiveChi2Map(5, domain=(1e-3, 2.0)).fit(X)
     np.testing.assert_array_equal(model.domain_, [1e-3, 2.0])
-    np.testing.assert_array_equal(
-        model.poles_, AdditiveChi2Map(5, domain=[1e-3, 2]).fit(X[:3] * 5).poles_
-    )
+    with pytest.warns(UserWarning, match="outside the domain"):
+        other = AdditiveChi2Map(5, domain=[1e-3, 2]).fit(X[:3] * 5)
+    np.testing.assert_array_equal(model.poles_, other.poles_)
     from_zero = AdditiveChi2Map(5, domain=(0, 2.0)).fit(X)
     assert from_zero.kernel_error_bound_ >= model.kernel_error_bound_
 
@@ -593,3 +595,35 @@ def test_a_failed_fit_of_the_sampler_changes_nothing(rng):
         model.fit([[1.0, 2.0], [np.nan, 1.0]])
     assert pickle.dumps(model) == before
     assert list(model.get_feature_names_out()) == [f"expchi2sampler{i}" for i in range(4)]
+
+
+def test_whole_numbers_are_targets_of_regression_unless_they_are_few(rng):
+    numbers = rng.integers(0, 1000, size=500)
+    targets = _scale_search.signed_targets
+    for y in (numbers, numbers.astype(float), np.stack([numbers, numbers % 3], axis=1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = targets(y, 500, slice(0, 40))
+        np.testing.assert_array_equal(found, y[:40].reshape(40, -1))
+    np.testing.assert_array_equal(targets(numbers % 2.0, 500)[:, 0], numbers % 2)
+    for classes in (numbers % 4, (numbers % 4)[:, None], np.array(list("abcd"))[numbers % 4]):
+        expected = np.where((numbers % 4)[:, None] == np.arange(4), 1.0, -1.0)
+        np.testing.assert_array_equal(targets(classes, 500), expected)
+    X = rng.dirichlet(np.ones(5), size=500)
+    y = (1e4 * X[:, :2]).astype(int)
+    models = [ExpChi2Sampler(4, gamma="auto", random_state=0).fit(X, Y) for Y in (y, y * 1.0)]
+    assert models[0].gamma_ == models[1].gamma_
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_training_rows_outside_a_given_domain_do_not_hide_themselves(convert):
+    X = convert(load_digits().data[:200])
+    model = AdditiveChi2Map(domain=(0, 1))
+    with pytest.warns(UserWarning, match="outside the domain 0 to 1"):
+        model.fit(X)
+    assert model.relative_error_ > 0.5
+    with pytest.warns(UserWarning, match="outside the domain 0 to 1"):
+        model.transform(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit_transform(X / 16)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.preprocessing import FunctionTransformer
@@ -631,3 +632,53 @@ def test_classifier_is_ridge_classifier_cv(rng, n_classes):
     np.testing.assert_array_equal(again.predict(X), ours.predict(X))
     with pytest.raises(ValueError, match="targets for 3 classes"):
         again.fit_moments(moments, names[:3])
+
+
+class _Rereading:
+    """Rows of which each pass gives what is left of a list of passes."""
+
+    def __init__(self, *passes):
+        self._passes = iter(passes)
+
+    def __iter__(self):
+        return iter(next(self._passes, ()))
+
+
+@pytest.mark.parametrize("n_again", [0, 30, 45])
+def test_a_second_pass_over_other_rows_is_refused(rng, n_again):
+    X, Y = data(rng, 60, 4, 1)
+    again = [(X[:n_again], Y[:n_again])] if n_again else []
+    first = [(X[:40], Y[:40])]
+    model = PCARidge()
+    with pytest.raises(ValueError, match=rf"second pass.* found {n_again} .* first found 40"):
+        model.fit_rows(_Rereading(first, again))
+    assert not hasattr(model, "alpha_")
+    assert model.fit_rows(_Rereading(first, first)).selection_ == "loo"
+    once = PCARidge(selection="gcv").fit_rows(_Rereading(first))
+    assert np.isfinite(once.errors_).any()
+
+
+def test_the_default_penalties_reach_low_enough():
+    X, y = load_breast_cancer(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PCARidgeClassifier().fit(X, y)
+    assert 0 < np.argmin(model.errors_) < len(model.errors_) - 1
+
+
+def test_automatic_penalties_are_not_advised_to_those_who_have_them(rng):
+    X = rng.standard_normal((60, 2)) * [1e9, 1e2]
+    y = X[:, 1] + 1e-4 * rng.standard_normal(60)
+    with pytest.warns(UserWarning, match="scale them") as record:
+        PCARidge().fit(X, y)
+    assert not any("add smaller" in str(warning.message) for warning in record)
+
+
+@pytest.mark.parametrize("alphas", [[1e-9, 1e-8], 1e-9])
+def test_penalties_that_are_all_too_small_ask_for_larger_ones(rng, alphas):
+    X, y = rng.standard_normal((20, 50)), rng.standard_normal(20)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        PCARidge(alphas=alphas, selection="gcv").fit(X, y)
+    assert len(record) == 1
+    assert "Larger ones are needed" in str(record[0].message)

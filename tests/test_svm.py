@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
@@ -308,3 +309,54 @@ def test_the_objective_is_its_definition(rng):
     for container in (np.asarray, sparse.csr_array):
         found = objective(container(X), signs, weights, coef, 0.7, 0.3, 2)
         assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("by", ["sample_weight", "class_weight"])
+@pytest.mark.parametrize("factor", [1e-310, 1 / 150, 100.0])
+def test_the_size_of_weights_is_that_of_the_penalty(by, factor):
+    X, y = load_iris(return_X_y=True)
+    model = IntersectionSVC(random_state=0)
+    expected = clone(model).set_params(alpha=min(1e-4 / factor, 1e300)).fit(X, y)
+    if by == "sample_weight":
+        model.fit(X, y, np.full(150, factor))
+    else:
+        model.set_params(class_weight=dict.fromkeys(range(3), factor)).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-6)
+    assert factor < 1e-300 or model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("scale", ["spread", "none"])
+@pytest.mark.parametrize("first", ["one row", "zeros"])
+def test_a_first_batch_without_spread_leaves_the_units_open(first, scale):
+    X, y = load_iris(return_X_y=True)
+    X = 1e4 * X
+    order = np.random.default_rng(0).permutation(150)
+    X, y = X[order], y[order]
+    begin = X[:1] if first == "one row" else np.zeros((1, 4))
+    seen = np.vstack([begin, X])
+    expected = IntersectionSVC(random_state=0, scale=scale)
+    for _ in range(30):
+        expected.partial_fit(seen, np.append(y[:1], y), classes=range(3))
+    for convert in (np.asarray, sparse.csr_array):
+        model = IntersectionSVC(random_state=0, scale=scale)
+        model.partial_fit(convert(begin), y[:1], classes=range(3))
+        assert not model.coef_.any()
+        for _ in range(30):
+            model.partial_fit(convert(X), y)
+        np.testing.assert_allclose(
+            [model.eta_, model.margin_], [expected.eta_, expected.margin_], 0.02
+        )
+        if scale == "spread":
+            assert model.score(X, y) > expected.score(X, y) - 0.1
+            np.testing.assert_allclose(model.scale_, seen.std(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(model.offset_, seen.min(axis=0), rtol=1e-12)
+
+
+def test_the_intercept_stays_between_batches(rng):
+    X, y = rng.random((20, 3)), np.arange(20) % 2
+    model = IntersectionSVC(random_state=0).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(
+        ValueError, match="fit_intercept = False, but the model was begun with True"
+    ):
+        model.set_params(fit_intercept=False).partial_fit(X, y)
+    assert model.set_params(fit_intercept=True).partial_fit(X, y).n_iter_ == 2

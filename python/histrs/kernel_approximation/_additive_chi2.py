@@ -188,6 +188,11 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         ValueError
             If an entry is negative, NaN or infinite (the message names it), or parameters do not
             go together.
+
+        Warns
+        -----
+        UserWarning
+            If the rows have values outside a given `domain`, as `transform` warns.
         """
         self._check_parameters()
         with unchanged_on_error(self):
@@ -214,6 +219,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             self.kernel_error_bound_ = bound if self.per_column else float(bound[0])
             some = np.unique(np.linspace(0, X.shape[0] - 1, _ERROR_ROWS).astype(np.intp))
             self.relative_error_ = self._relative_error(X[some])
+            self._error_inside = self.relative_error_
+            if not isinstance(self.domain, str):
+                known = self.domain_.reshape(2, -1)
+                self._error_inside = self._relative_error(X[some], known, inside=True)
+        if not isinstance(self.domain, str):
+            self._warn_outside(X)
         return self
 
     def transform(self, X: ArrayLike | Matrix) -> NDArray[Any] | sparse.csr_array:
@@ -233,7 +244,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         -----
         UserWarning
             If values outside the domain change the kernel of some row with itself by more than a
-            twentieth, and than 1.5 times `relative_error_`.
+            twentieth, and than 1.5 times the largest error of training rows for values inside.
 
         Raises
         ------
@@ -342,18 +353,20 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             return periodic_bound(self.n_components_, self.sample_interval_, low, high)
         return rational_bound(self.poles_, low, high)
 
-    def _relative_error(self, X: Matrix, domain: Array | None = None) -> float:
+    def _relative_error(
+        self, X: Matrix, domain: Array | None = None, *, inside: bool = False
+    ) -> float:
         """Return the largest relative error of the kernel of a row with itself.
 
         With a domain, of which there is one for all columns or one for each, only the values
-        outside are counted.
+        outside are counted, or those inside.
         """
         core, largest = self._core_map(), 0.0
         for start in range(0, X.shape[0], _CHUNK):
             rows: Any = X[start : start + _CHUNK]
             sums = _row_sums(rows)
             if domain is not None:
-                rows = _outside(rows, domain)
+                rows = _part(rows, domain, inside)
             features: Any = core.transform(to_core(rows), count_threads(self.n_jobs))
             if isinstance(features, tuple):
                 features = csr_result(features, rows.shape[0])
@@ -371,7 +384,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         # Columns of zeros are in every domain.
         if not np.any((high > 0) & ((low < known[0]) | (high > known[1]))):
             return
-        tolerated = max(_TOLERATED, _NOTICED * self.relative_error_)
+        tolerated = max(_TOLERATED, _NOTICED * self._error_inside)
         if self._relative_error(X, known) <= tolerated:
             return
         # The same words for every chunk of a stream: Python shows them once.
@@ -395,13 +408,15 @@ def _row_sums(X: Any) -> Array:
     return np.asarray(X.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
 
 
-def _outside(X: Any, domain: Array) -> Any:
-    """Return rows with zeros where values are in the domain."""
+def _part(X: Any, domain: Array, inside: bool) -> Any:
+    """Return rows with zeros where values are not in the domain, or are not outside it."""
     if not is_sparse(X):
-        return np.where((domain[0] <= X) & (domain[1] >= X), np.zeros((), dtype=X.dtype), X)
+        within = (domain[0] <= X) & (domain[1] >= X)
+        return np.where(within == inside, X, np.zeros((), dtype=X.dtype))
     low, high = (end if len(end) == 1 else end[X.indices] for end in domain)
     kept = X.copy()
-    kept.data[(low <= X.data) & (high >= X.data)] = 0
+    within = (low <= X.data) & (high >= X.data)
+    kept.data[within != inside] = 0
     return kept
 
 

@@ -74,7 +74,9 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         training rows, which is twice the total variance of the mapped data; "median" is one over
         the median distance of rows, of 1,000 drawn at random where there are more. "auto" tries
         multiples of "scale" from 1/16 to 4 in kernel ridge regression on `y`, on the exact kernel
-        of as many rows, and takes the one of the least leave-one-out error.
+        of as many rows, and takes the one of the least leave-one-out error. Floats and several
+        outputs are numbers to predict; strings are classes, and so are integers of at most 20
+        values, or the root of the number of rows.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"
@@ -271,11 +273,11 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the multiple of a scale with the least error of rows left out."""
         if y is None:
             raise ValueError('gamma = "auto" needs y: call fit(X, y), or choose "scale".')
-        targets = signed_targets(y, X.shape[0])
         rows = self._some_rows(X, random)
+        targets = signed_targets(y, X.shape[0], rows)
         distances = chi2_distances(X[rows], n_jobs=self.n_jobs)
         candidates = scale * _MULTIPLES
-        errors = [leave_one_out_error(np.exp(-g * distances), targets[rows]) for g in candidates]
+        errors = [leave_one_out_error(np.exp(-g * distances), targets) for g in candidates]
         return float(candidates[np.argmin(errors)])
 
     def _total_variance(self, X: Matrix) -> float:

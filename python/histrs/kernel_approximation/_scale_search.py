@@ -1,6 +1,7 @@
 """How well a kernel predicts targets: ridge regression with each row left out in turn."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +18,35 @@ Array = NDArray[np.float64]
 _PENALTIES = np.logspace(-10, 0, 21)
 
 
-def signed_targets(y: ArrayLike, n_rows: int) -> Array:
-    """Return numbers as they are, and classes as 1 for that of a row and -1 for others."""
+# Whole numbers of more values than this, and than the root of the number of rows, are no classes.
+_MOST_CLASSES = 20
+
+
+def signed_targets(y: ArrayLike, n_rows: int, rows: Any = slice(None)) -> Array:
+    """Return numbers of some rows as they are, and classes as 1 for that of a row, -1 for others.
+
+    Classes are what is not a number, and whole numbers of one output that have few values and are
+    not stored as floats.
+    """
     y = np.asarray(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y {len(y)}: give each row a target.")
-    if not type_of_target(y).startswith("continuous"):
+    y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
+    few_classes = _are_classes(y)
+    y = y[rows]
+    if few_classes:
         y = LabelBinarizer(neg_label=-1).fit_transform(y)
-    return np.asarray(y, dtype=np.float64).reshape(n_rows, -1)
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def _are_classes(y: NDArray[Any]) -> bool:
+    if y.dtype.kind not in "iuf":
+        return True
+    if y.dtype.kind == "f" or y.ndim > 1:
+        return False
+    # Counted first: type_of_target warns of many classes.
+    few = len(np.unique(y)) <= max(_MOST_CLASSES, np.sqrt(len(y)))
+    return few and type_of_target(y) in ("binary", "multiclass")
 
 
 def leave_one_out_error(kernel: Array, targets: Array) -> float:

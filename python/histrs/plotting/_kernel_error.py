@@ -71,5 +71,5 @@ def plot_kernel_error(
 
 
 def _error(n_components: int, method: Method, domain: tuple[float, float]) -> float:
-    model = AdditiveChi2Map(n_components, method=method, domain=tuple(domain)).fit([[1.0]])
+    model = AdditiveChi2Map(n_components, method=method, domain=tuple(domain)).fit([[domain[1]]])
     return float(model.kernel_error_bound_)

@@ -58,7 +58,9 @@ class RidgePath:
     def default_alphas(self) -> Array:
         """Return penalties for any units: from the sum of the squares of the rows downwards."""
         total = float(np.sum(self.values))
-        return (total if total > 0 else 1.0) * np.logspace(-10, 3, 27)
+        # Where the model may interpolate, smaller penalties leave nothing but rounding.
+        decades = 14 if self.n > len(self.values) + 1 else 10
+        return (total if total > 0 else 1.0) * np.logspace(-decades, 3, 2 * (decades + 3) + 1)
 
     def variance(self) -> float:
         """Return the variance of the targets, as a mean over them."""
@@ -82,14 +84,21 @@ class RidgePath:
     def leave_one_out_errors(self, chunks: Iterable[Chunk], alphas: Array) -> Array:
         """Return the mean squared errors of rows left out, for these directions."""
         inverse = 1.0 / (self.values[:, None] + alphas)
-        errors, n_targets = np.zeros(len(alphas)), 0
+        errors, n_rows, n_targets = np.zeros(len(alphas)), 0, 0
         for rows, targets in self._projected_blocks(chunks):
+            n_rows += len(targets)
             n_targets += targets.size
             leverage = 1 / self.n + rows**2 @ inverse
             for i in range(len(alphas)):
                 residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
                 kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
                 errors[i] += np.sum((residual / kept[:, None]) ** 2)
+        if n_rows != self.n:
+            raise ValueError(
+                f"a second pass over the rows, which leaves out each in turn, found {n_rows} with "
+                f"targets where the first found {self.n}: give an array, a path, or a list or an "
+                'object whose __iter__ begins again, or choose selection="gcv".'
+            )
         return errors / n_targets
 
     def _projected_blocks(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Array, Array]]:

@@ -125,6 +125,15 @@ class _RidgeOnComponents(LinearModel):
         """Warn when a penalty beyond those tried would serve better."""
         order = np.argsort(self.alphas_)
         errors = self.errors_[order]
+        if not np.any(np.isfinite(errors)):
+            if isinstance(self.alphas, str):
+                return
+            warn(
+                f"no penalty up to {self.alphas_[order[-1]]:.3g} is usable: with each the model "
+                "all but interpolates the targets, which generalized cross-validation cannot "
+                'judge. Larger ones are needed: add them, or take alphas="auto".'
+            )
+            return
         best = int(np.argmin(errors))
         if len(errors) < 2 or best not in (0, len(errors) - 1):
             return
@@ -132,6 +141,14 @@ class _RidgeOnComponents(LinearModel):
         flat = beside - errors[best] <= _FLAT * errors[best] + _NOTHING * path.variance()
         # Above every eigenvalue the error is flat as well, at that of no model.
         if flat and (best > 0 or not 0 < np.max(path.values) <= self.alpha_):
+            return
+        if isinstance(self.alphas, str):
+            if best == 0:
+                warn(
+                    f"the error is least at alpha = {self.alpha_:.3g}, the smallest that "
+                    'alphas = "auto" tries: the units of the features may differ too much for one '
+                    "penalty; scale them, with sklearn.preprocessing.StandardScaler for instance."
+                )
             return
         kind, side = ("smallest", "smaller") if best == 0 else ("largest", "larger")
         warn(
@@ -161,15 +178,16 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
         which is plain ridge regression. With `blocks`, a number for all or one for each.
     alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
         Penalties :math:`\lambda > 0` to choose from, as `sklearn.linear_model.Ridge` counts them.
-        "auto" takes two a decade, from :math:`10^{-10}` to :math:`10^3` times the sum of the
-        squares of the centred features, so that their units do not matter.
+        "auto" takes two a decade, from :math:`10^{-14}` to :math:`10^3` times the sum of the
+        squares of the centred features, so that their units do not matter; from :math:`10^{-10}`
+        where rows are no more than components and the intercept.
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
         error of leaving out a row, with the directions of all rows, exactly and in closed form;
-        it reads the rows again. "gcv" is generalized cross-validation,
-        :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone, and may go wrong
-        with fewer rows than features. "auto" is "loo" where there are several penalties and the
-        rows are at hand: not from moments, iterators and dask arrays.
+        it reads the rows again, which must be the same number. "gcv" is generalized
+        cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone,
+        and may go wrong with fewer rows than features. "auto" is "loo" where there are several
+        penalties and the rows are at hand: not from moments, iterators and dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the

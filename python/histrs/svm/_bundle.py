@@ -43,9 +43,11 @@ _LARGEST_SCALING = 1e30
 
 
 def _has_probabilities(model: Any) -> bool:
-    if model.loss != "logistic":
+    # Of a fitted model the loss that it was fitted with, whatever is set later.
+    loss = getattr(model, "loss_", model.loss)
+    if loss != "logistic":
         raise AttributeError(
-            f'loss = {model.loss!r} has no probabilities: fit with loss="logistic", or wrap the '
+            f'loss = {loss!r} has no probabilities: fit with loss="logistic", or wrap the '
             "model in sklearn.calibration.CalibratedClassifierCV."
         )
     return True
@@ -128,6 +130,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         The objective of each problem.
     dual_gap_ : ndarray of shape (1,) or (n_classes,)
         A certified bound on how far the objective is from its minimum.
+    loss_ : str
+        The loss that the model was fitted with.
     n_iter_ : int
         Passes over the rows.
     n_features_in_ : int
@@ -250,6 +254,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             self.intercept_ = (
                 solution.models[:, -1].copy() if self.fit_intercept else np.zeros(len(self.coef_))
             )
+            self.loss_ = self.loss
             self.objective_, self.dual_gap_ = solution.objective, solution.dual_gap
             self.n_iter_ = int(solution.n_iter.max())
         self._warn(solution)

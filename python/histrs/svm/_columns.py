@@ -26,32 +26,48 @@ class Columns:
     unit: Array
 
     @classmethod
-    def of(cls, X: Matrix, *, spread: bool, n_threads: int) -> Self:
+    def of(
+        cls, X: Matrix, *, spread: bool, n_threads: int, before: tuple[int, Array] | None = None
+    ) -> tuple[Self, NDArray[np.bool_]]:
         """Look at training rows: the smallest value, and the standard deviation or 1.
+
+        The second result says which columns are constant, so that their units mean nothing yet.
+        `before` is a number of earlier rows and the values that these had in every column.
 
         A matrix and the same in sparse form, or in units of another power of two, have the same
         columns to the last bit.
         """
         low, high = _histrs.column_ranges(to_core(X), n_threads)
+        n_before, values_before = before if before is not None else (0, np.zeros_like(high))
+        n_rows = X.shape[0] + n_before
+        if n_before:
+            seen = np.where(high > 0, np.minimum(low, values_before), values_before)
+            low = np.where(values_before > 0, seen, low)
+            high = np.maximum(high, values_before)
         n_positive, total, squares = np.zeros((3, len(high)))
         inverse = np.divide(1.0, high, out=np.zeros_like(high), where=high > 0)
         offset = np.zeros_like(high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, _ = _positive(X[start : start + _CHUNK])
             n_positive += np.bincount(columns, minlength=len(high))
-        full = n_positive == X.shape[0]
+        n_positive += n_before * (values_before > 0)
+        full = n_positive == n_rows
         offset[full] = low[full]
         if not spread:
-            return cls(offset, np.ones_like(high))
+            return cls(offset, np.ones_like(high)), full & (low == high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, values = _positive(X[start : start + _CHUNK])
             parts = (values - offset[columns]) * inverse[columns]
             total += np.bincount(columns, weights=parts, minlength=len(high))
             squares += np.bincount(columns, weights=parts**2, minlength=len(high))
-        mean = total / X.shape[0]
-        deviation = np.sqrt(np.maximum(squares / X.shape[0] - mean**2, 0.0))
-        unit = np.where(deviation > _CONSTANT, deviation * high, 1.0)
-        return cls(offset, unit)
+        if n_before:
+            parts = (values_before - offset) * inverse
+            total += n_before * parts
+            squares += n_before * parts**2
+        mean = total / n_rows
+        deviation = np.sqrt(np.maximum(squares / n_rows - mean**2, 0.0))
+        constant = deviation <= _CONSTANT
+        return cls(offset, np.where(constant, 1.0, deviation * high)), constant
 
     def change(self, X: Any) -> Any:
         """Return rows in these units, 0 below where a column begins."""

@@ -29,7 +29,7 @@ from histrs._validation import (
 )
 from histrs._warnings import warn
 from histrs.svm._columns import Columns, without_spare_room
-from histrs.svm._objective import objective, signs_of, units
+from histrs.svm._objective import Lengths, objective, signs_of
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
 _DECREASE = 1e-3
@@ -104,13 +104,13 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts `b`; 0 without.
     offset_, scale_ : ndarray of shape (n_features,)
-        Where the columns begin, and their units :math:`s_d`; `partial_fit` takes them from its
-        first batch.
+        Where the columns begin, and their units :math:`s_d`; `partial_fit` takes them from the
+        batches up to the first in which a column varies.
     classes_ : ndarray of shape (n_classes,)
         The classes.
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
-        first batch.
+        batches up to the last in which a column varied for the first time.
     n_iter_ : int
         Passes made.
     n_features_in_ : int
@@ -146,6 +146,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     coef_: NDArray[np.float64] | sparse.csr_matrix
     classes_: NDArray[Any]
     _last: NDArray[np.float64]
+    _lengths: Lengths
     _order_seed: int
 
     def __init__(
@@ -219,6 +220,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Make one pass over a batch, with the first step length and without smoothing.
 
+        The units of a column are those of the batches up to the first in which it varies, and are
+        kept: begin with a batch of some hundred rows like those to come.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -243,11 +247,13 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             first = not hasattr(self, "coef_")
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
-            X = self._start(X) if first else self._with_constant(self._columns().change(X))
+            X = self._start(X) if first else self._continue(X)
             signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
             order = check_random_state(self.random_state if first else self._order_seed)
             self._order_seed = int(order.randint(np.iinfo(np.int32).max))
-            self._last = self._pass(X, signs, weights, order, self._last, self.eta_, 0.0)
+            self._last = self._pass(
+                X, signs, weights, order, self._last, self.eta_, 0.0, self.alpha
+            )
             self._record()
         return self
 
@@ -353,17 +359,53 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     def _start(self, X: Any) -> Any:
         """Set the units, and return the rows in them."""
         spread, n_threads = self.scale == "spread", count_threads(self.n_jobs)
-        columns = Columns.of(X, spread=spread, n_threads=n_threads)
+        columns, self._pending = Columns.of(X, spread=spread, n_threads=n_threads)
         self.offset_, self.scale_ = columns.offset, columns.unit
         X = columns.change(X)
-        row, entry, self._largest = units(X)
-        self.margin_, self.eta_ = self.margin * row, self.eta0 * entry
-        self._constant = _CONSTANT_ROWS * row + self._largest
+        self._set_lengths(Lengths.of(X))
         X = self._with_constant(X)
         self._last = np.zeros((self._n_problems(), X.shape[1]))
         self._sum = np.zeros_like(self._last)
         self.n_iter_ = self._n_averaged = 0
         return X
+
+    def _continue(self, X: Any) -> Any:
+        """Return the rows of a further batch, which gives units to columns constant until then."""
+        n_columns = self._last.shape[1]
+        if n_columns != len(self.scale_) + self.fit_intercept:
+            raise ValueError(
+                f"fit_intercept = {self.fit_intercept}, but the model was begun with "
+                f"{not self.fit_intercept}: set it back, or call fit to begin again."
+            )
+        is_open = bool(self._pending.any()) or not self._lengths.n_positive
+        joined = self._pending
+        if joined.any():
+            columns, constant = Columns.of(
+                X,
+                spread=self.scale == "spread",
+                n_threads=count_threads(self.n_jobs),
+                before=(self._lengths.n_rows, self.offset_),
+            )
+            joined = self._pending & ~constant
+            self.offset_ = np.where(joined, columns.offset, self.offset_)
+            self.scale_ = np.where(joined, columns.unit, self.scale_)
+            self._pending = self._pending & constant
+            self._last, self._sum = self._last.copy(), self._sum.copy()
+            # What rounding has made of constants.
+            self._last[:, : len(joined)][:, joined] = self._sum[:, : len(joined)][:, joined] = 0.0
+        X = self._columns().change(X)
+        if is_open:
+            lengths = self._lengths.with_rows(X)
+            if joined.any() or not self._lengths.n_positive:
+                self._set_lengths(lengths)
+            self._lengths = lengths
+        return self._with_constant(X)
+
+    def _set_lengths(self, lengths: Lengths) -> None:
+        """Set what is relative to the rows."""
+        self._lengths, self._largest = lengths, lengths.largest
+        self.margin_, self.eta_ = self.margin * lengths.row, self.eta0 * lengths.entry
+        self._constant = _CONSTANT_ROWS * lengths.row + lengths.largest
 
     def _columns(self) -> Columns:
         return Columns(self.offset_, self.scale_)
@@ -380,6 +422,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         return np.hstack([X, last])
 
     def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        # The same objective, divided by the mean weight: steps have the length that eta0 asks for.
+        largest = float(weights.max())
+        mean = largest * float(np.mean(weights / largest)) if largest > 0.0 else 1.0
+        weights, alpha = weights / mean, min(self.alpha / mean, np.finfo(np.float64).max)
         rng = check_random_state(self.random_state)
         self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
         half = self.max_iter // 2
@@ -388,12 +434,12 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             if iteration == half and not dropped:
                 eta, dropped = eta / 10, True
             t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
-            self._last = self._pass(X, signs, weights, rng, self._last, eta, t)
+            self._last = self._pass(X, signs, weights, rng, self._last, eta, t, alpha)
             self._record(averaged=dropped)
             if not self.early_stopping or t > 0.0:
                 continue
             value = objective(
-                X, signs, weights, self._last, self.margin_, self.alpha, count_threads(self.n_jobs)
+                X, signs, weights, self._last, self.margin_, alpha, count_threads(self.n_jobs)
             )
             stale = 0 if value < best * (1 - _DECREASE) else stale + 1
             best = min(best, value)
@@ -404,8 +450,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                 eta, dropped, stale = eta / 10, True, 0
         if self.early_stopping and not stopped:
             warn(
-                f"The objective, {best:.3g}, was still falling after max_iter = {self.max_iter} "
-                "passes; raise max_iter or eta0.",
+                f"The objective, {best * mean:.3g}, was still falling after "
+                f"max_iter = {self.max_iter} passes; raise max_iter or eta0.",
                 ConvergenceWarning,
             )
 
@@ -421,9 +467,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         coef: NDArray[np.float64],
         eta: float,
         t: float,
+        alpha: float,
     ) -> NDArray[np.float64]:
         order = rng.permutation(X.shape[0]).astype(np.int64)
-        steps = (self.margin_, eta, float(self.alpha), t)
+        steps = (self.margin_, eta, float(alpha), t)
         n_threads = count_threads(self.n_jobs)
         return _histrs.svm_epoch(to_core(X), signs, weights, order, coef, steps, n_threads)
 

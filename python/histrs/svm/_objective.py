@@ -1,6 +1,7 @@
 """The units of a problem, its targets and the objective that is minimised."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +10,49 @@ from histrs import _histrs
 from histrs._validation import Matrix, to_core
 
 
-def units(X: Matrix) -> tuple[float, float, float]:
-    """Return the mean sum of a row, the mean positive entry and the largest; 1 where all are 0."""
-    stored = to_core(X)
-    values = stored[0] if isinstance(stored, tuple) else stored
-    # Row by row and without zeros, so that sparse rows have the same sum to the last bit.
-    positive = values[values > 0]
-    if len(positive) == 0:
-        return 1.0, 1.0, 1.0
-    total = float(positive.sum(dtype=np.float64))
-    return total / X.shape[0], total / len(positive), float(positive.max())
+@dataclass(frozen=True)
+class Lengths:
+    """How large rows are and their positive entries; 1 where all are 0."""
+
+    n_rows: int
+    total: float
+    n_positive: int
+    maximum: float
+
+    @classmethod
+    def of(cls, X: Matrix) -> Self:
+        """Measure rows."""
+        stored = to_core(X)
+        values = stored[0] if isinstance(stored, tuple) else stored
+        # Row by row and without zeros, so that sparse rows have the same sum to the last bit.
+        positive = values[values > 0]
+        total = float(positive.sum(dtype=np.float64))
+        return cls(X.shape[0], total, len(positive), float(positive.max(initial=0.0)))
+
+    def with_rows(self, X: Matrix) -> Self:
+        """Return the lengths of these rows and further ones."""
+        new = self.of(X)
+        return type(self)(
+            self.n_rows + new.n_rows,
+            self.total + new.total,
+            self.n_positive + new.n_positive,
+            max(self.maximum, new.maximum),
+        )
+
+    @property
+    def row(self) -> float:
+        """The mean sum of a row."""
+        return self.total / self.n_rows if self.n_positive else 1.0
+
+    @property
+    def entry(self) -> float:
+        """The mean positive entry."""
+        return self.total / self.n_positive if self.n_positive else 1.0
+
+    @property
+    def largest(self) -> float:
+        """The largest entry."""
+        return self.maximum if self.n_positive else 1.0
 
 
 def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
