@@ -517,8 +517,12 @@ def test_the_noise_of_many_rows_is_learned_from_all(rng, monkeypatch):
     X = rng.uniform(-1.0, 1.0, size=(400, 2))
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=400)
     monkeypatch.setattr(regressor, "SEARCHED_ROWS", 100)
-    model = few_smooth(n_metric_steps=0).fit(X, y)
-    assert np.sqrt(model.noise_) * y.std() == pytest.approx(0.1, rel=0.1)
+    all_rows = few_smooth(n_metric_steps=0).fit(X, y)
+    assert np.sqrt(all_rows.noise_) * y.std() == pytest.approx(0.1, rel=0.1)
+    monkeypatch.setattr(regressor, "LEARNING_ROWS", 200)
+    some = few_smooth(n_metric_steps=0).fit(X, y)
+    assert some._inner.optimizer is None
+    assert np.sqrt(some.noise_) * y.std() == pytest.approx(0.1, rel=0.2)
 
 
 def test_predictions_are_those_of_a_dense_process_with_the_learned_kernel(table):

@@ -187,12 +187,18 @@ class BaseSlicedGP(BaseEstimator):
         return projection.apply(numbers)
 
     def _with_scales(
-        self, inner: InnerGP, T: NDArray[Any], y: NDArray[Any], random: np.random.RandomState
+        self,
+        inner: InnerGP,
+        T: NDArray[Any],
+        y: NDArray[Any],
+        random: np.random.RandomState,
+        most: int | None = None,
     ) -> InnerGP:
         """Return the inner model with the noise and amplitude of some rows, if there are many."""
-        if len(T) <= _SCALE_ROWS or inner.optimizer is None:
+        most = _SCALE_ROWS if most is None else most
+        if len(T) <= most or inner.optimizer is None:
             return inner
-        some = self._rows_to_learn_from(len(T), _SCALE_ROWS, random)
+        some = self._rows_to_learn_from(len(T), most, random)
         if len(np.unique(y[some], axis=0)) < 2:
             return inner
         few = clone(inner).fit(T[some], y[some])

@@ -103,7 +103,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 4,096 and 2,048; of more than 8,192, so many tell the noise.
+        more than 4,096 and 2,048; of more than 8,192, so many tell the noise, and 4,096 where kernels
+        are smooth.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -269,9 +270,11 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 "amplitude_bounds": _VARIANCES,
             }
             if smooth.any():
-                draft._inner = ProjectedGPRegressor(
+                dense = ProjectedGPRegressor(
                     weights, smooth, n_jobs=draft.n_jobs, verbose=draft.verbose, **scales
-                ).fit(T, y[kept])
+                )
+                dense = draft._with_scales(dense, T, y[kept], random, LEARNING_ROWS)
+                draft._inner = dense.fit(T, y[kept])
             else:
                 inner = IntersectionGPRegressor(
                     feature_weights=weights, **scales, **draft._inner_parameters()
