@@ -103,8 +103,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that metric and variances are learned from where there are
-        more than 4,096 and 2,048; of more than 8,192, so many tell the noise, and 4,096 where kernels
-        are smooth.
+        more than 4,096 and 2,048; of more than 8,192, so many tell the noise, and 4,096 where
+        kernels are smooth.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
