@@ -59,8 +59,6 @@ class Learned:
     fit: Fit
     G: Array
     """Mean outer product of gradients, of trace `n_columns`; the identity before any step."""
-    cost: float
-    """How badly searched rows are predicted by the fit of the others."""
     others: list[Group] = field(default_factory=list)
     """Groups of the other smoothness beside these."""
 
@@ -141,15 +139,16 @@ def learn_metric(
         return recipe.learn(smooth=smoothness == "cubic")
     rough = recipe.learn(smooth=False)
     smooth = recipe.smoothed(rough)
-    if smooth.cost > rough.cost + _HOPELESS:
+    cost_of_rough, cost = recipe.cost(rough), recipe.cost(smooth)
+    if cost > cost_of_rough + _HOPELESS:
         return rough
-    smooth = _best(smooth, recipe.learn(smooth=True))
-    smooth = _best(smooth, recipe.beside(smooth, [rough.slices, rough.columns]))
-    return smooth if smooth.cost < rough.cost - _GAIN else rough
-
-
-def _best(*candidates: Learned) -> Learned:
-    return min(candidates, key=lambda learned: learned.cost)
+    own = recipe.learn(smooth=True)
+    if (cost_of_own := recipe.cost(own)) < cost:
+        smooth, cost = own, cost_of_own
+    both = recipe.beside(smooth, [rough.slices, rough.columns])
+    if (cost_of_both := recipe.cost(both)) < cost:
+        smooth, cost = both, cost_of_both
+    return smooth if cost < cost_of_rough - _GAIN else rough
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,12 @@ class _Recipe:
         start = np.append(learned.fit.theta, [_LATE_START] * len(others))
         theta = self._likeliest(groups, start)
         fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
-        return replace(learned, others=others, fit=fit, cost=self._cost(groups, theta))
+        return replace(learned, others=others, fit=fit)
+
+    def cost(self, learned: Learned) -> float:
+        """Return how badly searched rows are predicted by the fit of the others."""
+        kernels = [group.K for group in learned.groups]
+        return leave_one_out_cost(kernels, learned.fit.theta, self.Y[self.some])
 
     def _isotropic(self) -> Array:
         return draw_directions(self.A.shape[1], self.n_directions, "orthogonal", self.random)
@@ -232,9 +236,6 @@ class _Recipe:
     def _likeliest(self, groups: list[Group], start: Array) -> Array:
         return likeliest([group.K for group in groups], self.Y[self.some], start)
 
-    def _cost(self, groups: list[Group], theta: Array) -> float:
-        return leave_one_out_cost([group.K for group in groups], theta, self.Y[self.some])
-
     def _fitted(
         self,
         slices: Group,
@@ -250,7 +251,7 @@ class _Recipe:
         theta = np.array([theta[0], *(of_effects[effect] for effect in kept), theta[-1]])
         groups = [slices, *kept.values(), columns]
         fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
-        return Learned(slices, kept, columns, fit, G, self._cost(groups, theta))
+        return Learned(slices, kept, columns, fit, G)
 
     def _found(self, learned: Learned) -> list[Effect]:
         """Return effects that are not there yet: columns, and as many pairs as there may be."""

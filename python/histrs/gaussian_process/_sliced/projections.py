@@ -137,8 +137,7 @@ def kernel_matrix(
     others : ndarray of shape (n_others, n_projections), default=None
         Rows whose kernel with `T` is returned; None for that of `T` with itself.
     """
-    n_rows = len(T) if others is None else len(others)
-    K = np.zeros((n_rows, len(T)))
+    K: Array | None = None
     # A factor goes through the minimum, and its cube through the spline's kernel.
     kinds = (
         (~smooth, weights, _histrs.intersection_gram),
@@ -150,8 +149,10 @@ def kernel_matrix(
                 np.ascontiguousarray(part[:, chosen] * scales[chosen])
                 for part in (T, *([] if others is None else [others]))
             ]
-            K += gram(scaled[-1], None if others is None else scaled[0], n_threads)
-    return K
+            part = gram(scaled[-1], None if others is None else scaled[0], n_threads)
+            K = part if K is None else np.add(K, part, out=K)
+    # Without projections there is nothing in common.
+    return np.zeros((len(T if others is None else others), len(T))) if K is None else K
 
 
 def weights_and_kinds(groups: Sequence[Group], theta: Array) -> tuple[Array, NDArray[np.bool_]]:
