@@ -19,6 +19,11 @@ _MAX_ITER = 500
 _LEAST_SIZE = 1e-100
 
 
+def logits_of_classes(logits: Array) -> Array:
+    """Return a logit for every class: of two, the difference and before it 0 for the first."""
+    return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
+
+
 def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 

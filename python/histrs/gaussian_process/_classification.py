@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from histrs._labels import best_class, checked_labels
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
-from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._calibration import fit_calibration, logits_of_classes
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior, Readout
@@ -258,9 +258,7 @@ class ClassTargets(GaussianProcess):
         logits = self._read(state, "decision", X)
         if self.calibration is None:
             logits = 2.0 * logits / self._predictive_variance(state, X)
-        if logits.shape[1] == 1:
-            logits = np.hstack([np.zeros_like(logits), logits])
-        probabilities: Array = softmax(logits, axis=1)
+        probabilities: Array = softmax(logits_of_classes(logits), axis=1)
         return probabilities
 
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:

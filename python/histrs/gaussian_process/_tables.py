@@ -11,6 +11,7 @@ from scipy.special import softmax
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
+from histrs.gaussian_process._calibration import logits_of_classes
 from histrs.gaussian_process._posterior import Posterior
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ class AdditiveTables:
         """Return class probabilities, of shape (n_samples, n_classes)."""
         if self.classes is None:
             raise AttributeError("The tables are of a regression, which has no classes.")
-        scores = self.scores(X)
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        probabilities: Array = softmax(scores, axis=1)
+        probabilities: Array = softmax(logits_of_classes(self.scores(X)), axis=1)
         return probabilities
 
     def to_onnx(self) -> "onnx.ModelProto":
@@ -105,8 +103,9 @@ def tables_of(
     found = []
     for d in range(n_features):
         scale = 1.0 if scales is None else float(scales[d])
-        knots, values, counts = _function(rows, d, weights, n_threads)
-        found.append(_thinned(knots, values * scale, counts, n_bins))
+        column = _column(rows, d)
+        knots, values = _function(column, weights, n_threads)
+        found.append(_thinned(knots, values * scale, column, n_bins))
     n_nodes = max((len(t) for t, _, _ in found), default=1)
     nodes = np.full((n_features, n_nodes), np.inf)
     tables = np.zeros((2, n_features, n_nodes, n_outputs))
@@ -120,22 +119,21 @@ def tables_of(
     return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes)
 
 
-def _function(
-    rows: Any, d: int, weights: Array, n_threads: int
-) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Return the knots of a feature's function, its values there, and how many rows hold each."""
+def _column(rows: Any, d: int) -> Array:
+    """Return a feature of the training rows, dense and of shape (n_rows, 1)."""
     column: Any = rows[:, [d]]
-    column = np.asarray(column.toarray() if sparse.issparse(rows) else column, dtype=np.float64)
-    columns = _histrs.SortedColumns(to_core(np.ascontiguousarray(column)), n_threads)
+    column = column.toarray() if sparse.issparse(rows) else column
+    return np.ascontiguousarray(column, dtype=np.float64)
+
+
+def _function(column: Array, weights: Array, n_threads: int) -> tuple[Array, Array]:
+    """Return the knots of a feature's function, and its values there."""
+    columns = _histrs.SortedColumns(to_core(column), n_threads)
     functions = _histrs.ShapeFunctions(columns, np.ascontiguousarray(weights), n_threads)
-    knots, values = functions.column(0)
-    _, counts = np.unique(np.append(column, 0.0), return_counts=True)
-    return knots, values, counts
+    return functions.column(0)
 
 
-def _thinned(
-    knots: Array, values: Array, counts: NDArray[np.intp], most: int
-) -> tuple[Array, Array, Array]:
+def _thinned(knots: Array, values: Array, column: Array, most: int) -> tuple[Array, Array, Array]:
     """Return at most so many knots, the values there, and the largest error that is left.
 
     Nodes are dense where knots or training rows are. The error of a function that is linear between
@@ -143,6 +141,7 @@ def _thinned(
     """
     if len(knots) <= most:
         return knots, values, np.zeros(values.shape[1])
+    _, counts = np.unique(np.append(column, 0.0), return_counts=True)
     widths, rows = np.diff(knots, prepend=knots[0]), counts.astype(np.float64)
     share = np.cumsum(widths / widths.sum() + rows / rows.sum())
     ends = np.searchsorted(share, np.linspace(share[0], share[-1], most))

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._calibration import fit_calibration
+from histrs.gaussian_process._calibration import fit_calibration, logits_of_classes
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Pair,
@@ -223,8 +223,7 @@ def _fit(
     alpha = inverse @ Y
     readout = fit_calibration(Y - alpha / np.diag(inverse)[:, None], labels)
     logits = learned.cross_kernel(others, n_threads) @ alpha @ readout.matrix + readout.offset
-    if n_classes == 2:
-        logits = np.hstack([np.zeros_like(logits), logits])
+    logits = logits_of_classes(logits)
     rows = np.arange(len(logits))
     loss = -float(np.mean(log_softmax(logits, axis=1)[rows, other_labels]))
     noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
