@@ -13,15 +13,16 @@ from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._system import LEAST_NOISE, KernelSystem
 
-# Directions, and right-hand sides from which they are built.
-_RANK = 100
-_N_PROBES = 10
-# Rows whose variances are solved for, to learn what the directions leave out.
-_N_SOLVED = 100
-_MIN_SOLVED = 16
-_TOLERANCE = 1e-2
-# Numbers in the vectors that either takes.
+# Directions, and right-hand sides from which they are built: whole vectors of the core.
+_RANK = 96
+_N_PROBES = 8
 _MAX_NUMBERS = 4e7
+# Rows whose variances are solved for, to learn what the directions leave out, and most numbers of
+# these solutions: a line needs few.
+_N_SOLVED = 100
+_MIN_SOLVED = 24
+_MAX_SOLVED_NUMBERS = 3.2e6
+_TOLERANCE = 1e-2
 # Scores of more training values are read from a table with so many cells a column.
 _MAX_KNOTS = 4_000_000
 _N_BINS = 1024
@@ -60,7 +61,7 @@ class CachedVariance:
         # A seed of its own: variances must not change from call to call.
         rng = np.random.default_rng(0)
         rank = int(np.clip(_MAX_NUMBERS / max(n, 1), _N_PROBES, _RANK))
-        n_solved = min(n, int(np.clip(_MAX_NUMBERS / 2 / max(n, 1), _MIN_SOLVED, _N_SOLVED)))
+        n_solved = min(n, int(np.clip(_MAX_SOLVED_NUMBERS / max(n, 1), _MIN_SOLVED, _N_SOLVED)))
         rows = np.sort(rng.choice(n, n_solved, replace=False))
         space = _krylov_space(system, min(rank, n), rows, rng)
         self._score = _score(system, space.root(system.s))

@@ -22,6 +22,7 @@ from histrs.gaussian_process._variance import (
     Variance,
     VarianceName,
 )
+from histrs.gaussian_process._variance_bounds import are_near, variance_bounds
 
 Interpolation: TypeAlias = Literal["linear", "nearest"]
 Made = TypeVar("Made")
@@ -169,6 +170,21 @@ class Posterior(BasePosterior[KernelSystem]):
             else:
                 columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
         return np.column_stack(columns) * self.amplitude
+
+    def variance_bounds(self, X: Matrix, gap: float) -> tuple[Array, Array]:
+        """Return what posterior variances are between, a column for each system."""
+        bounds = [variance_bounds(system, X, gap) for system in self.systems]
+        near = [
+            are_near(system, *pair, gap) for system, pair in zip(self.systems, bounds, strict=True)
+        ]
+        if not np.all(near):
+            warn(
+                f"The bounds of {np.sum(~np.all(near, axis=0))} rows hold, but are further apart "
+                "than asked for. Raise max_iter or noise.",
+                ConvergenceWarning,
+            )
+        lower, upper = (np.column_stack(side) for side in zip(*bounds, strict=True))
+        return lower * self.amplitude, upper * self.amplitude
 
     def _variance(
         self, k: int, name: VarianceName, n_bins: int | None, n_eigenvectors: int

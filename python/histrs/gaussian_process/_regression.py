@@ -346,6 +346,46 @@ class RealTargets(GaussianProcess):
             variance: Array = np.square(std)
         return mean, variance
 
+    def std_bounds(self, X: ArrayLike | Matrix, rtol: float = 0.01) -> tuple[Array, Array]:
+        r"""Return two numbers that the predictive standard deviation is certainly between.
+
+        Whatever `variance` is. With any approximate solution :math:`b` of :math:`A b = k_x`,
+        :math:`A = K + s I`, and its residual :math:`r`,
+
+        .. math:: 0 \le k_x^T A^{-1} k_x - (k_x^T b + b^T r) = r^T A^{-1} r \le r^T r / s,
+
+        and systems are solved until that is little enough. Where a stored matrix is factorised, the
+        bounds are equal, or differ by rounding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+        rtol : float, default=0.01
+            How far apart they may be, as part of the lower one. Where that is not reached in
+            `max_iter` iterations, they are further apart, with a warning, and hold all the same.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Bounds of what `predict` gives with `return_std` and exact variances, noise included;
+            they hold but for the rounding of double precision.
+
+        Raises
+        ------
+        ValueError
+            If `rtol` is not positive.
+        """
+        if not rtol > 0.0:
+            raise ValueError(f"rtol = {rtol!r}: give a positive number.")
+        X, state = self._check_test(X), self._state()
+        posterior: AnyPosterior = state["_posterior"]
+        lower, upper = posterior.variance_bounds(X, rtol)
+        return (
+            self._spread(state, np.sqrt(lower + posterior.noise)),
+            self._spread(state, np.sqrt(upper + posterior.noise)),
+        )
+
     def _shaped(self, mean: Array) -> Array:
         return mean[:, 0] if self._single_target else mean
 

@@ -381,6 +381,24 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         }
         return self._answers(X, lambda inner, T: inner.predict(T, **asked), at_once=return_cov)
 
+    def std_bounds(self, X: ArrayLike, rtol: float = 0.01) -> tuple[Array, Array]:
+        """Return two numbers that the predictive standard deviation is certainly between.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows.
+        rtol : float, default=0.01
+            As for `IntersectionGPRegressor.std_bounds`.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Bounds, noise included.
+        """
+        bounds: tuple[Array, Array] = self._answers(X, lambda inner, T: inner.std_bounds(T, rtol))
+        return bounds
+
     def sample_y(
         self,
         X: ArrayLike,

@@ -207,7 +207,10 @@ impl<T: Element, E: Element> PanelKernel<E> for Project<'_, T, E> {
         let v = &E::vectors::<S>(&panel.data).0[rows.start * NV..rows.end * NV];
         let sums = E::vectors_mut::<S>(sums).0;
         for (e, sums) in inverse.of_rows(&rows).zip(sums.chunks_exact_mut(GROUP * NV)) {
-            let mut sum: [[_; NV]; GROUP] = core::array::from_fn(|k| load(sums, k));
+            let mut sum: [[_; NV]; GROUP] = [load(sums, 0); GROUP];
+            for (k, sum) in sum.iter_mut().enumerate() {
+                *sum = load(sums, k);
+            }
             for (e, v) in e.chunks_exact(GROUP).zip(v.chunks_exact(NV)) {
                 for k in 0..GROUP {
                     let e = E::splat(simd, convert(e[k]));
@@ -239,7 +242,10 @@ impl<T: Element, E: Element> PanelKernel<E> for Expand<'_, T, E> {
         let weights = E::vectors::<S>(weights).0;
         let sums = E::vectors_mut::<S>(sums).0;
         for (e, weights) in inverse.of_rows(&rows).zip(weights.chunks_exact(GROUP * NV)) {
-            let weight: [[_; NV]; GROUP] = core::array::from_fn(|k| load(weights, k));
+            let mut weight: [[_; NV]; GROUP] = [load(weights, 0); GROUP];
+            for (k, weight) in weight.iter_mut().enumerate() {
+                *weight = load(weights, k);
+            }
             for (e, sums) in e.chunks_exact(GROUP).zip(sums.chunks_exact_mut(NV)) {
                 for k in 0..GROUP {
                     let e = E::splat(simd, convert(e[k]));

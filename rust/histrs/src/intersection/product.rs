@@ -8,7 +8,7 @@ use crate::exec::Executor;
 use crate::intersection::coded_rows::is_read_by_rows;
 use crate::intersection::columns::{Column, SortedColumns, column_blocks};
 use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
-use crate::intersection::scan::{add_coded, add_runs, add_sorted};
+use crate::intersection::scan::{add_coded, add_runs, add_sorted, coded_columns_at_once};
 use crate::simd::{AlignedVec, Element};
 
 impl SortedColumns {
@@ -60,7 +60,9 @@ impl SortedColumns {
                 let mut out = AlignedVec::zeros(panel.data.len())?;
                 let columns = &others[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
-                for columns in columns.chunks(columns_per_check(panel.data.len())) {
+                let size = columns_per_check(panel.data.len())
+                    .min(coded_columns_at_once::<E>(panel.width));
+                for columns in columns.chunks(size) {
                     exec.check()?;
                     let kernel = AddColumns { columns, panel, total: &total, out: &mut out };
                     run_kernel::<E, _>(panel.width, kernel);
@@ -90,7 +92,7 @@ impl SortedColumns {
 
 /// Columns between two looks for an interrupt: some tenths of a second, and whole groups of four.
 fn columns_per_check(panel_len: usize) -> usize {
-    ((1 << 25) / panel_len.max(1)).clamp(4, 32) / 4 * 4
+    ((1 << 28) / panel_len.max(1)).clamp(4, 256) / 4 * 4
 }
 
 struct AddColumns<'a, E> {
@@ -121,8 +123,6 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
                 }
             }
         }
-        for group in coded.chunks(4) {
-            add_coded::<E, S, NV>(simd, group, v, out, &mut table);
-        }
+        add_coded::<E, S, NV>(simd, &coded, v, out, &mut table);
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! which is eq. 9 with both of its sums carried along.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use pulp::Simd;
 
@@ -19,15 +21,26 @@ use crate::simd::{Element, prefetch};
 const PREFETCH_DISTANCE: usize = 16;
 const PREFETCH_MIN_BYTES: usize = 1 << 20;
 
+// Loops, not `array::from_fn` and `copy_from_slice`: where those are not inlined, they are called
+// for every row, and compiled without the instructions of the kernel around them.
 #[inline(always)]
+#[allow(clippy::manual_memcpy)]
 pub(crate) fn load<V: Copy, const NV: usize>(rows: &[V], row: usize) -> [V; NV] {
     let row = &rows[row * NV..row * NV + NV];
-    core::array::from_fn(|k| row[k])
+    let mut x = [row[0]; NV];
+    for k in 0..NV {
+        x[k] = row[k];
+    }
+    x
 }
 
 #[inline(always)]
+#[allow(clippy::manual_memcpy)]
 pub(crate) fn store<V: Copy, const NV: usize>(rows: &mut [V], row: usize, x: [V; NV]) {
-    rows[row * NV..row * NV + NV].copy_from_slice(&x);
+    let row = &mut rows[row * NV..row * NV + NV];
+    for k in 0..NV {
+        row[k] = x[k];
+    }
 }
 
 #[inline(always)]
@@ -157,10 +170,21 @@ pub(crate) fn add_sorted<E: Element, S: Simd, const NV: usize>(
     }
 }
 
-/// Adds `f` of every row to `out`, for up to four coded columns at once.
+/// Bytes of the tables of coded columns that are passed over together: half of a second-level cache.
+const CODED_TABLE_BYTES: usize = 1 << 19;
+/// Bytes of the rows of a right-hand side that all these columns read before the next are.
+const CODED_ROW_BYTES: usize = 1 << 15;
+
+/// Coded columns whose tables share the cache, in whole groups of four.
+pub(crate) fn coded_columns_at_once<E: Element>(width: usize) -> usize {
+    (CODED_TABLE_BYTES / (MAX_CODES * width * size_of::<E>())).max(4) / 4 * 4
+}
+
+/// Adds `f` of every row to `out`, for coded columns.
 ///
-/// Four columns share each load of `v` and each update of `out`, and updates of four tables do not
-/// wait for one another.
+/// Some rows at a time are read for all columns, so that right-hand side and result cross the
+/// memory bus once for all of [`coded_columns_at_once`]. Four columns share each load of `v` and
+/// each update of `out`, and updates of four tables do not wait for one another.
 #[inline(always)]
 pub(crate) fn add_coded<E: Element, S: Simd, const NV: usize>(
     simd: S,
@@ -169,47 +193,92 @@ pub(crate) fn add_coded<E: Element, S: Simd, const NV: usize>(
     out: &mut [E::Vector<S>],
     tables: &mut Vec<E::Vector<S>>,
 ) {
-    tables.resize(4 * MAX_CODES * NV, E::splat(simd, E::default()));
-    let mut tables = tables.chunks_exact_mut(MAX_CODES * NV);
-    let (Some(t0), Some(t1), Some(t2), Some(t3)) =
-        (tables.next(), tables.next(), tables.next(), tables.next())
-    else {
-        return;
-    };
-    match columns {
-        [a, b, c, d] => {
-            for (table, column) in [&mut *t0, t1, t2, t3].into_iter().zip(columns) {
-                table[..column.0.len() * NV].fill(E::splat(simd, E::default()));
-            }
-            for (i, (((&a, &b), &c), &d)) in a.1.iter().zip(b.1).zip(c.1).zip(d.1).enumerate() {
-                let x = load::<_, NV>(v, i);
-                add_to::<E, S, NV>(simd, t0, usize::from(a), x);
-                add_to::<E, S, NV>(simd, t1, usize::from(b), x);
-                add_to::<E, S, NV>(simd, t2, usize::from(c), x);
-                add_to::<E, S, NV>(simd, t3, usize::from(d), x);
-            }
-            for (table, column) in [&mut *t0, t1, t2, t3].into_iter().zip(columns) {
-                integrate_coded::<E, S, NV>(simd, column.0, table);
-            }
-            for (i, (((&a, &b), &c), &d)) in a.1.iter().zip(b.1).zip(c.1).zip(d.1).enumerate() {
-                let fa = load::<_, NV>(t0, usize::from(a));
-                let fb = load::<_, NV>(t1, usize::from(b));
-                let fc = load::<_, NV>(t2, usize::from(c));
-                let fd = load::<_, NV>(t3, usize::from(d));
-                let f = core::array::from_fn(|k| {
-                    E::add(simd, E::add(simd, fa[k], fb[k]), E::add(simd, fc[k], fd[k]))
-                });
-                add_to::<E, S, NV>(simd, out, i, f);
-            }
+    let table_len = MAX_CODES * NV;
+    tables.clear();
+    tables.resize(columns.len() * table_len, E::splat(simd, E::default()));
+    let n_rows = columns.first().map_or(0, |c| c.1.len());
+    let at_once = CODED_ROW_BYTES / (NV * size_of::<E::Vector<S>>());
+    for start in (0..n_rows).step_by(at_once) {
+        let rows = start..n_rows.min(start + at_once);
+        let v = &v[rows.start * NV..rows.end * NV];
+        for (group, tables) in columns.chunks(4).zip(tables.chunks_mut(4 * table_len)) {
+            sum_coded::<E, S, NV>(simd, group, rows.clone(), v, tables);
         }
-        columns => {
-            for (values, codes) in columns {
-                coded_table::<E, S, NV>(simd, values, codes, v, t0);
-                for (i, &code) in codes.iter().enumerate() {
-                    let f = load(t0, usize::from(code));
-                    add_to::<E, S, NV>(simd, out, i, f);
-                }
+    }
+    for (column, table) in columns.iter().zip(tables.chunks_exact_mut(table_len)) {
+        integrate_coded::<E, S, NV>(simd, column.0, table);
+    }
+    for start in (0..n_rows).step_by(at_once) {
+        let rows = start..n_rows.min(start + at_once);
+        let out = &mut out[rows.start * NV..rows.end * NV];
+        for (group, tables) in columns.chunks(4).zip(tables.chunks(4 * table_len)) {
+            add_tables::<E, S, NV>(simd, group, rows.clone(), tables, out);
+        }
+    }
+}
+
+/// Adds some rows of `v` to the tables of up to four columns, at the values of their entries.
+#[inline(always)]
+fn sum_coded<E: Element, S: Simd, const NV: usize>(
+    simd: S,
+    columns: &[(&[f64], &[u8])],
+    rows: Range<usize>,
+    v: &[E::Vector<S>],
+    tables: &mut [E::Vector<S>],
+) {
+    let mut tables = tables.chunks_exact_mut(MAX_CODES * NV);
+    if let [a, b, c, d] = columns
+        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
+            (tables.next(), tables.next(), tables.next(), tables.next())
+    {
+        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
+        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+            let x = load::<_, NV>(v, i);
+            add_to::<E, S, NV>(simd, t0, usize::from(a), x);
+            add_to::<E, S, NV>(simd, t1, usize::from(b), x);
+            add_to::<E, S, NV>(simd, t2, usize::from(c), x);
+            add_to::<E, S, NV>(simd, t3, usize::from(d), x);
+        }
+        return;
+    }
+    for ((_, codes), table) in columns.iter().zip(tables) {
+        for (i, &code) in codes[rows.clone()].iter().enumerate() {
+            add_to::<E, S, NV>(simd, table, usize::from(code), load(v, i));
+        }
+    }
+}
+
+/// Adds what the tables of up to four columns hold of some rows to `out`.
+#[inline(always)]
+fn add_tables<E: Element, S: Simd, const NV: usize>(
+    simd: S,
+    columns: &[(&[f64], &[u8])],
+    rows: Range<usize>,
+    tables: &[E::Vector<S>],
+    out: &mut [E::Vector<S>],
+) {
+    let mut tables = tables.chunks_exact(MAX_CODES * NV);
+    if let [a, b, c, d] = columns
+        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
+            (tables.next(), tables.next(), tables.next(), tables.next())
+    {
+        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
+        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+            let fa = load::<_, NV>(t0, usize::from(a));
+            let fb = load::<_, NV>(t1, usize::from(b));
+            let fc = load::<_, NV>(t2, usize::from(c));
+            let fd = load::<_, NV>(t3, usize::from(d));
+            let mut f = fa;
+            for k in 0..NV {
+                f[k] = E::add(simd, E::add(simd, fa[k], fb[k]), E::add(simd, fc[k], fd[k]));
             }
+            add_to::<E, S, NV>(simd, out, i, f);
+        }
+        return;
+    }
+    for ((_, codes), table) in columns.iter().zip(tables) {
+        for (i, &code) in codes[rows.clone()].iter().enumerate() {
+            add_to::<E, S, NV>(simd, out, i, load(table, usize::from(code)));
         }
     }
 }

@@ -185,7 +185,9 @@ fn interpolated<S: Simd, const NV: usize>(
 ) -> [S::f32s; NV] {
     let offset = simd.splat_f32s(offset);
     let entry = &table[2 * cell as usize * width..2 * (cell as usize + 1) * width];
-    core::array::from_fn(|i| {
-        simd.mul_add_e_f32s(entry[width + start + i], offset, entry[start + i])
-    })
+    let mut f = [offset; NV];
+    for (i, f) in f.iter_mut().enumerate() {
+        *f = simd.mul_add_e_f32s(entry[width + start + i], offset, entry[start + i]);
+    }
+    f
 }
