@@ -24,12 +24,12 @@ def logits_of_classes(logits: Array) -> Array:
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
-def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
+def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: float = 1.0) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 
     Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
-    `W` and offsets `b`. The last two have standard normal priors, and `T` a normal one that is as
-    wide as the scores are narrow.
+    `W` and offsets `b`. The last two have normal priors, and `T` one that is as wide as the scores
+    are narrow.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
         Scores of rows that the model was not fitted to; one column for two classes.
     labels : ndarray of shape (n_samples,)
         The places of their classes.
+    offset_std : float
+        Standard deviation of offsets before anything is seen; that of couplings is 1.
 
     Returns
     -------
@@ -53,6 +55,7 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
+    precision = offset_std**-2
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -65,8 +68,11 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
             logits += z @ W
         residual = softmax(logits, axis=1) - targets
         value = -float(np.sum(targets * log_softmax(logits, axis=1)))
-        value += 0.5 * float(b @ b + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2)
-        slope = [[T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2], residual.sum(axis=0) + b]
+        value += 0.5 * float(
+            precision * (b @ b) + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2
+        )
+        slope_T = T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2
+        slope = [[slope_T], residual.sum(axis=0) + precision * b]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
         return value / len(z), np.concatenate(slope) / len(z)
