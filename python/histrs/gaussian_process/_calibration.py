@@ -6,6 +6,7 @@ from scipy import optimize
 from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
@@ -80,10 +81,11 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
     low, high = np.log(_TEMPERATURES) + np.log(size)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
-    found = []
-    for start in np.clip((np.log(size), np.log(size) + 2.0), low, high):
-        theta = np.concatenate([[start], np.zeros(n_free - 1)])
-        found.append(
+    starts = np.clip((np.log(size), np.log(size) + 2.0), low, high)
+    thetas = [np.concatenate([[start], np.zeros(n_free - 1)]) for start in starts]
+    # Threads of BLAS would mostly wait for one another.
+    with blas_threads_at_most(1):
+        found = [
             optimize.minimize(
                 loss,
                 theta,
@@ -92,7 +94,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
                 bounds=bounds,
                 options={"maxiter": _MAX_ITER},
             )
-        )
+            for theta in thetas
+        ]
     T, b, W = unpack(min(found, key=lambda result: result.fun).x)
     if binary:
         return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))

@@ -179,7 +179,6 @@ class BaseSPDGP(BaseDenseGP):
         flat = flattened(X, None if reset else self)
         data, y = validate_fit(self, flat, y, reset=reset, **checks)
         stack = stacked(np.asarray(data))
-        check_definite(stack, self.n_jobs)
         if reset:
             self.kernel_ = self.kernel
             self.reference_ = self._reference(stack)
@@ -191,7 +190,6 @@ class BaseSPDGP(BaseDenseGP):
         refuse_sparse(X, "X")
         flat = flattened(X, self)
         stack = stacked(validate_data(self, flat, reset=False, **STACK_CHECKS))
-        check_definite(stack, self.n_jobs)
         return self._rows(stack)
 
     def _reference(self, stack: Stack) -> NDArray[np.float64] | None:
@@ -204,6 +202,7 @@ class BaseSPDGP(BaseDenseGP):
         """Return what the kernel is between: coordinates, or the matrices themselves."""
         stack = stack.astype(np.float64)
         if self.kernel_ == "jbld":
+            check_definite(stack, self.n_jobs)
             return stack
         return tangent_rows(stack, self.whitener_, self.n_jobs)
 
