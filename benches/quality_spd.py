@@ -182,11 +182,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--render", action="store_true", help="make the page from the results")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--models", nargs="+", help="rows to measure; others stay as they are")
     options = parser.parse_args()
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     if not options.render:
-        models = OURS | peers()
-        found |= measure(load(), models, lambda line: print(line, flush=True), options.tasks)
+        every = OURS | peers()
+        models = {name: every[name] for name in options.models or every}
+        new = measure(load(), models, lambda line: print(line, flush=True), options.tasks)
+        for task, scores in new.items():
+            found[task] = found.get(task, {}) | scores
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(found), encoding="utf-8")
 

@@ -449,6 +449,43 @@ def test_grid_ground_distances_are_their_definition(shape, power):
 
 
 @pytest.mark.parametrize(
+    ("shape", "cyclic"),
+    [
+        (5, True),
+        ((4, 5), True),
+        ((4, 5), (False, True)),
+        ((2, 3, 6), (True, False, True)),
+        (1, True),
+    ],
+)
+def test_cyclic_axes_go_the_shorter_way_round(shape, cyclic):
+    lengths = np.atleast_1d(shape)
+    spacing = np.arange(1, len(lengths) + 1) / 2
+    rounds = np.broadcast_to(cyclic, len(lengths))
+    places = np.indices(lengths).reshape(len(lengths), -1).T
+    # The nearest of all copies of the grid.
+    shifts = [(-n, 0, n) if is_round else (0,) for n, is_round in zip(lengths, rounds, strict=True)]
+    copies = np.stack(np.meshgrid(*shifts), axis=-1).reshape(-1, len(lengths))
+    difference = places[:, None, None] - places[None, :, None] + copies
+    difference = np.abs(difference) * spacing
+    norms = {
+        "euclidean": np.sqrt(np.sum(difference**2, axis=-1)),
+        "cityblock": np.sum(difference, axis=-1),
+        "chebyshev": np.max(difference, axis=-1),
+    }
+    for metric, norm in norms.items():
+        for power in (1.0, 2.0):
+            M = grid_ground_distance(shape, metric, power=power, spacing=spacing, cyclic=cyclic)
+            np.testing.assert_allclose(M, norm.min(axis=-1) ** power, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("cyclic", [1, (True, False, True), "yes", [0.5, 1.0]])
+def test_bad_cyclic_axes(cyclic):
+    with pytest.raises(ValueError, match=r"cyclic = .*True or False"):
+        grid_ground_distance((3, 4), cyclic=cyclic)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"shape": 0}, "shape = 0: must be one or more positive lengths"),

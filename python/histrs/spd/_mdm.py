@@ -249,10 +249,11 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         if len(stack) > 1 and total <= _FEW and squares[middle] > 0.0:
             others = weights.copy()
             others[middle] -= taken[middle]
+            stack_of, others = stack[others > 0.0], others[others > 0.0]
             share = weights_of(others, len(others))
             # A few digits are enough for the power, and the mean of all is near.
             without = mean_of(
-                stack, share, self.metric, tol=1e-4, start=mean, n_jobs=self.n_jobs
+                stack_of, share, self.metric, tol=1e-4, start=mean, n_jobs=self.n_jobs
             ).matrix
             farther = self._squares(stack[middle : middle + 1], without[None])[0, 0]
             power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
