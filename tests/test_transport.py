@@ -19,6 +19,7 @@ from histrs.transport import (
     relaxed_bounds,
     sinkhorn,
     sinkhorn_barycenter,
+    sinkhorn_divergences,
 )
 from tests.helpers import CONTAINERS, dense
 from tests.oracles import transport as oracle
@@ -430,6 +431,51 @@ def test_a_barycentre_that_does_not_converge(rng):
     X, M = words(rng, 3, 7)
     with pytest.warns(ConvergenceWarning, match="did not converge in 2 iterations"):
         sinkhorn_barycenter(X, M=M, reg=0.1, max_iter=2)
+
+
+# ---- divergences ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_divergences_are_their_definition_and_those_of_pot(rng, container):
+    ot = pytest.importorskip("ot")
+    X, M = words(rng, 5, 7)
+    Y = words(rng, 4, 7)[0]
+    found = sinkhorn_divergences(container(X), container(Y), M=M, reg=0.3)
+
+    def regularized(a, b):
+        plan = ot.sinkhorn(a, b, M, 0.3, stopThr=1e-13, numItermax=20_000)
+        return np.sum(plan * M) + 0.3 * np.sum(plan * np.log(plan))
+
+    for i, a in enumerate(X):
+        for j, b in enumerate(Y):
+            own = 0.5 * (regularized(a, a) + regularized(b, b))
+            np.testing.assert_allclose(found[i, j], regularized(a, b) - own, atol=1e-8)
+    square = sinkhorn_divergences(X, M=M, reg=0.3)
+    np.testing.assert_array_equal(np.diagonal(square), 0.0)
+    np.testing.assert_allclose(square, sinkhorn_divergences(X, X, M=M, reg=0.3), atol=1e-8)
+    assert np.all(square[~np.eye(5, dtype=bool)] > 0.0)
+    single = sinkhorn_divergences(X.astype(np.float32), M=M, reg=0.3)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, square, atol=1e-5)
+
+
+def test_divergences_tend_to_the_exact_distance(rng):
+    X, M = words(rng, 4, 6)
+    exact = emd_distances(X, M=M)
+    found = sinkhorn_divergences(X, M=M, reg=0.005, max_iter=20_000)
+    np.testing.assert_allclose(found, exact, atol=0.02)
+
+
+def test_what_divergences_refuse(rng):
+    X, M = words(rng, 4, 6)
+    M[1, 2] += 1.0
+    with pytest.raises(ValueError, match=r"M is not symmetric, at M\[1, 2\]"):
+        sinkhorn_divergences(X, M=M, reg=0.3)
+    with pytest.raises(ValueError, match="M is not symmetric"):
+        sinkhorn_divergences(X, X[:, :5] / X[:, :5].sum(axis=1)[:, None], M=M[:, :5], reg=0.3)
+    with pytest.raises(ValueError, match="M has shape"):
+        sinkhorn_divergences(X, M=M[:5, :5], reg=0.3)
 
 
 # ---- ground distances of grids --------------------------------------------------------------
