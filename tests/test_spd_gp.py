@@ -172,11 +172,19 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     Y -= Y.mean(axis=0)
     expected = left_out_by_definition(K, 0.4, Y)
     assert_close(centred_leave_one_out(K, 0.4, Y), expected, 1e-9)
-    model = SPDGPClassifier(**GIVEN).fit(X, y)
+    model = SPDGPClassifier(gamma=GAMMA).fit(X, y)
     K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
     targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
     found = model._scores_left_out(model._posterior, model.Y_fit_)
-    assert_close(found, left_out_by_definition(K, NOISE / AMPLITUDE, targets), 1e-7)
+    s = model.noise_ / model.amplitude_
+    assert_close(found, left_out_by_definition(K, s, targets), 1e-7)
+    # A level that is not open is left out with the row.
+    model = SPDGPClassifier(**GIVEN).fit(X, y)
+    found = model._scores_left_out(model._posterior, model.Y_fit_)
+    for i in (0, 17):
+        rest = np.arange(30) != i
+        A = K[np.ix_(rest, rest)] + NOISE / AMPLITUDE * np.eye(29)
+        assert_close(found[i], K[i, rest] @ np.linalg.solve(A, targets[rest]), 1e-7)
 
 
 def test_the_largest_noise_as_good_as_the_best_is_taken(rng):

@@ -1,7 +1,7 @@
 """What Gaussian processes of classes share: targets -1 and +1, and probabilities."""
 
 from numbers import Number
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +27,6 @@ class ClassTargets(GaussianProcess):
     """Classification by regression of targets -1 and +1, one for each class or one for two."""
 
     calibration: Literal["leave-one-out"] | None
-    _offset_std: ClassVar[float] = 1.0
-    """How far offsets of the calibration are from 0 before anything is seen."""
     _declared_classes: NDArray[Any] | None
     _calibrated_on: tuple[NDArray[Any], int] | None
     """Classes and number of rows of the last calibration."""
@@ -313,12 +311,16 @@ class ClassTargets(GaussianProcess):
             labels = labels[rows]
         else:
             scores = self._scores_left_out(posterior, Y)
-        self.calibration_ = fit_calibration(scores, labels, offset_std=self._offset_std)
+        self.calibration_ = fit_calibration(scores, labels, offset_std=self._offset_std())
         return self._readouts(self.__dict__)
 
     def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
         return leave_one_out(posterior, Y - self._level(Y))[0]
+
+    def _offset_std(self) -> float:
+        """Return how far offsets of the calibration are from 0 before anything is seen."""
+        return 1.0
 
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
         mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))

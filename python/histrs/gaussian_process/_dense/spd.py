@@ -447,7 +447,6 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         "optimizer": [StrOptions({"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}), None],
         "calibration": [StrOptions({"leave-one-out"}), None],
     }
-    _offset_std = 0.3
     optimizer: OptimizerName | Literal["auto", "leave-one-out"] | None  # type: ignore[assignment]
 
     def __init__(
@@ -538,7 +537,13 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         self.theta_ = space.pack(chosen)
         return chosen
 
+    def _offset_std(self) -> float:
+        # Where the level is open, scores are centred already.
+        return 0.3 if self.constant_ > 0.0 else 1.0
+
     def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
+        if self.constant_ == 0.0:
+            return super()._scores_left_out(posterior, Y)
         Y = Y - self._level(Y)
         scores = np.empty_like(Y)
         for k, system in enumerate(posterior.systems):
