@@ -155,7 +155,8 @@ def page(found: dict[str, Any]) -> str:
         "subjects (Kalunga et al. 2016). Sessions out: each session is predicted from the "
         "subject's other ones; subjects out: each subject from all others; recentred: after each "
         "session or subject was divided by its own mean, without labels (`spd.Whitening`). "
-        "Defaults alone; means over what is left out, with standard errors. Repeat it with "
+        "Defaults alone; means over what is left out, with standard errors. Times are medians of "
+        "single fits and answers on two cores that other programs used as well. Repeat it with "
         "`python -m benches.quality_spd`.",
         "",
     ]
