@@ -155,7 +155,8 @@ def page(found: dict[str, Any]) -> str:
         "subjects (Kalunga et al. 2016). Sessions out: each session is predicted from the "
         "subject's other ones; subjects out: each subject from all others; recentred: after each "
         "session or subject was divided by its own mean, without labels (`spd.Whitening`). "
-        "Defaults alone; means over what is left out, with standard errors. Repeat it with "
+        "Defaults alone; means over what is left out, with standard errors. Times are medians of "
+        "single fits and answers on two cores that other programs used as well. Repeat it with "
         "`python -m benches.quality_spd`.",
         "",
     ]
@@ -182,11 +183,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--render", action="store_true", help="make the page from the results")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--models", nargs="+", help="rows to measure; others stay as they are")
     options = parser.parse_args()
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     if not options.render:
-        models = OURS | peers()
-        found |= measure(load(), models, lambda line: print(line, flush=True), options.tasks)
+        every = OURS | peers()
+        models = {name: every[name] for name in options.models or every}
+        new = measure(load(), models, lambda line: print(line, flush=True), options.tasks)
+        for task, scores in new.items():
+            found[task] = found.get(task, {}) | scores
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(found), encoding="utf-8")
 

@@ -5,15 +5,17 @@ import pickle
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
+from histrs.gaussian_process._dense.left_out import centred_leave_one_out
 from histrs.gaussian_process._dense.spd import DivergenceKernel
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
-from histrs.spd import Covariances, TangentSpace, airm_mean
+from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
 from tests.helpers import assert_close
 from tests.oracles import spd as oracle
 
@@ -121,7 +123,8 @@ def test_rows_come_and_go(rng, model_class, kernel):
     kept = np.setdiff1d(np.arange(50), [3, 45])
     # The reference stays that of the first matrices.
     K = AMPLITUDE * covariance(kernel, X[kept], X[kept], GAMMA, airm_mean(X[:30]))
-    Y = grown.Y_fit_ / (grown.y_std_ if model_class is SPDGPRegressor else 1.0)
+    Y = grown.Y_fit_
+    Y = Y / grown.y_std_ if model_class is SPDGPRegressor else Y - Y.mean(axis=0)
     expected = AMPLITUDE * np.linalg.solve(K + NOISE * np.eye(48), Y)
     assert_close(grown._standard_weights, expected, 1e-6)
 
@@ -144,6 +147,114 @@ def test_classes_have_calibrated_probabilities(kernel):
     confidence = P.max(axis=1).mean()
     assert abs(confidence - model.score(X_test, y_test)) < 0.06
     assert log_loss(y_test, P) < 0.65
+
+
+def left_out_by_definition(K, s, Y):
+    """Fits to all rows but one, of functions whose values at two rows have no covariance."""
+    n = len(K)
+    centring = np.eye(n) - 1 / n
+    C = centring @ K @ centring
+    C += np.trace(C) / n / (n - 1)
+    found = np.empty_like(Y)
+    for i in range(n):
+        rest = np.arange(n) != i
+        A = C[np.ix_(rest, rest)] + s * np.eye(n - 1)
+        found[i] = C[i, rest] @ np.linalg.solve(A, Y[rest])
+    return found
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
+    X, y = classes(rng, 30, n_classes=n_classes)
+    V = TangentSpace().fit_transform(X)
+    K = np.exp(-0.3 * cdist(V, V, "sqeuclidean"))
+    Y = rng.standard_normal((30, n_classes))
+    Y -= Y.mean(axis=0)
+    expected = left_out_by_definition(K, 0.4, Y)
+    assert_close(centred_leave_one_out(K, 0.4, Y), expected, 1e-9)
+    model = SPDGPClassifier(gamma=GAMMA).fit(X, y)
+    K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
+    targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
+    found = model._scores_left_out(model._posterior, model.Y_fit_)
+    s = model.noise_ / model.amplitude_
+    assert_close(found, left_out_by_definition(K, s, targets), 1e-7)
+    # A level that is not open is left out with the row.
+    model = SPDGPClassifier(**GIVEN).fit(X, y)
+    found = model._scores_left_out(model._posterior, model.Y_fit_)
+    for i in (0, 17):
+        rest = np.arange(30) != i
+        A = K[np.ix_(rest, rest)] + NOISE / AMPLITUDE * np.eye(29)
+        assert_close(found[i], K[i, rest] @ np.linalg.solve(A, targets[rest]), 1e-7)
+
+
+def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
+    X, y = classes(rng, 60)
+    model = SPDGPClassifier().fit(X, y)
+    history = model.optimization_history_
+    assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "sharpness"}
+    assert {len(values) for values in history.values()} == {4 * 9}
+    loss = history["leave_one_out_log_loss"]
+    chosen = np.flatnonzero(
+        (np.ravel(history["noise"]) == model.noise_)
+        & np.isclose(history["sharpness"], model.gamma_ * model.distance_scale_)
+    )
+    assert len(chosen) == 1
+    assert loss.min() <= loss[chosen[0]] < loss.min() + 0.1
+    # Of the same sharpness, as much noise and less were tried.
+    same = history["sharpness"] == history["sharpness"][chosen[0]]
+    ratio = np.ravel(history["noise"] / history["amplitude"])
+    assert ratio[chosen[0]] >= ratio[same][np.argmin(loss[same])]
+    learned = [model.noise_, model.amplitude_, model.gamma_ * model.distance_scale_]
+    assert_close(np.exp(model.theta_), learned, 1e-12)
+    # The level of the targets is left open.
+    assert model.constant_ >= 30 * model.noise_ / model.amplitude_ * (1 - 1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_bounds_and_given_values_are_kept_when_rows_are_left_out(rng):
+    X, y = classes(rng, 40)
+    fixed = SPDGPClassifier(noise=0.3, noise_bounds="fixed", gamma=0.2).fit(X, y)
+    assert (fixed.noise_, len(fixed.theta_)) == (0.3, 1)
+    assert fixed.gamma_ == pytest.approx(0.2)
+    both = SPDGPClassifier(
+        noise=0.3, amplitude=0.7, noise_bounds="fixed", amplitude_bounds="fixed", gamma=0.2
+    ).fit(X, y)
+    assert (both.noise_, both.amplitude_, len(both.theta_)) == (0.3, 0.7, 0)
+    narrow = SPDGPClassifier(noise_bounds=(0.05, 0.1), amplitude_bounds=(1.0, 2.0)).fit(X, y)
+    assert 0.05 <= narrow.noise_ <= 0.1
+    assert 1.0 <= narrow.amplitude_ <= 2.0
+    with pytest.raises(ValueError, match="leave-one-out"):
+        SPDGPClassifier("jbld", optimizer="leave-one-out").fit(X, y)
+    with pytest.raises(ValueError, match="leave-one-out"):
+        SPDGPClassifier(optimizer="leave-one-out", shared_hyperparameters=False).fit(X, y)
+    own = SPDGPClassifier(shared_hyperparameters=False).fit(X, y)
+    assert own.noise_.shape == (3,)
+
+
+def test_few_trials_in_many_dimensions_are_predicted_as_well_as_by_means():
+    """The largest likelihood explains every label, and knows little of other trials."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((14, 14))
+
+    def trials(n):
+        y = np.arange(n) % 3
+        sources = rng.standard_normal((n, 14, 60)) * np.exp(0.3 * rng.standard_normal((n, 14, 1)))
+        sources[np.arange(n), y] *= 1.5
+        C = A @ sources
+        return C @ C.transpose(0, 2, 1) / 60, y
+
+    (X, y), (X_test, y_test) = trials(60), trials(400)
+    loss = {
+        name: log_loss(y_test, model.fit(X, y).predict_proba(X_test))
+        for name, model in {
+            "left out": SPDGPClassifier(),
+            "likelihood": SPDGPClassifier(optimizer="l-bfgs-b"),
+            "means": MDM(),
+        }.items()
+    }
+    assert loss["left out"] < loss["likelihood"] - 0.03
+    assert loss["left out"] < loss["means"] + 0.05
 
 
 def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):

@@ -456,3 +456,7 @@ def test_what_the_nearest_mean_refuses(rng):
     with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
         model.partial_fit(np.stack([X[0], -X[1]]), y[:2])
     np.testing.assert_array_equal(model.means_, before)
+    for metric in ("airm", "jbld"):
+        fitted = MDM(metric).fit(X, y)
+        with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
+            fitted.predict_proba(np.stack([X[0], -X[1]]))

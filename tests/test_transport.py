@@ -19,6 +19,7 @@ from histrs.transport import (
     relaxed_bounds,
     sinkhorn,
     sinkhorn_barycenter,
+    sinkhorn_divergences,
 )
 from tests.helpers import CONTAINERS, dense
 from tests.oracles import transport as oracle
@@ -432,6 +433,51 @@ def test_a_barycentre_that_does_not_converge(rng):
         sinkhorn_barycenter(X, M=M, reg=0.1, max_iter=2)
 
 
+# ---- divergences ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_divergences_are_their_definition_and_those_of_pot(rng, container):
+    ot = pytest.importorskip("ot")
+    X, M = words(rng, 5, 7)
+    Y = words(rng, 4, 7)[0]
+    found = sinkhorn_divergences(container(X), container(Y), M=M, reg=0.3)
+
+    def regularized(a, b):
+        plan = ot.sinkhorn(a, b, M, 0.3, stopThr=1e-13, numItermax=20_000)
+        return np.sum(plan * M) + 0.3 * np.sum(plan * np.log(plan))
+
+    for i, a in enumerate(X):
+        for j, b in enumerate(Y):
+            own = 0.5 * (regularized(a, a) + regularized(b, b))
+            np.testing.assert_allclose(found[i, j], regularized(a, b) - own, atol=1e-8)
+    square = sinkhorn_divergences(X, M=M, reg=0.3)
+    np.testing.assert_array_equal(np.diagonal(square), 0.0)
+    np.testing.assert_allclose(square, sinkhorn_divergences(X, X, M=M, reg=0.3), atol=1e-8)
+    assert np.all(square[~np.eye(5, dtype=bool)] > 0.0)
+    single = sinkhorn_divergences(X.astype(np.float32), M=M, reg=0.3)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, square, atol=1e-5)
+
+
+def test_divergences_tend_to_the_exact_distance(rng):
+    X, M = words(rng, 4, 6)
+    exact = emd_distances(X, M=M)
+    found = sinkhorn_divergences(X, M=M, reg=0.005, max_iter=20_000)
+    np.testing.assert_allclose(found, exact, atol=0.02)
+
+
+def test_what_divergences_refuse(rng):
+    X, M = words(rng, 4, 6)
+    M[1, 2] += 1.0
+    with pytest.raises(ValueError, match=r"M is not symmetric, at M\[1, 2\]"):
+        sinkhorn_divergences(X, M=M, reg=0.3)
+    with pytest.raises(ValueError, match="M is not symmetric"):
+        sinkhorn_divergences(X, X[:, :5] / X[:, :5].sum(axis=1)[:, None], M=M[:, :5], reg=0.3)
+    with pytest.raises(ValueError, match="M has shape"):
+        sinkhorn_divergences(X, M=M[:5, :5], reg=0.3)
+
+
 # ---- ground distances of grids --------------------------------------------------------------
 
 
@@ -446,6 +492,43 @@ def test_grid_ground_distances_are_their_definition(shape, power):
         expected = [[np.linalg.norm(p - q, order) ** power for q in places] for p in places]
         np.testing.assert_allclose(M, expected)
         np.testing.assert_array_equal(M, M.T)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cyclic"),
+    [
+        (5, True),
+        ((4, 5), True),
+        ((4, 5), (False, True)),
+        ((2, 3, 6), (True, False, True)),
+        (1, True),
+    ],
+)
+def test_cyclic_axes_go_the_shorter_way_round(shape, cyclic):
+    lengths = np.atleast_1d(shape)
+    spacing = np.arange(1, len(lengths) + 1) / 2
+    rounds = np.broadcast_to(cyclic, len(lengths))
+    places = np.indices(lengths).reshape(len(lengths), -1).T
+    # The nearest of all copies of the grid.
+    shifts = [(-n, 0, n) if is_round else (0,) for n, is_round in zip(lengths, rounds, strict=True)]
+    copies = np.stack(np.meshgrid(*shifts), axis=-1).reshape(-1, len(lengths))
+    difference = places[:, None, None] - places[None, :, None] + copies
+    difference = np.abs(difference) * spacing
+    norms = {
+        "euclidean": np.sqrt(np.sum(difference**2, axis=-1)),
+        "cityblock": np.sum(difference, axis=-1),
+        "chebyshev": np.max(difference, axis=-1),
+    }
+    for metric, norm in norms.items():
+        for power in (1.0, 2.0):
+            M = grid_ground_distance(shape, metric, power=power, spacing=spacing, cyclic=cyclic)
+            np.testing.assert_allclose(M, norm.min(axis=-1) ** power, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("cyclic", [1, (True, False, True), "yes", [0.5, 1.0]])
+def test_bad_cyclic_axes(cyclic):
+    with pytest.raises(ValueError, match=r"cyclic = .*True or False"):
+        grid_ground_distance((3, 4), cyclic=cyclic)
 
 
 @pytest.mark.parametrize(

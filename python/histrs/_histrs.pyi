@@ -36,6 +36,7 @@ __all__ = [
     "column_ranges",
     "compression_loss",
     "cubic_spline_gram",
+    "dispersion_mean",
     "distance_transform",
     "exp_chi2_gram",
     "group_lasso_path",
@@ -48,7 +49,6 @@ __all__ = [
     "jbld_distances",
     "jbld_paired",
     "jensen_shannon_gram",
-    "mean_gradient",
     "minmax_distances",
     "minmax_gram",
     "most_threads",
@@ -93,13 +93,15 @@ def airm_paired(x: NDArray[Any], y: NDArray[Any], n_threads: int) -> NDArray[Any
 def tangent_vectors(
     x: NDArray[Any], whitener: NDArray[np.float64] | None, n_threads: int
 ) -> NDArray[Any]: ...
-def mean_gradient(
+def dispersion_mean(
     x: NDArray[Any],
     weights: NDArray[np.float64],
-    whitener: NDArray[np.float64],
     dispersion: str,
+    start: NDArray[np.float64] | None,
+    tol: float,
+    max_iter: int,
     n_threads: int,
-) -> tuple[float, NDArray[np.float64], float]: ...
+) -> tuple[NDArray[np.float64], int, float]: ...
 def signal_covariances(
     x: NDArray[Any], shrinkage: float | str, n_threads: int
 ) -> tuple[NDArray[Any], list[tuple[int, int]]]: ...

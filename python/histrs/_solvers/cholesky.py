@@ -174,9 +174,11 @@ def _solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """Return `L^-1 B` or `L^-T B`."""
     if len(L) == 0:
         return B
-    X: Array = linalg.solve_triangular(
-        L, B, lower=True, trans="T" if transposed else "N", check_finite=False
-    )
+    # As `scipy.linalg.solve_triangular`, which of small matrices mostly waits for threads.
+    if L.flags.f_contiguous:
+        X: Array = linalg.blas.dtrsm(1.0, L, B, lower=1, trans_a=int(transposed))
+    else:
+        X = linalg.blas.dtrsm(1.0, L.T, B, lower=0, trans_a=int(not transposed))
     return X
 
 

@@ -6,6 +6,7 @@ from scipy import optimize
 from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
@@ -24,12 +25,12 @@ def logits_of_classes(logits: Array) -> Array:
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
-def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
+def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: float = 1.0) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 
     Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
-    `W` and offsets `b`. The last two have standard normal priors, and `T` a normal one that is as
-    wide as the scores are narrow.
+    `W` and offsets `b`. The last two have normal priors, and `T` one that is as wide as the scores
+    are narrow.
 
     Parameters
     ----------
@@ -37,6 +38,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
         Scores of rows that the model was not fitted to; one column for two classes.
     labels : ndarray of shape (n_samples,)
         The places of their classes.
+    offset_std : float
+        Standard deviation of offsets before anything is seen; that of couplings is 1.
 
     Returns
     -------
@@ -53,6 +56,7 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
+    precision = offset_std**-2
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -65,8 +69,11 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
             logits += z @ W
         residual = softmax(logits, axis=1) - targets
         value = -float(np.sum(targets * log_softmax(logits, axis=1)))
-        value += 0.5 * float(b @ b + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2)
-        slope = [[T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2], residual.sum(axis=0) + b]
+        value += 0.5 * float(
+            precision * (b @ b) + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2
+        )
+        slope_T = T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2
+        slope = [[slope_T], residual.sum(axis=0) + precision * b]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
         return value / len(z), np.concatenate(slope) / len(z)
@@ -74,10 +81,11 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
     low, high = np.log(_TEMPERATURES) + np.log(size)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
-    found = []
-    for start in np.clip((np.log(size), np.log(size) + 2.0), low, high):
-        theta = np.concatenate([[start], np.zeros(n_free - 1)])
-        found.append(
+    starts = np.clip((np.log(size), np.log(size) + 2.0), low, high)
+    thetas = [np.concatenate([[start], np.zeros(n_free - 1)]) for start in starts]
+    # Threads of BLAS would mostly wait for one another.
+    with blas_threads_at_most(1):
+        found = [
             optimize.minimize(
                 loss,
                 theta,
@@ -86,7 +94,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp]) -> Readout:
                 bounds=bounds,
                 options={"maxiter": _MAX_ITER},
             )
-        )
+            for theta in thetas
+        ]
     T, b, W = unpack(min(found, key=lambda result: result.fun).x)
     if binary:
         return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))

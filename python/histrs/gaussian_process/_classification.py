@@ -310,13 +310,20 @@ class ClassTargets(GaussianProcess):
             scores, rows = held_out(posterior, Y, labels, self._seed)
             labels = labels[rows]
         else:
-            scores, _ = leave_one_out(posterior, Y)
-        self.calibration_ = fit_calibration(scores, labels)
+            scores = self._scores_left_out(posterior, Y)
+        self.calibration_ = fit_calibration(scores, labels, offset_std=self._offset_std())
         return self._readouts(self.__dict__)
 
+    def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
+        """Return posterior means of targets, less their level, of each row by a fit without it."""
+        return leave_one_out(posterior, Y - self._level(Y))[0]
+
+    def _offset_std(self) -> float:
+        """Return how far offsets of the calibration are from 0 before anything is seen."""
+        return 1.0
+
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
-        n_outputs = len(self._units())
-        mean = Readout(np.eye(n_outputs), np.zeros(n_outputs))
+        mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))
         return {"mean": mean, "decision": state.get("calibration_", mean)}
 
     # ---- classes and their targets -----------------------------------------------------------

@@ -111,6 +111,10 @@ class GaussianProcess(BaseEstimator):
         """Return what one of each standardised target is in the user's unit."""
         raise NotImplementedError
 
+    def _level(self, Y: Array) -> Array:
+        """Return what standardised targets are fitted less, a number for each output."""
+        return np.zeros(Y.shape[1])
+
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
         """Return standard deviations as users see them, from those of standardised targets."""
         raise NotImplementedError
@@ -145,6 +149,10 @@ class GaussianProcess(BaseEstimator):
 
     # ---- hyper-parameters --------------------------------------------------------------------
 
+    def _search_method(self) -> OptimizerName | None:
+        """Return how the largest likelihood is searched for; None keeps what is given."""
+        return self.optimizer
+
     def _learn_hyperparameters(
         self,
         start: Hyperparameters,
@@ -157,10 +165,11 @@ class GaussianProcess(BaseEstimator):
         if names is not None:
             space = space.only(names, start)
         self.theta_ = space.pack(space.start)
-        if self.optimizer is None or not space.names:
+        method = self._search_method()
+        if method is None or not space.names:
             return start
         space.check_start()
-        if not likelihood.has_gradient and self.optimizer == "l-bfgs-b":
+        if not likelihood.has_gradient and method == "l-bfgs-b":
             raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
         if likelihood.targets_are_constant:
             self._warn(
@@ -174,7 +183,7 @@ class GaussianProcess(BaseEstimator):
             blas_threads_at_most(1) if few else nullcontext(),
         ):
             kernels = self._kernels_to_try(space)
-            search = Search(likelihood, space, self.optimizer, progress, kernels)
+            search = Search(likelihood, space, method, progress, kernels)
             best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
         self.optimization_history_ = search.history.arrays(space.names)
         self.theta_ = space.pack(best.values)

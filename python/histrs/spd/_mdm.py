@@ -1,5 +1,6 @@
 """Minimum distance to mean."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._labels import check_labels, encode
 from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import unchanged_on_error, validate_data
-from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._mean import Float64, mean_of, weights_of
 from histrs.spd._reference import METRICS, MetricName, Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
@@ -248,9 +249,12 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         if len(stack) > 1 and total <= _FEW and squares[middle] > 0.0:
             others = weights.copy()
             others[middle] -= taken[middle]
+            stack_of, others = stack[others > 0.0], others[others > 0.0]
             share = weights_of(others, len(others))
-            # A few digits are enough for the power.
-            without = mean_of(stack, share, self.metric, tol=1e-4, n_jobs=self.n_jobs).matrix
+            # A few digits are enough for the power, and the mean of all is near.
+            without = mean_of(
+                stack_of, share, self.metric, tol=1e-4, start=mean, n_jobs=self.n_jobs
+            ).matrix
             farther = self._squares(stack[middle : middle + 1], without[None])[0, 0]
             power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
         return growth**power
@@ -265,7 +269,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return squared distances to means."""
         squares: Float64
         if self.metric == "jbld":
-            squares = jbld_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
+            squares = self._from_each(jbld_distances, stack, means)
         elif self.metric == "logeuclid":
             rows = tangent_rows(stack.astype(np.float64), None, self.n_jobs)
             squares = cdist(rows, tangent_rows(means, None, 1), "sqeuclidean")
@@ -273,9 +277,20 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             flat = stack.reshape(len(stack), -1).astype(np.float64)
             squares = cdist(flat, means.reshape(len(means), -1), "sqeuclidean")
         else:
-            D = airm_distances(stack.astype(np.float64), means, n_jobs=self.n_jobs)
-            squares = D**2
+            squares = self._from_each(airm_distances, stack, means) ** 2
         return squares
+
+    def _from_each(
+        self, distances: Callable[..., NDArray[Any]], stack: Stack, means: Float64
+    ) -> Float64:
+        """Return the distances of matrices from means, a row for each matrix."""
+        try:
+            # Columns are computed a vector at a time, so that there should be many.
+            D = distances(means, stack.astype(np.float64), n_jobs=self.n_jobs)
+        except ValueError:
+            check_definite(stack, self.n_jobs)
+            raise
+        return np.ascontiguousarray(D.T)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distances to the means.

@@ -1,11 +1,10 @@
 """Means of covariance matrices."""
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
@@ -16,12 +15,6 @@ from histrs.spd._stack import Stack, as_stack, symmetric
 
 Float64: TypeAlias = NDArray[np.float64]
 Metric: TypeAlias = Literal["jbld", "airm", "riemann", "logeuclid", "euclid"]
-
-# Steps are never longer than this in the tangent space, so that no exponential overflows.
-_LONGEST = 50.0
-# Values that the next one is compared with; a step that is too long now may pay later.
-_MEMORY = 5
-_MOST_HALVINGS = 30
 
 
 @overload
@@ -290,74 +283,31 @@ def mean_of(
     *,
     tol: float = 1e-8,
     max_iter: int = 100,
+    start: Float64 | None = None,
     n_jobs: int | None = None,
 ) -> Found:
-    """Return a mean in double precision; `weights` add up to 1."""
-    check_definite(stack, n_jobs)
+    """Return a mean in double precision; `weights` add up to 1.
+
+    Of "airm" and "jbld" the search begins at `start`, None being the arithmetic mean.
+    """
+    if metric in ("euclid", "logeuclid") or len(stack) == 1 or not np.all(weights > 0.0):
+        # The search itself looks at all that have weight.
+        check_definite(stack, n_jobs)
     some = weights > 0.0
     stack, weights = (stack, weights) if some.all() else (stack[some], weights[some])
     if metric == "logeuclid":
         rows = _histrs.tangent_vectors(stack, None, count_threads(n_jobs))
         return Found(exponential(unpacked((weights @ rows)[None])[0]), 0, 0.0)
-    arithmetic = symmetric(np.einsum("n,nij->ij", weights, stack.astype(np.float64)))
     if metric == "euclid" or len(stack) == 1:
-        return Found(arithmetic, 0, 0.0)
+        arithmetic = np.einsum("n,nij->ij", weights, stack.astype(np.float64))
+        return Found(symmetric(arithmetic), 0, 0.0)
     dispersion = "jbld" if metric == "jbld" else "airm"
     n_threads = count_threads(n_jobs)
 
-    def gradient(whitener: Float64) -> tuple[float, Float64, float]:
-        return _histrs.mean_gradient(stack, weights, whitener, dispersion, n_threads)
-
-    return _descend(gradient, arithmetic, tol, max_iter)
-
-
-def _descend(
-    gradient: Callable[[Float64], tuple[float, Float64, float]],
-    start: Float64,
-    tol: float,
-    max_iter: int,
-) -> Found:
-    """Minimise a function of `M` by Barzilai-Borwein steps along geodesics.
-
-    ``M = root @ root.T``, and the gradient is in the coordinates that ``whitener = root^-1`` gives.
-    Roots change by the symmetric exponential of half the step, which transports vectors in
-    parallel: gradients at two points are compared entry by entry.
-    """
-    root = np.linalg.cholesky(start)
-    whitener = np.ascontiguousarray(solve_triangular(root, np.eye(len(root)), lower=True))
-    value, slope, curvature = gradient(whitener)
-    residual = float(np.linalg.norm(slope))
-    values = [value]
-    step = 2.0 / (1.0 + curvature)
-    n_iter = 0
-    while residual > tol and n_iter < max_iter:
-        for _ in range(_MOST_HALVINGS):
-            step = min(step, _LONGEST / residual)
-            half = exponential(-0.5 * step * slope)
-            inverse = exponential(0.5 * step * slope)
-            next_root, next_whitener = root @ half, np.ascontiguousarray(inverse @ whitener)
-            next_value, next_slope, _ = gradient(next_whitener)
-            next_residual = float(np.linalg.norm(next_slope))
-            enough = max(values) - 1e-4 * step * residual**2
-            # Near the minimum values differ by rounding, and the gradient decides.
-            if next_value <= enough or next_residual < residual:
-                break
-            step *= 0.5
-        else:
-            break  # rounding is all that is left
-        change = next_slope - slope
-        along = float(-step * np.sum(slope * change))
-        n_iter += 1
-        if along <= 0.0:
-            next_step = 2.0 * step
-        elif n_iter % 2:
-            next_step = (step * residual) ** 2 / along
-        else:
-            next_step = along / float(np.sum(change**2))
-        root, whitener, slope, residual = next_root, next_whitener, next_slope, next_residual
-        values = [*values, next_value][-_MEMORY:]
-        step = next_step
-    return Found(symmetric(root @ root.T), n_iter, residual)
+    matrix, n_iter, residual = _histrs.dispersion_mean(
+        stack, weights, dispersion, start, tol, max_iter, n_threads
+    )
+    return Found(matrix, n_iter, residual)
 
 
 def exponential(S: Float64) -> Float64:
@@ -384,6 +334,7 @@ def roots(M: Float64) -> tuple[Float64, Float64]:
     """
     factor = np.linalg.cholesky(M)
     left, values, right = np.linalg.svd(factor)
-    inverse = solve_triangular(factor, np.eye(len(M)), lower=True)
+    # Of small triangles, `solve_triangular` mostly waits for threads.
+    inverse, _ = lapack.dtrtri(factor, lower=1)
     whitener = np.ascontiguousarray(symmetric((left @ right) @ inverse))
     return symmetric((left * values) @ left.T), whitener

@@ -6,6 +6,7 @@ The distances themselves are `histrs.metrics.sinkhorn_distances` and
 
 from histrs.transport._bounds import centroid_bounds, projection_bounds, relaxed_bounds
 from histrs.transport._distances import SinkhornInfo
+from histrs.transport._divergences import sinkhorn_divergences
 from histrs.transport._ground import grid_ground_distance
 from histrs.transport._plans import sinkhorn, sinkhorn_barycenter
 
@@ -17,4 +18,5 @@ __all__ = [
     "relaxed_bounds",
     "sinkhorn",
     "sinkhorn_barycenter",
+    "sinkhorn_divergences",
 ]

@@ -24,6 +24,7 @@ def grid_ground_distance(
     *,
     power: float = 1.0,
     spacing: ArrayLike = 1.0,
+    cyclic: bool | Sequence[bool] = False,
 ) -> NDArray[np.float64]:
     r"""Compute the distances between the cells of a grid, for histograms over pixels or bins.
 
@@ -40,6 +41,9 @@ def grid_ground_distance(
         transport between densities.
     spacing : float or array-like of shape (n_axes,), default=1
         Width :math:`s` of a cell along each axis.
+    cyclic : bool or sequence of bool of shape (n_axes,), default=False
+        Axes whose last cell is beside the first, such as angles, hues or hours: along these the
+        difference is taken the shorter way round.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def grid_ground_distance(
     Raises
     ------
     ValueError
-        If a length, the metric, the power or a spacing is not as above.
+        If a length, the metric, the power, a spacing or `cyclic` is not as above.
 
     Examples
     --------
@@ -59,6 +63,11 @@ def grid_ground_distance(
            [1., 0., 1., 4.],
            [4., 1., 0., 1.],
            [9., 4., 1., 0.]])
+
+    Of eight directions, 45 degrees apart:
+
+    >>> grid_ground_distance(8, spacing=45, cyclic=True)[0]
+    array([  0.,  45.,  90., 135., 180., 135.,  90.,  45.])
     """
     lengths = _lengths(shape)
     if metric not in get_args(Metric):
@@ -72,11 +81,40 @@ def grid_ground_distance(
             f"spacing = {spacing!r}: must be a positive number, or one for each of {len(lengths)} "
             "axes."
         )
+    round_axes = np.asarray(cyclic)
+    if round_axes.dtype != bool or round_axes.shape not in ((), (len(lengths),)):
+        raise ValueError(
+            f"cyclic = {cyclic!r}: must be True or False, or one of these for each of "
+            f"{len(lengths)} axes."
+        )
+    if np.any(round_axes):
+        round_axes = np.broadcast_to(round_axes, len(lengths))
+        widths = np.broadcast_to(widths, len(lengths))
+        return _cyclic_distances(lengths, metric, power, widths, round_axes)
     places = np.indices(lengths).reshape(len(lengths), -1).T * widths
     if metric == "euclidean" and power == 2:
         # Without the root, whole numbers stay whole.
         return np.asarray(cdist(places, places, "sqeuclidean"))
     return np.asarray(cdist(places, places, metric) ** power)
+
+
+def _cyclic_distances(
+    lengths: tuple[int, ...],
+    metric: Metric,
+    power: float,
+    widths: NDArray[np.float64],
+    cyclic: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return distances of which those along some axes go the shorter way round."""
+    places = np.indices(lengths).reshape(len(lengths), -1)
+    total = np.zeros((places.shape[1], places.shape[1]))
+    for place, length, width, is_round in zip(places, lengths, widths, cyclic, strict=True):
+        steps = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
+        along = width * (np.minimum(steps, length - steps) if is_round else steps)
+        along = along**2 if metric == "euclidean" else along
+        each = along[np.ix_(place, place)]
+        total = np.maximum(total, each) if metric == "chebyshev" else total + each
+    return np.asarray(total ** (power / 2 if metric == "euclidean" else power))
 
 
 def _lengths(shape: int | Sequence[int]) -> tuple[int, ...]:

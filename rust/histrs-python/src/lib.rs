@@ -46,8 +46,8 @@ mod _histrs {
     use crate::sparse_maps::{SparseAdditiveMap, column_quantiles, sparse_codes};
     #[pymodule_export]
     use crate::spd::{
-        airm_distances, airm_paired, compression_loss, jbld_distances, jbld_paired, mean_gradient,
-        signal_covariances, tangent_vectors,
+        airm_distances, airm_paired, compression_loss, dispersion_mean, jbld_distances,
+        jbld_paired, signal_covariances, tangent_vectors,
     };
     #[pymodule_export]
     use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};

@@ -138,24 +138,29 @@ pub(crate) fn tangent_vectors<'py>(
     })
 }
 
-type ValueAndGradient<'py> = (f64, Bound<'py, PyArray2<f64>>, f64);
+type MeanStepsResidual<'py> = (Bound<'py, PyArray2<f64>>, usize, f64);
 
-/// What a mean minimises, its gradient and its curvature.
+/// The mean of a dispersion, the steps that it took and what is left of the gradient.
 #[pyfunction]
-pub(crate) fn mean_gradient<'py>(
+#[expect(clippy::too_many_arguments, reason = "as the crate's function")]
+pub(crate) fn dispersion_mean<'py>(
     py: Python<'py>,
     x: Stack<'py>,
     weights: PyReadonlyArray1<'py, f64>,
-    whitener: PyReadonlyArray2<'py, f64>,
     dispersion: &str,
+    start: Option<PyReadonlyArray2<'py, f64>>,
+    tol: f64,
+    max_iter: usize,
     n_threads: usize,
-) -> PyResult<ValueAndGradient<'py>> {
+) -> PyResult<MeanStepsResidual<'py>> {
     let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
-    let (weights, whitener) = (weights.as_slice()?, whitener.as_array());
+    let (weights, start) = (weights.as_slice()?, start.as_ref().map(PyReadonlyArray2::as_array));
     let mean = with_stack!(&x, |x| {
-        enter(py, n_threads, |e| core::mean_gradient(e, x, weights, whitener, dispersion))?
+        enter(py, n_threads, |e| {
+            core::dispersion_mean(e, x, weights, dispersion, start, tol, max_iter)
+        })?
     });
-    Ok((mean.value, mean.gradient.into_pyarray(py), mean.curvature))
+    Ok((mean.matrix.into_pyarray(py), mean.n_iter, mean.residual))
 }
 
 /// The weight of the identity: a number, or the name of a rule.

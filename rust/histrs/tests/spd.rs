@@ -7,8 +7,8 @@ mod common;
 use common::{Random, config, exec, executors};
 use histrs::Error;
 use histrs::spd::{
-    Dispersion, Shrinkage, airm_distances, airm_paired, compression_loss, jbld_distances,
-    jbld_paired, mean_gradient, signal_covariances, tangent_vectors,
+    Dispersion, Shrinkage, airm_distances, airm_paired, compression_loss, dispersion_mean,
+    jbld_distances, jbld_paired, mean_gradient, signal_covariances, tangent_vectors,
 };
 use ndarray::{Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
@@ -39,6 +39,25 @@ fn log_det(a: &Array2<f64>) -> f64 {
         }
     }
     sum
+}
+
+/// `R^-1` of the lower triangle `R` with `R R^T = A`.
+fn inverse_root(a: &Array2<f64>) -> Array2<f64> {
+    let p = a.nrows();
+    let mut root = Array2::<f64>::zeros((p, p));
+    let mut inverse = Array2::<f64>::zeros((p, p));
+    for i in 0..p {
+        for j in 0..=i {
+            let rest = a[[i, j]] - (0..j).map(|k| root[[i, k]] * root[[j, k]]).sum::<f64>();
+            root[[i, j]] = if i == j { rest.sqrt() } else { rest / root[[j, j]] };
+        }
+        for j in 0..=i {
+            let unit = if i == j { 1.0 } else { 0.0 };
+            let sum: f64 = (j..i).map(|k| root[[i, k]] * inverse[[k, j]]).sum();
+            inverse[[i, j]] = (unit - sum) / root[[i, i]];
+        }
+    }
+    inverse
 }
 
 fn jbld(x: ArrayView2<'_, f64>, y: ArrayView2<'_, f64>) -> f64 {
@@ -241,6 +260,34 @@ proptest! {
     }
 
     #[test]
+    fn means_leave_no_gradient(n in 1..30_usize, p in 1..9_usize, seed: u64) {
+        let x = stack(n, p, seed);
+        let mut random = Random(seed ^ 5);
+        let weights: Vec<f64> = (0..n).map(|_| 0.1 + random.unit()).collect();
+        let total: f64 = weights.iter().sum();
+        let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
+        for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
+            let find = |exec, start: Option<ArrayView2<'_, f64>>| {
+                dispersion_mean(exec, x.view(), &weights, dispersion, start, 1e-11, 100).unwrap()
+            };
+            let mean = find(exec(), None);
+            let w = inverse_root(&mean.matrix);
+            let left = mean_gradient(exec(), x.view(), &weights, w.view(), dispersion).unwrap();
+            let norm = left.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+            prop_assert!(norm <= 1e-10 && mean.residual <= 1e-11, "{norm} {}", mean.residual);
+            let elsewhere = find(exec(), Some((&x.index_axis(Axis(0), 0) * 3.0).view()));
+            for (a, b) in mean.matrix.iter().zip(&elsewhere.matrix) {
+                prop_assert!((a - b).abs() <= 1e-9 * (1.0 + b.abs()));
+            }
+            let again = find(exec(), Some(mean.matrix.view()));
+            prop_assert!(again.n_iter <= 1, "{}", again.n_iter);
+            for exec in executors() {
+                prop_assert_eq!(&find(exec, None), &mean);
+            }
+        }
+    }
+
+    #[test]
     fn covariances_are_their_definition(
         n in 0..4_usize,
         p in 1..10_usize,
@@ -275,6 +322,15 @@ fn arguments_of_means_and_covariances_are_checked() {
     let mean =
         |weights: &[f64]| mean_gradient(exec(), x.view(), weights, eye.view(), Dispersion::Airm);
     assert!(matches!(mean(&[1.0]), Err(Error::Shape { expected: 3, .. })));
+    let find = |n: usize, weights: &[f64], start: Option<ArrayView2<'_, f64>>| {
+        let x = x.slice(s![..n, .., ..]);
+        dispersion_mean(exec(), x, weights, Dispersion::Airm, start, 1e-8, 9)
+    };
+    assert!(matches!(find(3, &[1.0], None), Err(Error::Shape { expected: 3, .. })));
+    assert!(matches!(find(0, &[], None), Err(Error::Shape { found: 0, .. })));
+    let wide = Array2::<f64>::eye(3);
+    let refused = find(1, &[1.0], Some(wide.view()));
+    assert!(matches!(refused, Err(Error::Shape { found: 3, expected: 2, .. })));
     let other = Array2::<f64>::eye(3);
     let refused = tangent_vectors(exec(), x.view(), Some(other.view()));
     assert!(matches!(refused, Err(Error::Shape { found: 3, expected: 2, .. })));

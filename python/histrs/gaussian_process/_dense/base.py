@@ -118,11 +118,12 @@ class BaseDenseGP(GaussianProcess):
         self._seed = int(random.randint(np.iinfo(np.int32).max))
         values = Hyperparameters(noise, amplitude, kernel)
         parts = kernel.parts(X, None, n_threads)
-        likelihood = DenseLikelihood(X, parts, Y, seed=self._seed)
+        centred = Y - self._level(Y)
+        likelihood = DenseLikelihood(X, parts, centred, seed=self._seed)
         if n > _LEARNING_ROWS and self._kernel_bounds():
             some = np.sort(random.choice(n, _LEARNING_ROWS, replace=False))
             of_some = tuple(part[np.ix_(some, some)] for part in parts)
-            fewer = DenseLikelihood(X[some], of_some, Y[some], seed=self._seed)
+            fewer = DenseLikelihood(X[some], of_some, centred[some], seed=self._seed)
             values = self._learn_hyperparameters(values, fewer)
             values = self._learn_hyperparameters(values, likelihood, SCALES)
             self.theta_ = self._search_space(values).pack(values)
@@ -141,9 +142,10 @@ class BaseDenseGP(GaussianProcess):
         Factors need no weights to start from.
         """
         found = np.empty_like(Y)
+        centred = Y - self._level(Y)
         for k, system in enumerate(systems):
             part = slice(None) if len(systems) == 1 else slice(k, k + 1)
-            found[:, part] = system.factor.solve(np.ascontiguousarray(Y[:, part]))
+            found[:, part] = system.factor.solve(np.ascontiguousarray(centred[:, part]))
         systems = tuple(system.factorised() for system in systems)
         posterior = DensePosterior(systems, found, {})
         noise, amplitude = posterior.noise, posterior.amplitude
@@ -180,9 +182,8 @@ class BaseDenseGP(GaussianProcess):
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> DenseLikelihood:
         system = state["_posterior"].system
-        return DenseLikelihood(
-            system.X, system.parts, state["Y_fit_"] / self._units(), seed=self._seed
-        )
+        Y = state["Y_fit_"] / self._units()
+        return DenseLikelihood(system.X, system.parts, Y - self._level(Y), seed=self._seed)
 
     # ---- rows that come and go ---------------------------------------------------------------
 

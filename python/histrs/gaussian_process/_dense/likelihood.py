@@ -39,6 +39,11 @@ class DenseLikelihood(BaseLikelihood):
         super().__init__(Y)
         self._X, self._parts, self._seed = X, parts, seed
 
+    @property
+    def targets(self) -> Array:
+        """The targets."""
+        return self._Y
+
     def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
         """Return the linear system of some hyper-parameters."""
         # Its rows are not looked at, so that threads do not matter.

@@ -1,5 +1,7 @@
 """Gaussian processes on covariance matrices."""
 
+from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -15,11 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._sparse import refuse_sparse
+from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_data, validate_fit
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.kernel import DenseKernel
-from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
+from histrs.gaussian_process._dense.likelihood import DenseLikelihood
+from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
 from histrs.spd._distances import check_definite
@@ -34,15 +39,22 @@ KernelName: TypeAlias = Literal["tangent", "logeuclid", "jbld"]
 _SHARPNESS = (1e-3, 1e2)
 # Of the divergence; below 1/2 the kernel is not positive definite.
 _GAMMA = (0.5, 1e3)
+# Sharpnesses of which the best is taken by leaving rows out, the smoothest first.
+_TRIED = (0.03, 0.3, 1.0, 3.0)
+# Variance of the constant in units of the noise, or of the kernel: any level is as likely.
+_CONSTANT = 30.0
+# Rows up to which threads of BLAS mostly wait for one another.
+_FEW = 1024
 
 
 @dataclass(frozen=True)
 class GaussianKernel(DenseKernel):
-    """``exp(-sharpness / scale |v - w|^2)`` of coordinates."""
+    """``exp(-sharpness / scale |v - w|^2) + constant`` of coordinates."""
 
     sharpness: float
     scale: float
     """Mean squared distance of training rows."""
+    constant: float = 0.0
 
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"sharpness"})
 
@@ -54,6 +66,7 @@ class GaussianKernel(DenseKernel):
         """Return the kernel matrix."""
         K: Array = parts[0] * (-self.sharpness / self.scale)
         np.exp(K, out=K)
+        K += self.constant
         return K
 
     def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
@@ -63,8 +76,8 @@ class GaussianKernel(DenseKernel):
         return derivative
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
-        """Return ones."""
-        return np.ones(len(X))
+        """Return the kernel of every row with itself."""
+        return np.full(len(X), 1.0 + self.constant)
 
     @property
     def gamma(self) -> float:
@@ -166,7 +179,6 @@ class BaseSPDGP(BaseDenseGP):
         flat = flattened(X, None if reset else self)
         data, y = validate_fit(self, flat, y, reset=reset, **checks)
         stack = stacked(np.asarray(data))
-        check_definite(stack, self.n_jobs)
         if reset:
             self.kernel_ = self.kernel
             self.reference_ = self._reference(stack)
@@ -178,7 +190,6 @@ class BaseSPDGP(BaseDenseGP):
         refuse_sparse(X, "X")
         flat = flattened(X, self)
         stack = stacked(validate_data(self, flat, reset=False, **STACK_CHECKS))
-        check_definite(stack, self.n_jobs)
         return self._rows(stack)
 
     def _reference(self, stack: Stack) -> NDArray[np.float64] | None:
@@ -191,6 +202,7 @@ class BaseSPDGP(BaseDenseGP):
         """Return what the kernel is between: coordinates, or the matrices themselves."""
         stack = stack.astype(np.float64)
         if self.kernel_ == "jbld":
+            check_definite(stack, self.n_jobs)
             return stack
         return tangent_rows(stack, self.whitener_, self.n_jobs)
 
@@ -218,11 +230,13 @@ class BaseSPDGP(BaseDenseGP):
     def _keep_kernel(self, kernel: Any) -> None:
         self.gamma_ = float(kernel.gamma)
         self.distance_scale_ = float(getattr(kernel, "scale", 1.0))
+        self.constant_ = float(getattr(kernel, "constant", 0.0))
 
     def _kernel(self, state: dict[str, Any]) -> GaussianKernel | DivergenceKernel:
         if state["kernel_"] == "jbld":
             return DivergenceKernel(state["gamma_"], state["X_fit_"].shape[1])
-        return GaussianKernel(state["gamma_"] * state["distance_scale_"], state["distance_scale_"])
+        scale = state["distance_scale_"]
+        return GaussianKernel(state["gamma_"] * scale, scale, state["constant_"])
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -292,6 +306,9 @@ class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
         The sharpness.
     distance_scale_ : float
         Mean squared distance of the first training coordinates; 1 for "jbld".
+    constant_ : float
+        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
+        where the level of the targets is left open.
     kernel_ : str
         The kernel of the fit.
     reference_, whitener_ : ndarray of shape (p, p), or None
@@ -330,8 +347,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
     For every class a Gaussian process with the covariance of `SPDGPRegressor` is fitted to targets
-    +1 for the class and -1 for all others, exactly. Scores are calibrated by what the model
-    predicts of each training matrix without it, in closed form.
+    +1 for the class and -1 for all others, less their mean, exactly. Sharpness and noise are those
+    by which the model predicts the class of each training matrix best without it, in closed form,
+    and so are its scores calibrated.
 
     Parameters
     ----------
@@ -345,17 +363,24 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         each output, where these do not share it.
     amplitude : float or array-like of shape (n_outputs,), default=1.0
         Variance that multiplies the kernel, likewise.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-        given.
+    optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"} or None, default="auto"
+        How hyper-parameters are learned. "leave-one-out" tries four sharpnesses, or the one given,
+        with nine ratios of noise, and takes the largest noise at which the log loss of matrices
+        that are left out is that of the best, up to its standard error. Noise below ten times the
+        variance of the latent functions is unlikely before anything is seen. "l-bfgs-b" and
+        "nelder-mead" search for the largest marginal likelihood, which takes labels for numbers:
+        of few matrices in many dimensions it explains every one, and predicts worse. "auto" is
+        "leave-one-out", but "l-bfgs-b" for "jbld" and for classes with noise of their own. None
+        keeps what is given.
     shared_hyperparameters : bool or None, default=None
         Whether all classes share one noise and one amplitude. None is True.
     noise_bounds, amplitude_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+        Further searches for the largest likelihood, from starts drawn between the bounds; the best
+        is kept.
     random_state : int, RandomState or None, default=0
-        Starts, and, above 2,048 matrices, those that `gamma` is learned from.
+        Starts, and, above 2,048 matrices, those that hyper-parameters are learned from.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training matrices without each. None leaves the
@@ -381,6 +406,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         The sharpness.
     distance_scale_ : float
         Mean squared distance of the first training coordinates; 1 for "jbld".
+    constant_ : float
+        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
+        where the level of the targets is left open.
     kernel_ : str
         The kernel of the fit.
     reference_, whitener_ : ndarray of shape (p, p), or None
@@ -388,7 +416,8 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of the hyper-parameters that are not fixed.
     optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+        After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
+        hyper-parameter, of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         Weights of the training matrices; one output for two classes, else one a class.
     n_features_in_ : int
@@ -415,8 +444,10 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSPDGP._parameter_constraints,
+        "optimizer": [StrOptions({"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}), None],
         "calibration": [StrOptions({"leave-one-out"}), None],
     }
+    optimizer: OptimizerName | Literal["auto", "leave-one-out"] | None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -425,7 +456,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         gamma: Literal["learned"] | float = "learned",
         noise: float | ArrayLike = 0.1,
         amplitude: float | ArrayLike = 1.0,
-        optimizer: OptimizerName | None = "l-bfgs-b",
+        optimizer: OptimizerName | Literal["auto", "leave-one-out"] | None = "auto",
         shared_hyperparameters: bool | None = None,
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
@@ -440,7 +471,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
             gamma=gamma,
             noise=noise,
             amplitude=amplitude,
-            optimizer=optimizer,
+            optimizer=optimizer,  # type: ignore[arg-type]
             shared_hyperparameters=shared_hyperparameters,
             noise_bounds=noise_bounds,
             amplitude_bounds=amplitude_bounds,
@@ -450,3 +481,75 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
             verbose=verbose,
         )
         self.calibration = calibration
+
+    def _level(self, Y: Array) -> Array:
+        level: Array = Y.mean(axis=0)
+        return level
+
+    def _search_method(self) -> OptimizerName | None:
+        """Return the search for the largest likelihood, None for leaving rows out."""
+        # The divergence has no smooth kernels, for which much noise is right.
+        possible = self.kernel != "jbld" and self.shared_hyperparameters is not False
+        if self.optimizer == "leave-one-out" and not possible:
+            raise ValueError(
+                'optimizer="leave-one-out" learns one noise and one amplitude for all classes and '
+                "a kernel of coordinates: leave shared_hyperparameters as it is, and choose "
+                'kernel="tangent" or "logeuclid"; or choose optimizer="l-bfgs-b".'
+            )
+        if self.optimizer == "auto":
+            return None if possible else "l-bfgs-b"
+        return None if self.optimizer == "leave-one-out" else self.optimizer
+
+    def _learn_hyperparameters(
+        self,
+        start: Hyperparameters,
+        likelihood: Any,
+        names: Collection[str] | None = None,
+    ) -> Hyperparameters:
+        if self._search_method() is not None or self.optimizer is None:
+            return super()._learn_hyperparameters(start, likelihood, names)
+        if names is not None:
+            # Some of the rows have told of noise as well as all would.
+            return start
+        return self._learn_by_leaving_out(start, likelihood)
+
+    def _learn_by_leaving_out(
+        self, start: Hyperparameters, likelihood: DenseLikelihood
+    ) -> Hyperparameters:
+        self.__dict__.pop("optimization_history_", None)
+        space = self._search_space(start)
+        space.check_start()
+        self.theta_ = space.pack(start)
+        if not space.names:
+            return start
+        if likelihood.targets_are_constant:
+            self._warn("There is one class, which any hyper-parameters explain: kept as given.")
+            return start
+        kernels = [start.kernel]
+        if self.gamma == "learned":
+            kernels = [start.kernel.with_parameters({"sharpness": value}) for value in _TRIED]
+        few = likelihood.shape[0] <= _FEW
+        with blas_threads_at_most(1) if few else nullcontext():
+            found, chosen = learn_by_leaving_out(likelihood, space, kernels)
+        constant = max(1.0, _CONSTANT * float(chosen.noise[0] / chosen.amplitude[0]))
+        chosen = chosen.with_values({"constant": constant})
+        self.optimization_history_ = found
+        self.theta_ = space.pack(chosen)
+        return chosen
+
+    def _offset_std(self) -> float:
+        # Where the level is open, scores are centred already.
+        return 0.3 if self.constant_ > 0.0 else 1.0
+
+    def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
+        if self.constant_ == 0.0:
+            return super()._scores_left_out(posterior, Y)
+        Y = Y - self._level(Y)
+        scores = np.empty_like(Y)
+        for k, system in enumerate(posterior.systems):
+            part = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
+            L = np.tril(system.factor.whole())
+            K = L @ L.T
+            K[np.diag_indices_from(K)] -= system.s
+            scores[:, part] = centred_leave_one_out(K, system.s, Y[:, part])
+        return scores

@@ -89,7 +89,7 @@ pub fn mean_gradient<T: Element>(
     let entries = square("a side of the whitener", p, &whitener)?;
     let whitened = Whitened::new(exec, &stack, Some(entries))?;
     let n_groups = whitened.n_groups();
-    let size = n_groups.div_ceil(PARTS).max(1);
+    let size = part_size(n_groups);
     let parts = exec.map_blocks(n_groups.div_ceil(size), |part| {
         let groups = part * size..n_groups.min((part + 1) * size);
         dispatch(Part { exec, whitened: &whitened, weights, dispersion, groups })
@@ -105,6 +105,11 @@ pub fn mean_gradient<T: Element>(
     let gradient =
         Array2::from_shape_fn((p, p), |(i, j)| -total.packed[triangle(i.max(j)) + i.min(j)]);
     Ok(MeanGradient { value: total.value, gradient, curvature: total.curvature })
+}
+
+/// Groups of matrices in a part.
+pub(crate) fn part_size(n_groups: usize) -> usize {
+    n_groups.div_ceil(PARTS).max(1)
 }
 
 struct Part<'a> {
@@ -147,10 +152,7 @@ impl WithSimd for Part<'_> {
                 least[lane] = l.min(least[lane]);
                 largest[lane] = l.max(largest[lane]);
             };
-            let phi = |l: f64| match dispersion {
-                Dispersion::Airm => l,
-                Dispersion::Jbld => (0.5 * l).tanh(),
-            };
+            let phi = |l: f64| slope(dispersion, l);
             whitened.function(simd, group, phi, see, &mut scratch, result)?;
             for lane in 0..lanes {
                 sums.value += own[lane] * values[lane];
@@ -168,8 +170,17 @@ impl WithSimd for Part<'_> {
     }
 }
 
+/// The derivative of [`value`].
+#[inline(always)]
+pub(crate) fn slope(dispersion: Dispersion, l: f64) -> f64 {
+    match dispersion {
+        Dispersion::Airm => l,
+        Dispersion::Jbld => (0.5 * l).tanh(),
+    }
+}
+
 /// What an eigenvalue `exp(l)` adds to the dispersion.
-fn value(dispersion: Dispersion, l: f64) -> f64 {
+pub(crate) fn value(dispersion: Dispersion, l: f64) -> f64 {
     match dispersion {
         Dispersion::Airm => 0.5 * l * l,
         Dispersion::Jbld => {
@@ -181,7 +192,7 @@ fn value(dispersion: Dispersion, l: f64) -> f64 {
 }
 
 /// The largest curvature along a geodesic, where logarithms are spread by twice `spread`.
-fn curvature(dispersion: Dispersion, spread: f64) -> f64 {
+pub(crate) fn curvature(dispersion: Dispersion, spread: f64) -> f64 {
     match dispersion {
         Dispersion::Airm if spread > 1e-8 => spread / spread.tanh(),
         Dispersion::Airm => 1.0,

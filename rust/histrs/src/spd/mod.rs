@@ -22,6 +22,7 @@
 //! | `jacobi`, `spectra` | rotations that find eigenvalues from factors; functions of `W X W^T` | |
 //! | `tangent` | [`tangent_vectors`]: `log(W X W^T)` as rows | |
 //! | `mean` | [`mean_gradient`]: what means minimise, and its gradient | |
+//! | `descent` | [`dispersion_mean`]: the means themselves | |
 //! | `covariance` | [`signal_covariances`]: covariances of signals, shrunk | |
 //! | `compression` | [`compression_loss`]: the objective of prototypes and its gradient | eqs. 4 to 8 |
 
@@ -31,6 +32,7 @@
 mod airm;
 mod compression;
 mod covariance;
+mod descent;
 mod eigenvalues;
 mod factors;
 mod jacobi;
@@ -48,6 +50,7 @@ mod tridiagonal;
 pub use airm::{airm_distances, airm_paired};
 pub use compression::{CompressionLoss, compression_loss};
 pub use covariance::{Shrinkage, SignalCovariances, signal_covariances};
+pub use descent::{Mean, dispersion_mean};
 pub use jbld::{jbld_distances, jbld_paired};
 pub use mean::{Dispersion, MeanGradient, mean_gradient};
 pub use tangent::tangent_vectors;

@@ -14,6 +14,8 @@ use crate::spd::lanes::{LaneValues, vectors_mut};
 const ROWS: usize = 8;
 /// Parts of a row when there are few rows.
 const PARTS: usize = 32;
+/// Rows that are not worth cutting up.
+const SHORT: usize = 512;
 
 /// A distance from one matrix, or from a matrix a lane, to a group of matrices.
 pub(crate) trait LaneDistance: Sync {
@@ -40,7 +42,9 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
 ) -> Result<Array2<T>> {
     let mut out = memory::zero_matrix((n_x, n_y))?;
     let flat = memory::flat_mut(&mut out)?;
-    let chunk = if n_x >= ROWS { ROWS * n_y } else { n_y.div_ceil(PARTS) };
+    // A group that two blocks share is computed by both.
+    let rows = if n_x >= ROWS { ROWS } else { 1 };
+    let chunk = if rows == 1 && n_y > SHORT { n_y.div_ceil(PARTS) } else { rows * n_y };
     exec.for_chunks(flat, chunk, |block, out| {
         dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
     })?;

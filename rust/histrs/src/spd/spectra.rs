@@ -28,24 +28,42 @@ pub(crate) struct Whitened<'a> {
 /// Where the spectra of a group of matrices are computed.
 pub(crate) struct Scratch<'a, V> {
     vectors: &'a mut [V],
+    rest: Rest<'a, V>,
+}
+
+/// What it takes beside the matrices themselves.
+pub(crate) struct Rest<'a, V> {
     scaled: &'a mut [V],
     squares: &'a mut [V],
     weights: &'a mut [V],
 }
 
+impl<'a, V> Rest<'a, V> {
+    /// Vectors that it takes.
+    pub(crate) const fn len(p: usize) -> usize {
+        p * p + 2 * p
+    }
+
+    /// Splits a buffer of [`Self::len`] vectors.
+    #[inline(always)]
+    pub(crate) fn new(p: usize, buffer: &'a mut [V]) -> Self {
+        let (scaled, rest) = buffer.split_at_mut(p * p);
+        let (squares, weights) = rest.split_at_mut(p);
+        Self { scaled, squares, weights }
+    }
+}
+
 impl<'a, V> Scratch<'a, V> {
     /// Vectors that it takes.
     pub(crate) const fn len(p: usize) -> usize {
-        2 * p * p + 2 * p
+        p * p + Rest::<V>::len(p)
     }
 
     /// Splits a buffer of [`Self::len`] vectors.
     #[inline(always)]
     pub(crate) fn new(p: usize, buffer: &'a mut [V]) -> Self {
         let (vectors, rest) = buffer.split_at_mut(p * p);
-        let (scaled, rest) = rest.split_at_mut(p * p);
-        let (squares, weights) = rest.split_at_mut(p);
-        Self { vectors, scaled, squares, weights }
+        Self { vectors, rest: Rest::new(p, rest) }
     }
 }
 
@@ -90,36 +108,16 @@ impl<'a> Whitened<'a> {
         scratch: &mut Scratch<'_, S::f64s>,
         out: &mut [S::f64s],
     ) -> Result<()> {
-        let p = self.p;
-        self.multiply(simd, group, scratch.vectors);
-        let log_scale = rescale(simd, p, scratch.vectors);
-        let converged = orthogonalize(simd, p, scratch.vectors, scratch.squares);
-        let lanes = S::F64_LANES;
-        let squares: &[f64] = pulp::bytemuck::cast_slice(scratch.squares);
-        let weights: &mut [f64] = pulp::bytemuck::cast_slice_mut(scratch.weights);
-        // The squares add up to p.
-        let floor = (p as f64 * f64::EPSILON).powi(2);
-        let mut valid = [converged; 8];
-        for (squares, weights) in squares.chunks_exact(lanes).zip(weights.chunks_exact_mut(lanes)) {
-            for lane in 0..lanes {
-                valid[lane] &= squares[lane] > floor && squares[lane] < f64::INFINITY;
-                let logarithm = ln(squares[lane]) + log_scale[lane];
-                valid[lane] &= logarithm.is_finite();
-                weights[lane] = phi(logarithm) / squares[lane];
-                see(lane, logarithm);
-            }
-        }
-        if let Some(lane) = (0..lanes).find(|&lane| !valid[lane]) {
-            return Err(Error::TooFarFromReference { matrix: group * lanes + lane });
-        }
-        let rows = scratch.vectors.chunks_exact(p).zip(scratch.scaled.chunks_exact_mut(p));
-        for ((row, scaled), &weight) in rows.zip(&*scratch.weights) {
-            for (to, &from) in scaled.iter_mut().zip(row) {
-                *to = simd.mul_f64s(weight, from);
-            }
-        }
-        add_outer(simd, p, scratch.scaled, scratch.vectors, out);
-        Ok(())
+        let Scratch { vectors, rest } = scratch;
+        self.multiply(simd, group, vectors);
+        let mut log_scale = LaneValues::default();
+        function(simd, self.p, vectors, &mut log_scale, phi, &mut see, rest, out)
+            .map_err(|lane| Error::TooFarFromReference { matrix: group * S::F64_LANES + lane })
+    }
+
+    /// The factors of the matrices.
+    pub(crate) fn into_roots(self) -> Groups {
+        self.roots
     }
 
     /// `W C`, column by column.
@@ -131,33 +129,101 @@ impl<'a> Whitened<'a> {
             out.copy_from_slice(roots);
             return;
         };
+        // C is lower triangular.
         for j in (0..p).step_by(TILE) {
             match p - j {
-                1 => columns::<S, 1>(simd, p, j, whitener, roots, out),
-                2 => columns::<S, 2>(simd, p, j, whitener, roots, out),
-                3 => columns::<S, 3>(simd, p, j, whitener, roots, out),
-                _ => columns::<S, TILE>(simd, p, j, whitener, roots, out),
+                1 => columns::<S, 1>(simd, p, j, j, whitener, roots, out),
+                2 => columns::<S, 2>(simd, p, j, j, whitener, roots, out),
+                3 => columns::<S, 3>(simd, p, j, j, whitener, roots, out),
+                _ => columns::<S, TILE>(simd, p, j, j, whitener, roots, out),
             }
         }
     }
 }
 
-/// Columns of `W C` from column `j` on.
+/// As [`Whitened::function`], of matrices `K K^T` whose columns of `K` are the rows of `vectors`, times
+/// `exp(log_scale)`; these become orthogonal and of size 1, and `log_scale` grows by what they were
+/// divided by. Fails with the first lane whose smallest eigenvalue is lost.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "buffers that the caller keeps")]
+pub(crate) fn function<S: Simd>(
+    simd: S,
+    p: usize,
+    vectors: &mut [S::f64s],
+    log_scale: &mut LaneValues,
+    phi: impl Fn(f64) -> f64,
+    see: &mut impl FnMut(usize, f64),
+    scratch: &mut Rest<'_, S::f64s>,
+    out: &mut [S::f64s],
+) -> std::result::Result<(), usize> {
+    for (sum, own) in log_scale.iter_mut().zip(rescale(simd, p, vectors)) {
+        *sum += own;
+    }
+    let converged = orthogonalize(simd, p, vectors, scratch.squares);
+    let lanes = S::F64_LANES;
+    let squares: &[f64] = pulp::bytemuck::cast_slice(scratch.squares);
+    let weights: &mut [f64] = pulp::bytemuck::cast_slice_mut(scratch.weights);
+    // The squares add up to p.
+    let floor = (p as f64 * f64::EPSILON).powi(2);
+    let mut valid = [converged; 8];
+    for (squares, weights) in squares.chunks_exact(lanes).zip(weights.chunks_exact_mut(lanes)) {
+        for lane in 0..lanes {
+            valid[lane] &= squares[lane] > floor && squares[lane] < f64::INFINITY;
+            let logarithm = ln(squares[lane]) + log_scale[lane];
+            valid[lane] &= logarithm.is_finite();
+            weights[lane] = phi(logarithm) / squares[lane];
+            see(lane, logarithm);
+        }
+    }
+    if let Some(lane) = (0..lanes).find(|&lane| !valid[lane]) {
+        return Err(lane);
+    }
+    let rows = vectors.chunks_exact(p).zip(scratch.scaled.chunks_exact_mut(p));
+    for ((row, scaled), &weight) in rows.zip(&*scratch.weights) {
+        for (to, &from) in scaled.iter_mut().zip(row) {
+            *to = simd.mul_f64s(weight, from);
+        }
+    }
+    add_outer(simd, p, scratch.scaled, vectors, out);
+    Ok(())
+}
+
+/// `K R^T` of the rows `K` of every lane, for one matrix `R`.
+#[inline(always)]
+pub(crate) fn multiply_rows<S: Simd>(
+    simd: S,
+    p: usize,
+    matrix: &[f64],
+    rows: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    for j in (0..p).step_by(TILE) {
+        match p - j {
+            1 => columns::<S, 1>(simd, p, j, 0, matrix, rows, out),
+            2 => columns::<S, 2>(simd, p, j, 0, matrix, rows, out),
+            3 => columns::<S, 3>(simd, p, j, 0, matrix, rows, out),
+            _ => columns::<S, TILE>(simd, p, j, 0, matrix, rows, out),
+        }
+    }
+}
+
+/// Columns of `W C` from column `j` on; those of `C` are 0 before row `first`.
 #[inline(always)]
 fn columns<S: Simd, const C: usize>(
     simd: S,
     p: usize,
     j: usize,
+    first: usize,
     whitener: &[f64],
     roots: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    // C is lower triangular.
-    let n = p - j;
-    let right: [_; C] = core::array::from_fn(|c| &roots[(j + c) * p + j..][..n]);
+    let n = p - first;
+    let right: [_; C] = core::array::from_fn(|c| &roots[(j + c) * p + first..][..n]);
     let whole = p - p % TILE;
     for i in (0..whole).step_by(TILE) {
-        let left: [_; TILE] = core::array::from_fn(|r| Shared(&whitener[(i + r) * p + j..][..n]));
+        let left: [_; TILE] =
+            core::array::from_fn(|r| Shared(&whitener[(i + r) * p + first..][..n]));
         let mut sums = [[simd.splat_f64s(0.0); C]; TILE];
         add_products(simd, n, left, right, &mut sums);
         for c in 0..C {
@@ -167,7 +233,7 @@ fn columns<S: Simd, const C: usize>(
         }
     }
     for i in whole..p {
-        let left = [Shared(&whitener[i * p + j..][..n])];
+        let left = [Shared(&whitener[i * p + first..][..n])];
         let mut sums = [[simd.splat_f64s(0.0); C]; 1];
         add_products(simd, n, left, right, &mut sums);
         for c in 0..C {

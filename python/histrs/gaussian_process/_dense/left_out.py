@@ -1,0 +1,155 @@
+"""Classes of rows by fits without them, and hyper-parameters that predict them best.
+
+The likelihood of targets -1 and +1 asks for little noise, because many coordinates explain few
+labels nearly exactly. What rows are predicted to be without them asks for more, and is what counts.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.special import log_softmax
+
+from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._threads import leavable
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.likelihood import DenseLikelihood
+from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, Scales, SearchSpace
+from histrs.gaussian_process._leave_one_out import inverse_diagonal
+
+# Noise in units of the mean variance of latent functions over training rows.
+_RATIOS = np.logspace(-2, 2, 9)
+# Much noise before anything is seen: below ten times that variance a normal prior on the decimal
+# logarithm, which few rows do not outweigh.
+_EXPECTED, _SPREAD = 1.0, 0.5
+# Temperatures of scores of size 1, and the standard deviation of logits before anything is seen.
+_TEMPERATURES = np.exp(np.linspace(-3.0, 3.6, 23))
+_PRIOR_LOGIT = 10.0
+# Scores that are smaller, of targets -1 and +1, say nothing.
+_LEAST_SIZE = 1e-100
+
+
+def centred(K: Array) -> tuple[Array, float]:
+    """Return the kernel matrix of functions less their mean over the rows, and its mean diagonal.
+
+    A row that is left out must not be told apart by what is common to all: entries of the matrix
+    beside the diagonal have mean 0.
+    """
+    means = K.mean(axis=0)
+    C = K - means - means[:, None] + means.mean()
+    variance = float(np.trace(C)) / len(C)
+    C += variance / max(len(C) - 1, 1)
+    return C, variance
+
+
+def centred_leave_one_out(K: Array, s: float, Y: Array) -> Array:
+    """Return the means of centred targets of each row by a fit without it, as `centred` sees it."""
+    A, _ = centred(K)
+    A[np.diag_indices_from(A)] += s
+    factor = CholeskyFactor.of(factorise_in_place(A.T))
+    means: Array = Y - factor.solve(np.ascontiguousarray(Y)) / inverse_diagonal(factor)[:, None]
+    return means
+
+
+class Candidate(NamedTuple):
+    """A kernel, by its place, and noise, with how well rows are predicted without."""
+
+    kernel: int
+    ratio: float
+    """Of noise to the mean variance over the rows."""
+    s: float
+    """Of noise to amplitude."""
+    amplitude: float
+    """Of largest likelihood with this ratio."""
+    losses: Array
+    """Of each row: the negative log-probability of its class, and its share of the prior."""
+
+
+def learn_by_leaving_out(
+    likelihood: DenseLikelihood, space: SearchSpace, kernels: Sequence[DenseKernel]
+) -> tuple[dict[str, Array], Hyperparameters]:
+    """Return every candidate as arrays, and the hyper-parameters of the simplest good one.
+
+    Parameters
+    ----------
+    likelihood : DenseLikelihood
+        Of the centred targets of classes: one for two classes, else one a class.
+    space : SearchSpace
+        With the bounds of noise and amplitude; what is not free keeps its value.
+    kernels : sequence of DenseKernel
+        The smoothest first.
+    """
+    Y = likelihood.targets
+    places = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    (least, most), (low, high) = (_bounds(space, name) for name in SCALES)
+    found: list[Candidate] = []
+    values: list[Hyperparameters] = []
+    for k, kernel in enumerate(kernels):
+        K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()
+        for candidate in _candidates(k, K, Y, places, (least / high, most / low)):
+            s = candidate.s
+            amplitude = np.clip(candidate.amplitude, max(low, least / s), min(high, most / s))
+            noise = np.clip(s * amplitude, least, most)
+            found.append(candidate)
+            values.append(Hyperparameters(np.array([noise]), np.array([amplitude]), kernel))
+    history = {"leave_one_out_log_loss": np.array([np.mean(each.losses) for each in found])}
+    history |= {name: np.array([each.get(name) for each in values]) for name in space.names}
+    return history, values[found.index(_simplest(found))]
+
+
+def _candidates(
+    kernel: int, K: Array, Y: Array, places: NDArray[np.intp], bounds: tuple[float, float]
+) -> list[Candidate]:
+    """Return a kernel matrix with every ratio of noise, within bounds of noise over amplitude."""
+    C, variance = centred(K)
+    unit = variance if variance > 0.0 else 1.0
+    values, Q = leavable(linalg.eigh, C, overwrite_a=True, check_finite=False)
+    values = np.maximum(values, 0.0)
+    squares, projected = Q * Q, Q.T @ Y
+    found = []
+    for s in np.unique(np.clip(_RATIOS * unit, *bounds)).tolist():
+        inverse = 1.0 / (values + s)
+        weights = Q @ (inverse[:, None] * projected)
+        losses = _losses(Y - weights / (squares @ inverse)[:, None], places)
+        missing = max(_EXPECTED - float(np.log10(s / unit)), 0.0) / _SPREAD
+        losses += 0.5 * missing**2 / len(Y)
+        amplitude = float(np.sum(inverse[:, None] * projected**2)) / Y.size
+        found.append(Candidate(kernel, s / unit, s, amplitude, losses))
+    return found
+
+
+def _bounds(space: SearchSpace, name: str) -> tuple[float, float]:
+    """Return the bounds of noise or amplitude, or the value that it keeps as both."""
+    if name in space.names:
+        return space.bounds_of(name)
+    value = float(space.start.get(name)[0])
+    return value, value
+
+
+def _simplest(found: Sequence[Candidate]) -> Candidate:
+    """Return the candidate with most noise of those as good as the best, to its standard error.
+
+    Of equal noise it is the first. The standard error is that of the mean difference.
+    """
+    best = min(found, key=lambda candidate: float(np.mean(candidate.losses)))
+    as_good = []
+    for candidate in found:
+        excess = candidate.losses - best.losses
+        if np.mean(excess) <= np.std(excess) / np.sqrt(len(excess)):
+            as_good.append(candidate)
+    return max(as_good, key=lambda candidate: (candidate.ratio, -candidate.kernel))
+
+
+def _losses(scores: Array, places: NDArray[np.intp]) -> Array:
+    """Return negative log-probabilities of classes at the temperature that makes them likely."""
+    z = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    z = z - z.mean(axis=1, keepdims=True)
+    size = float(np.sqrt(np.mean(z * z)))
+    z /= size if size >= _LEAST_SIZE else 1.0
+    rows = np.arange(len(z))
+    losses = -log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, places]
+    prior = 0.5 * (_TEMPERATURES / _PRIOR_LOGIT) ** 2
+    return np.asarray(losses[int(np.argmin(losses.sum(axis=1) + prior))])
