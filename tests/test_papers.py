@@ -253,6 +253,7 @@ def test_the_verdict_on_compression_follows_its_errors():
             for percent in (2.0, 4.0):
                 kept.add(compress.SCC, percent, error=learned, seconds=1, **{"speed-up": 40})
                 kept.add(compress.SUBSET, percent, error=20.0)
+                kept.add(compress.MEANS, percent, error=15.0)
             kept.add(compress.FULL, error=5.0 + seed)
             kept.add("tangent space + logistic", error=4.0)
         return [c.holds for c in compress.judge(kept)]

@@ -10,10 +10,13 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benches.papers._experiment import Experiment, Panel, Points, write
+from benches.papers._experiment import TIMES, Experiment, Panel, Points, write
 
 # Okabe and Ito, told apart by the colour-blind and on white.
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6bb1"]
+COLOURS = [
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6bb1"),
+    *("#7f7f7f", "#8c4a1f", "#66a61e", "#1b1b8f", "#c4b000", "#f781bf"),
+]
 MARKERS = "osD^vPX*"
 STYLE = {
     "svg.hashsalt": "histrs",
@@ -46,11 +49,13 @@ def draw(wanted: Experiment, points: Points, path: Path) -> None:
             for ax in axes[0]:
                 handles, labels = ax.get_legend_handles_labels()
                 found |= dict(zip(labels, handles, strict=True))
+            widest = max(map(len, found))
+            columns = max(1, int(4.6 * n / (0.6 + 0.07 * widest)))
             fig.legend(
                 found.values(),
                 found.keys(),
                 loc="outside lower center",
-                ncols=min(2 * n, len(found)),
+                ncols=min(columns, len(found)),
                 frameon=False,
             )
         form = path.suffix.removeprefix(".")
@@ -66,11 +71,16 @@ def _lines(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
         places = points.at(series, panel.measure)
         if not places:
             continue
-        if places == [None]:
-            ax.axhline(points.mean(series, panel.measure), linestyle="--", linewidth=1.2, **style)
+        if places == [None] and points.at(series, wanted.x):
+            # It has found a place on the abscissa by itself.
+            where = points.centre(series, wanted.x), points.centre(series, panel.measure)
+            ax.plot(*where, MARKERS[k % len(MARKERS)], markersize=8, fillstyle="none", **style)
             continue
-        means = points.means(series, panel.measure)
-        spread = [np.std(points.values(series, panel.measure, x)) for x in places]
+        if places == [None]:
+            ax.axhline(points.centre(series, panel.measure), linestyle="--", linewidth=1.2, **style)
+            continue
+        means = points.centres(series, panel.measure)
+        spread = [_spread(panel.measure, points.values(series, panel.measure, x)) for x in places]
         ax.errorbar(
             places,
             means,
@@ -101,10 +111,14 @@ def _lines(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
     ax.grid(alpha=0.3)
 
 
+def _spread(measure: str, values: Any) -> float:
+    return 0.0 if measure in TIMES else float(np.std(values))
+
+
 def _bars(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
     names = [s for s in points.series if points.at(s, panel.measure)]
-    means = [points.mean(s, panel.measure) for s in names]
-    spread = [np.std(points.values(s, panel.measure)) for s in names]
+    means = [points.centre(s, panel.measure) for s in names]
+    spread = [_spread(panel.measure, points.values(s, panel.measure)) for s in names]
     places = np.arange(len(names))
     ax.barh(places, means, xerr=spread, color=COLOURS[0], height=0.7, error_kw={"elinewidth": 1})
     ax.set_yticks(places, names)

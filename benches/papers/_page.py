@@ -9,8 +9,10 @@ from benches._report import number
 from benches.papers import _draw
 from benches.papers._experiment import (
     PAPERS,
+    TIMES,
     Experiment,
     Points,
+    centre,
     is_finished,
     load,
     verdict,
@@ -22,8 +24,8 @@ What this package implements comes from five papers. Every headline of theirs is
 data that we can use, smaller than theirs, beside what one would use today; each ends in a sentence
 on whether it holds. The sentences are made by the program from its figures. `make papers` repeats
 everything (`python -m benches.papers --list` says how long each takes), finished experiments are
-skipped unless `--again` is given. The machine did other work as well, so times are good for ratios
-only.
+skipped unless `--again` is given. The machine did other work as well, so times are medians, and
+good for ratios only.
 """
 
 
@@ -95,19 +97,23 @@ def _section(wanted: Experiment, result: dict[str, Any] | None) -> list[str]:
 
 def _table(wanted: Experiment, points: Points) -> list[str]:
     has_x = any(row["x"] is not None for row in points.rows)
-    heads = ["", *([wanted.x or "x"] if has_x else []), *points.measures]
+    measures = [m for m in points.measures if m != wanted.x]
+    heads = ["", *([wanted.x or "x"] if has_x else []), *measures]
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1) + "|"]
     for row in points.rows:
         cells = [row["series"]]
         if has_x:
-            cells.append("" if row["x"] is None else number(row["x"]))
-        cells += [_cell(row["values"].get(measure)) for measure in points.measures]
+            own = _cell(wanted.x, row["values"].get(wanted.x))  # found by itself
+            cells.append(own if row["x"] is None else number(row["x"]))
+        cells += [_cell(measure, row["values"].get(measure)) for measure in measures]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def _cell(values: list[float] | None) -> str:
+def _cell(measure: str, values: list[float] | None) -> str:
     if not values:
         return ""
-    mean = number(float(np.mean(values)))
-    return mean if len(values) == 1 else f"{mean} ± {number(float(np.std(values, ddof=1)))}"
+    middle = number(centre(measure, values))
+    if len(values) == 1 or measure in TIMES:
+        return middle
+    return f"{middle} ± {number(float(np.std(values, ddof=1)))}"

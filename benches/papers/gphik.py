@@ -30,6 +30,7 @@ from histrs.gaussian_process import (
 from histrs.metrics import intersection_kernel
 
 NOISE = 0.1
+ADDED, ANEW = "added", "fitted anew"
 HIK, POWER, EXPONENTIAL = "GP, HIK", "GP, HIK-POLY", "GP, HIK-EXP"
 
 
@@ -149,10 +150,12 @@ def judge_binary(points: Points) -> list[Claim]:
     """Judge accuracy, times and the gain of learned exponents."""
     small, large = points.at(HIK, "AUC")
     cholesky = "GP, HIK (Cholesky)"
-    gaps = [points.mean(HIK, "AUC", x) - points.mean(cholesky, "AUC", x) for x in (small, large)]
-    ratio = points.mean(cholesky, "fit, s", large) / points.mean(HIK, "fit, s", large)
-    test = points.mean(cholesky, "test, us", large) / points.mean(HIK, "test, us", large)
-    growth = points.mean(HIK, "AUC", large) - points.mean(HIK, "AUC", small)
+    gaps = [
+        points.centre(HIK, "AUC", x) - points.centre(cholesky, "AUC", x) for x in (small, large)
+    ]
+    ratio = points.centre(cholesky, "fit, s", large) / points.centre(HIK, "fit, s", large)
+    test = points.centre(cholesky, "test, us", large) / points.centre(HIK, "test, us", large)
+    growth = points.centre(HIK, "AUC", large) - points.centre(HIK, "AUC", small)
     claims = [
         claim(
             max(map(abs, gaps)) < 0.002,
@@ -245,10 +248,10 @@ def judge_many(points: Points) -> list[Claim]:
     """Judge how many labels move after early stopping at 0.1, and what that costs."""
     places = points.at(HIK, "labels changed, %")
     at = 0.1
-    changed = points.mean(HIK, "labels changed, %", at)
-    lost = points.mean(HIK, "error", at) - points.mean(HIK, "error", places[-1])
-    linear = points.mean("LinearSVC", "error")
-    error = points.mean(HIK, "error", places[-1])
+    changed = points.centre(HIK, "labels changed, %", at)
+    lost = points.centre(HIK, "error", at) - points.centre(HIK, "error", places[-1])
+    linear = points.centre("LinearSVC", "error")
+    error = points.centre(HIK, "error", places[-1])
     return [
         claim(
             changed < 1,
@@ -365,7 +368,7 @@ def judge_solvers(points: Points) -> list[Claim]:
     """Judge the order of the solvers at the least residual."""
     plain, descent, greedy = list(SOLVERS)[1:4]
     last = points.at(plain, "seconds")[-1]
-    times = {name: points.mean(name, "seconds", last) for name in SOLVERS}
+    times = {name: points.centre(name, "seconds", last) for name in SOLVERS}
     first = min(times[n] for n in list(SOLVERS)[:2])
     return [
         claim(
@@ -435,10 +438,10 @@ def figure_7(run: Run) -> tuple[Points, str]:
 def judge_stopping(points: Points) -> list[Claim]:
     """Judge where accuracy settles and how iterations grow."""
     places = points.at(HIK, "accuracy")
-    final = points.mean(HIK, "accuracy", places[-1])
-    lost = final - points.mean(HIK, "accuracy", 0.1)
-    best = max(places, key=lambda x: points.mean(HIK, "accuracy", x))
-    ratio = points.mean(HIK, "iterations", places[-1]) / points.mean(HIK, "iterations", 0.1)
+    final = points.centre(HIK, "accuracy", places[-1])
+    lost = final - points.centre(HIK, "accuracy", 0.1)
+    best = max(places, key=lambda x: points.centre(HIK, "accuracy", x))
+    ratio = points.centre(HIK, "iterations", places[-1]) / points.centre(HIK, "iterations", 0.1)
     return [
         claim(
             lost < 0.5,
@@ -529,9 +532,9 @@ def judge_inducing(points: Points) -> list[Claim]:
     """Judge accuracy and times of inducing points."""
     name = "Nystroem + ridge"
     few, most = points.at(name, "accuracy")[0], points.at(name, "accuracy")[-1]
-    gap = points.mean(HIK, "accuracy") - points.mean(name, "accuracy", few)
-    last = points.mean(HIK, "accuracy") - points.mean(name, "accuracy", most)
-    test = points.mean(name, "test, us", most) / points.mean(HIK, "test, us")
+    gap = points.centre(HIK, "accuracy") - points.centre(name, "accuracy", few)
+    last = points.centre(HIK, "accuracy") - points.centre(name, "accuracy", most)
+    test = points.centre(name, "test, us", most) / points.centre(HIK, "test, us")
     return [
         claim(
             gap > 2,
@@ -606,13 +609,13 @@ def figure_10(run: Run) -> tuple[Points, str]:
 
 def judge_bins(points: Points) -> list[Claim]:
     """Judge accuracy and time of the tables."""
-    exact = points.mean("exact", "accuracy")
+    exact = points.centre("exact", "accuracy")
     bins = points.at("nearest", "accuracy")
-    gaps = {b: points.mean("nearest", "accuracy", b) - exact for b in bins}
+    gaps = {b: points.centre("nearest", "accuracy", b) - exact for b in bins}
     off = max(abs(g) for g in gaps.values())
-    lines = max(abs(points.mean("linear", "accuracy", b) - exact) for b in bins)
+    lines = max(abs(points.centre("linear", "accuracy", b) - exact) for b in bins)
     hundred = 100 if 100 in bins else bins[-1]
-    speed = points.mean("exact", "test, us") / points.mean("nearest", "test, us", hundred)
+    speed = points.centre("exact", "test, us") / points.centre("nearest", "test, us", hundred)
     return [
         claim(
             abs(gaps[hundred]) < 0.5,
@@ -659,24 +662,28 @@ def figure_11(run: Run) -> tuple[Points, str]:
         whole = Divided(data, n_start + n_steps, n_test, seed)
         order = np.arange(len(whole.y)).reshape(-1, n_start + n_steps)
         rows = order[:, :n_start].ravel()
-        model = process(solver="cg").fit(whole.X[rows], whole.y[rows])
+        grown = {
+            solver: process(solver=solver).fit(whole.X[rows], whole.y[rows])
+            for solver in ("cg", "cholesky")
+        }
         for step in range(n_steps):
             new = order[:, n_start + step]
             rows = np.concatenate([rows, new])
-            _, seconds = _timed(lambda m=model, w=whole, new=new: m.partial_fit(w.X[new], w.y[new]))
-            again, whole_seconds = _timed(
-                lambda w=whole, rows=rows: process(solver="cg").fit(w.X[rows], w.y[rows])
-            )
-            if step % 5 == 4 or run.quick:
-                for name, own, spent in (
-                    ("added", model, seconds), ("fitted anew", again, whole_seconds),
-                ):  # fmt: skip
-                    labels = own.predict(whole.X_test)
-                    points.add(name, len(rows), accuracy=whole.recognised(labels), seconds=spent)
+            for solver, model in grown.items():
+                _, seconds = _timed(
+                    lambda m=model, w=whole, new=new: m.partial_fit(w.X[new], w.y[new])
+                )
+                anew, again = _timed(
+                    lambda s=solver, w=whole, rows=rows: process(solver=s).fit(w.X[rows], w.y[rows])
+                )
+                if step % 5 == 4 or run.quick:
+                    for name, own, spent in ((ADDED, model, seconds), (ANEW, anew, again)):
+                        right = whole.recognised(own.predict(whole.X_test))
+                        points.add(f"{name}, {solver}", len(rows), accuracy=right, seconds=spent)
         run.progress(seed + 1, n_runs, "runs")
     note = (
         f"{_SCENES}; the {len(data.names)} largest classes, {n_start} rows each at first and one "
-        f"each at every step, {n_runs} runs, noise {NOISE}, conjugate gradients. Hyper-parameters "
+        f"each at every step, {n_runs} runs, noise {NOISE}. Hyper-parameters "
         "are given; the paper also learns them at every step."
     )
     return points, note
@@ -684,11 +691,16 @@ def figure_11(run: Run) -> tuple[Points, str]:
 
 def judge_incremental(points: Points) -> list[Claim]:
     """Judge accuracy and time of added rows."""
-    added, anew = (points.means(name, "accuracy") for name in ("added", "fitted anew"))
-    off = float(np.max(np.abs(added - anew)))
-    times = [points.means(name, "seconds") for name in ("added", "fitted anew")]
-    ratio = float(times[1].sum() / times[0].sum())
-    growth = float(anew[-1] - anew[0])
+    off, ratios = 0.0, {}
+    for solver in ("cg", "cholesky"):
+        added, anew = f"{ADDED}, {solver}", f"{ANEW}, {solver}"
+        gaps = points.centres(added, "accuracy") - points.centres(anew, "accuracy")
+        off = max(off, float(np.max(np.abs(gaps))))
+        times = [float(points.centres(name, "seconds").sum()) for name in (added, anew)]
+        ratios[solver] = times[1] / times[0]
+    rates = points.centres(f"{ANEW}, cg", "accuracy")
+    growth = float(rates[-1] - rates[0])
+    figures = ", ".join(f"{100 / r:.0f}% with {solver}" for solver, r in ratios.items())
     return [
         claim(
             off < 0.5,
@@ -701,10 +713,9 @@ def judge_incremental(points: Points) -> list[Claim]:
             f"more rows do not help ({growth:+.1f} points)",
         ),
         claim(
-            ratio > 1.2,
-            f"adding takes {ratio:.1f} times less time",
-            f"adding takes as long as fitting anew ({ratio:.2f} times): the new rows move the "
-            "weights of all",
+            min(ratios.values()) > 1.2,
+            f"adding takes less time than fitting anew ({figures})",
+            f"adding takes not clearly less time than fitting anew ({figures}) at this size",
         ),
     ]
 
@@ -760,11 +771,11 @@ def judge_bound(points: Points) -> list[Claim]:
     """Judge tightness and the place of the minimum."""
     measure = "negative log-likelihood"
     places = points.at(EXACT, measure)
-    curves = {name: points.means(name, measure) for name in (EXACT, LANCZOS, BOUND)}
+    curves = {name: points.centres(name, measure) for name in (EXACT, LANCZOS, BOUND)}
     gap = float(np.max(np.abs(curves[BOUND] - curves[EXACT]) / np.ptp(curves[EXACT])))
     ours = float(np.max(np.abs(curves[LANCZOS] - curves[EXACT]) / np.ptp(curves[EXACT])))
     least = {name: places[int(np.argmin(curve))] for name, curve in curves.items()}
-    rates = points.means("recognition", "accuracy")
+    rates = points.centres("recognition", "accuracy")
     lost = float(rates.max() - rates[int(np.argmin(curves[EXACT]))])
     return [
         claim(
@@ -812,6 +823,12 @@ def figure_13(run: Run) -> tuple[Points, str]:
     n_runs = 5 if run.quick else 100
     points = Points()
     weighted, plain = "learned weights", "equal weights"
+    stopped = 'learned weights, "relevance"'
+    given = {
+        "optimizer": "l-bfgs-b",
+        "noise_bounds": "fixed",
+        "amplitude_bounds": "fixed",
+    }
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         for n in (5, 10) if run.quick else (5, 10, 20, 40):
@@ -827,12 +844,13 @@ def figure_13(run: Run) -> tuple[Points, str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 for name, options in (
-                    (weighted, {"feature_weights": "ard", "optimizer": "l-bfgs-b"}),
+                    (weighted, {"feature_weights": "ard", **given}),
+                    (stopped, {"feature_weights": "relevance", **given}),
                     (plain, {}),
                 ):
                     model = process(**options).fit(X, y)
                     found = {"accuracy": 100 * float(model.score(X_test, y_test))}
-                    if name == weighted:
+                    if name != plain:
                         w = model.feature_weights_
                         found["share of weight"] = float(w[:2].sum() / w.sum())
                     points.add(name, n, **found)
@@ -840,7 +858,8 @@ def figure_13(run: Run) -> tuple[Points, str]:
             run.progress(seed + 1, n_runs, "runs")
     note = (
         f"simulated, two normal and six uniform features of no use, {n_runs} runs, 500 rows to "
-        "test; weights, noise and amplitude by the largest likelihood."
+        f"test, noise {NOISE}; weights by the largest likelihood, and by the search of this "
+        "package that held-out rows stop."
     )
     return points, note
 
@@ -849,7 +868,7 @@ def judge_relevance(points: Points) -> list[Claim]:
     """Judge the weights with five rows a class, and the gain."""
     weighted, plain = "learned weights", "equal weights"
     places = points.at(weighted, "accuracy")
-    share = points.mean(weighted, "share of weight", places[0])
+    share = points.centre(weighted, "share of weight", places[0])
     gains = [
         points.values(weighted, "accuracy", n) - points.values(plain, "accuracy", n) for n in places
     ]
@@ -934,9 +953,11 @@ def judge_variances(points: Points) -> list[Claim]:
     """Judge the order of the times and the growth of q-CAPU."""
     measure = "ms a row"
     small, large = points.at("q-CAPU", measure)
-    plain, quantised = (points.mean(n, measure, large) for n in ("GP, plain formulation", "q-CAPU"))
-    growth = quantised / points.mean("q-CAPU", measure, small)
-    order = [points.mean(n, measure, large) for n in ("PUP", "FAPU, k = 2", "CAPU", "q-CAPU")]
+    plain, quantised = (
+        points.centre(n, measure, large) for n in ("GP, plain formulation", "q-CAPU")
+    )
+    growth = quantised / points.centre("q-CAPU", measure, small)
+    order = [points.centre(n, measure, large) for n in ("PUP", "FAPU, k = 2", "CAPU", "q-CAPU")]
     return [
         claim(
             plain / quantised > 100,
@@ -1011,7 +1032,7 @@ def judge_tightness(points: Points) -> list[Claim]:
     """Judge bounds, tightness and order."""
 
     def of(name: str, measure: str) -> float:
-        return points.mean(f"{name}, all rows", measure)
+        return points.centre(f"{name}, all rows", measure)
 
     names = ("FAPU, k = 16", "FAPU, k = 2", "CAPU", "q-CAPU")
     short = max(of(name, "below") for name in names)

@@ -113,8 +113,8 @@ def judge_classes(points: Points) -> list[Claim]:
     """Judge whether input space is as good as the map, and what both are against others."""
     claims = []
     for measure in ("accuracy", "mean AP"):
-        gap = points.mean(OURS, measure) - points.mean(MAP, measure)
-        figures = f"{points.mean(OURS, measure):.1f} and {points.mean(MAP, measure):.1f}%"
+        gap = points.centre(OURS, measure) - points.centre(MAP, measure)
+        figures = f"{points.centre(OURS, measure):.1f} and {points.centre(MAP, measure):.1f}%"
         claims.append(
             claim(
                 gap > -1,
@@ -181,7 +181,7 @@ def _size(model: Any) -> int:
 def judge_cost(points: Points) -> list[Claim]:
     """Judge time and size against the map, and against the kernel."""
     ratio = float(np.median(points.values(MAP, "ms")) / np.median(points.values(OURS, "ms")))
-    size = points.mean(MAP, "model, kB") / points.mean(OURS, "model, kB")
+    size = points.centre(MAP, "model, kB") / points.centre(OURS, "model, kB")
     kernel = "SVC, intersection"
     slow = float(np.median(points.values(kernel, "ms")) / np.median(points.values(OURS, "ms")))
     return [
@@ -256,8 +256,10 @@ def figure_5(run: Run) -> tuple[Points, str]:
 def judge_sensitivity(points: Points) -> list[Claim]:
     """Judge whether the passes suffice and whether the parameters matter."""
     last = points.at(points.series[0], "AP")[-2:]
-    moves = [points.mean(s, "AP", last[1]) - points.mean(s, "AP", last[0]) for s in points.series]
-    ends = {s: points.mean(s, "AP", last[1]) for s in points.series}
+    moves = [
+        points.centre(s, "AP", last[1]) - points.centre(s, "AP", last[0]) for s in points.series
+    ]
+    ends = {s: points.centre(s, "AP", last[1]) for s in points.series}
     spread = max(ends.values()) - min(ends.values())
     best, worst = max(ends, key=ends.__getitem__), min(ends, key=ends.__getitem__)
     return [

@@ -224,9 +224,9 @@ def _scene(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
 def judge_detection(points: Points) -> list[Claim]:
     """Judge what codes lose and save in detection."""
     codes, features = bench_detection.CODES, bench_detection.FEATURES
-    lost = points.mean(features, "AP, %") - points.mean(codes, "AP, %")
-    memory = points.mean(features, "bytes a negative") / points.mean(codes, "bytes a negative")
-    training = points.mean(features, "training, s") / points.mean(codes, "training, s")
+    lost = points.centre(features, "AP, %") - points.centre(codes, "AP, %")
+    memory = points.centre(features, "bytes a negative") / points.centre(codes, "bytes a negative")
+    training = points.centre(features, "training, s") / points.centre(codes, "training, s")
     claims = [
         claim(
             lost <= 2.8,
@@ -246,7 +246,7 @@ def judge_detection(points: Points) -> list[Claim]:
     ]
     peer = bench_detection.PEER
     if peer in points.series:
-        gap = points.mean(codes, "AP, %") - points.mean(peer, "AP, %")
+        gap = points.centre(codes, "AP, %") - points.centre(peer, "AP, %")
         claims.append(
             claim(
                 gap >= 0,
