@@ -50,6 +50,7 @@ def toy(measure, name="toy-1", **options):
         "minutes": 0.1,
         "x": "size",
         "log_x": False,
+        "curves_in_table": True,
         "panels": (Panel("accuracy", "accuracy, %"),),
         "judge": lambda points: [above(points, "ours", "peer")],
     }

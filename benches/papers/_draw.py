@@ -101,7 +101,7 @@ def _lines(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
             for x in sorted(every):
                 if not kept or x / kept[-1] > (high / low) ** 0.08:
                     kept.append(x)
-            ax.set_xticks(kept, [f"{x:.3g}" for x in kept])
+            ax.set_xticks(kept, [f"{x:g}" for x in kept])
             ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     if panel.log:
         ax.set_yscale("log")

@@ -166,13 +166,22 @@ class Experiment:
     """About how long the full run takes on two cores."""
     x: str
     log_x: bool
+    curves_in_table: bool
+    """Whether points of curves are listed; a drawing may have hundreds."""
     panels: tuple[Panel, ...]
     judge: Callable[[Points], list[Claim]]
     measure: Callable[["Run"], tuple[Points, str]]
 
 
 _EXPERIMENTS: dict[str, Experiment] = {}
-_DEFAULTS: dict[str, Any] = {"needs": (), "modules": (), "x": "", "log_x": False, "panels": ()}
+_DEFAULTS: dict[str, Any] = {
+    "needs": (),
+    "modules": (),
+    "x": "",
+    "log_x": False,
+    "panels": (),
+    "curves_in_table": True,
+}
 
 
 def experiment(name: str, title: str, **options: Any) -> Callable[[Any], Any]:
@@ -182,14 +191,7 @@ def experiment(name: str, title: str, **options: Any) -> Callable[[Any], Any]:
         if name in _EXPERIMENTS:
             raise ValueError(f"two experiments are named {name}")
         paper = measure.__module__.rpartition(".")[2]
-        settings = {
-            "needs": (),
-            "modules": (),
-            "minutes": 1.0,
-            "x": "",
-            "log_x": False,
-            "panels": (),
-        } | options
+        settings = _DEFAULTS | options
         _EXPERIMENTS[name] = Experiment(name, paper, title, measure=measure, **settings)
         return measure
 

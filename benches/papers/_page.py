@@ -96,11 +96,12 @@ def _section(wanted: Experiment, result: dict[str, Any] | None) -> list[str]:
 
 
 def _table(wanted: Experiment, points: Points) -> list[str]:
-    has_x = any(row["x"] is not None for row in points.rows)
-    measures = [m for m in points.measures if m != wanted.x]
+    listed = [row for row in points.rows if wanted.curves_in_table or row["x"] is None]
+    has_x = any(row["x"] is not None for row in listed)
+    measures = [m for m in Points(listed).measures if m != wanted.x]
     heads = ["", *([wanted.x or "x"] if has_x else []), *measures]
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1) + "|"]
-    for row in points.rows:
+    for row in listed:
         cells = [row["series"]]
         if has_x:
             own = _cell(wanted.x, row["values"].get(wanted.x))  # found by itself

@@ -824,11 +824,6 @@ def figure_13(run: Run) -> tuple[Points, str]:
     points = Points()
     weighted, plain = "learned weights", "equal weights"
     stopped = 'learned weights, "relevance"'
-    given = {
-        "optimizer": "l-bfgs-b",
-        "noise_bounds": "fixed",
-        "amplitude_bounds": "fixed",
-    }
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         for n in (5, 10) if run.quick else (5, 10, 20, 40):
@@ -844,11 +839,11 @@ def figure_13(run: Run) -> tuple[Points, str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 for name, options in (
-                    (weighted, {"feature_weights": "ard", **given}),
-                    (stopped, {"feature_weights": "relevance", **given}),
+                    (weighted, {"feature_weights": "ard"}),
+                    (stopped, {"feature_weights": "relevance"}),
                     (plain, {}),
                 ):
-                    model = process(**options).fit(X, y)
+                    model = process(optimizer="l-bfgs-b", **options).fit(X, y)
                     found = {"accuracy": 100 * float(model.score(X_test, y_test))}
                     if name != plain:
                         w = model.feature_weights_
@@ -858,8 +853,8 @@ def figure_13(run: Run) -> tuple[Points, str]:
             run.progress(seed + 1, n_runs, "runs")
     note = (
         f"simulated, two normal and six uniform features of no use, {n_runs} runs, 500 rows to "
-        f"test, noise {NOISE}; weights by the largest likelihood, and by the search of this "
-        "package that held-out rows stop."
+        "test. Weights, noise and amplitude by the largest likelihood; "
+        '"relevance" is the search of this package for weights, which held-out rows stop.'
     )
     return points, note
 
@@ -990,6 +985,7 @@ def judge_variances(points: Points) -> list[Claim]:
     modules=("PIL",),
     minutes=0.1,
     x="place in the order of exact variances",
+    curves_in_table=False,
     panels=(Panel("variance", "variance"),),
     judge=lambda points: judge_tightness(points),
 )
@@ -1011,9 +1007,10 @@ def figure_15(run: Run) -> tuple[Points, str]:
             options["solver"] = "cholesky"
         found[name] = _variance_of(process(**options).fit(X, data.y[train] == 0), X_test)
     order = np.argsort(found["PUP"])
+    step = max(1, len(order) // 60)
     points = Points()
     for name, values in found.items():
-        for place in range(0, len(order), max(1, len(order) // 60)):
+        for place in range(0, len(order), step):
             points.add(name, place, variance=values[order[place]])
         rank = float(spearmanr(values, found["PUP"]).statistic)
         below = float(np.max(found["PUP"] - values))
@@ -1021,7 +1018,7 @@ def figure_15(run: Run) -> tuple[Points, str]:
         points.add(f"{name}, all rows", None, rank=rank, below=below, ratio=ratio)
     note = (
         f"{_SCENES}; three classes of {n} rows to train with, {len(tests)} rows of "
-        f"{len(data.names)} classes to test, noise 0.1. Drawn is every sixtieth of them; rank is "
+        f"{len(data.names)} classes to test, noise 0.1. Drawn is one row in {step}; rank is "
         "Spearman's correlation with the exact variances, below how far a bound falls short of "
         "them at most, ratio the median over them."
     )
