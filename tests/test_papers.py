@@ -293,6 +293,16 @@ def test_a_quick_run_leaves_nothing_behind(monkeypatch, tmp_path, capsys):
     assert not Path(folder).exists()
 
 
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "run_all", interrupted)
+    assert program.main(["--quick", "sparse", "--output", str(tmp_path)]) == 130
+    assert "interrupted: the same command goes on" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 # ---- what is committed ----------------------------------------------------------------------
 
 

@@ -35,12 +35,20 @@ def main(arguments: list[str] | None = None) -> int:
         results, pages = _places(options.output, Path(temporary) if quick else None)
         failed = []
         if not options.render:
-            failed = run_all(chosen, results, quick, options.again, lambda s: print(s, flush=True))
+            try:
+                failed = run_all(chosen, results, quick, options.again, _say)
+            except KeyboardInterrupt:
+                print("interrupted: the same command goes on after what is done", file=sys.stderr)
+                return 130
         _page.write(experiments, results, pages)
         print(f"pages: {pages}")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

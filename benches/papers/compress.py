@@ -274,7 +274,7 @@ def _quick_covariances() -> Samples:
     "Figure 2, tables 1 and 2: covariances of EEG",
     original=_COVARIANCES,
     needs=("ssvep_exo",),
-    minutes=3,
+    minutes=2,
     **_OPTIONS,
 )
 def ssvep(run: Run) -> tuple[Points, str]:
@@ -379,7 +379,7 @@ def _quick_histograms() -> tuple[Samples, NDArray[Any]]:
     "Figure 4, tables 1 and 2: histograms of leaves",
     original=_HISTOGRAMS,
     needs=("leaves100",),
-    minutes=3,
+    minutes=2,
     **_OPTIONS,
 )
 def leaf_histograms(run: Run) -> tuple[Points, str]:
@@ -388,17 +388,17 @@ def leaf_histograms(run: Run) -> tuple[Points, str]:
         return _histograms(run, *_quick_histograms())
     split = leaves("Mar", data_folder())
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
-    kept = y < 40
+    kept = y < 20
     X, y = X[kept] + 1e-6, y[kept]
     X /= X.sum(axis=1, keepdims=True)
     # Bins are near when they are full in the same leaves; of all rows, without labels.
     M = np.sqrt(np.maximum(0, 1 - np.corrcoef(np.sqrt(X).T)))
     M /= np.median(M)
     source = (
-        "40 of the hundred plant species (C. Mallah, J. Cope and J. Orwell, 2013), 64 bins of leaf "
+        "20 of the hundred plant species (C. Mallah, J. Cope and J. Orwell, 2013), 64 bins of leaf "
         "margins, whose ground distance is from how they go together"
     )
-    samples = Samples(X, y, 400, 240, MANY, _sinkhorn((M + M.T) / 2), source)
+    samples = Samples(X, y, 200, 120, MANY, _sinkhorn((M + M.T) / 2), source)
     return _histograms(run, samples, (M + M.T) / 2)
 
 
@@ -417,10 +417,10 @@ def shapes(run: Run) -> tuple[Points, str]:
         images, y = images[:120].reshape(-1, 8, 8).repeat(3, axis=1).repeat(3, axis=2), y[:120]
         n_train, n_test, ratios, source = 80, 40, (0.2,), "digits of scikit-learn"
     else:
-        data = fashion_classes(1500, 1)
+        data = fashion_classes(700, 1)
         assert data is not None
         images, y = data.X.reshape(-1, 28, 28), data.y
-        n_train, n_test, ratios = 800, 500, FEW
+        n_train, n_test, ratios = 400, 300, FEW
         source = "silhouettes of Fashion-MNIST (H. Xiao et al., 2017), shape contexts of 60 bins"
     shape = images > 0.3 * images.max(axis=(1, 2), keepdims=True)
     padded = np.pad(shape.astype(float), ((0, 0), (2, 2), (2, 2)))

@@ -60,7 +60,7 @@ def _pyramids(run: Run) -> _images.Described:
     "and 49.7%.",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=6,
+    minutes=4,
     panels=(
         Panel("accuracy", "mean accuracy of classes, %"),
         Panel("mean AP", "mean average precision, %"),

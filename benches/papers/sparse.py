@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {"alpha": 1e-5, "tol": 2e-2}
     "expansion trains 5 to 10 times faster than immediate expansion, more with larger blocks.",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=10,
+    minutes=8,
     x="memory, MB",
     log_x=True,
     panels=(
