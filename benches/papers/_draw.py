@@ -112,7 +112,10 @@ def _lines(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
 
 
 def _spread(measure: str, values: Any) -> float:
-    return 0.0 if measure in TIMES else float(np.std(values))
+    """Return the standard error."""
+    if measure in TIMES or len(values) < 2:
+        return 0.0
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def _bars(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:

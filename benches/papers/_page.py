@@ -20,12 +20,13 @@ from benches.papers._experiment import (
 
 INTRODUCTION = """# The papers' experiments, repeated
 
-What this package implements comes from five papers. Every headline of theirs is repeated here on
-data that we can use, smaller than theirs, beside what one would use today; each ends in a sentence
-on whether it holds. The sentences are made by the program from its figures. `make papers` repeats
-everything (`python -m benches.papers --list` says how long each takes), finished experiments are
-skipped unless `--again` is given. The machine did other work as well, so times are medians, and
-good for ratios only.
+What this package implements comes from five papers. Their experiments are repeated here on data
+that we can use, smaller than theirs, beside what one would use today; each ends in a sentence on
+whether it holds, which the program makes from its figures. What was not run yet says so.
+`make papers` runs everything (`python -m benches.papers --list` says how long each takes), and
+skips what is finished unless `--again` is given. In tables ± is the standard deviation of single
+runs, in figures bars are standard errors. The machine did other work as well, so times are
+medians, and good for ratios only.
 """
 
 
