@@ -379,7 +379,7 @@ def _quick_histograms() -> tuple[Samples, NDArray[Any]]:
     "Figure 4, tables 1 and 2: histograms of leaves",
     original=_HISTOGRAMS,
     needs=("leaves100",),
-    minutes=2,
+    minutes=3,
     **_OPTIONS,
 )
 def leaf_histograms(run: Run) -> tuple[Points, str]:
@@ -407,7 +407,7 @@ def leaf_histograms(run: Run) -> tuple[Points, str]:
     "Figure 4, tables 1 and 2: shape contexts",
     original=_HISTOGRAMS,
     needs=("fashion_mnist",),
-    minutes=3,
+    minutes=4,
     **_OPTIONS,
 )
 def shapes(run: Run) -> tuple[Points, str]:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.stats import spearmanr
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -29,7 +30,6 @@ from histrs.gaussian_process import (
 from histrs.metrics import intersection_kernel
 
 NOISE = 0.1
-RIDGE = "square root + ridge"
 ADDED, ANEW = "added", "fitted anew"
 HIK, POWER, EXPONENTIAL = "GP, HIK", "GP, HIK-POLY", "GP, HIK-EXP"
 
@@ -201,7 +201,7 @@ def judge_binary(points: Points) -> list[Claim]:
     original="a thousand classes of ImageNet are learned with early stopping; flat error falls "
     "with the number of rows and is near that of a linear machine, below LibSVM's. Whether labels "
     "still change when the solver goes on is not said.",
-    minutes=4,
+    minutes=5,
     x="tol",
     log_x=True,
     panels=(
@@ -229,11 +229,13 @@ def thousand_classes(run: Run) -> tuple[Points, str]:
     for tol in tolerances:
         changed = 100 * float(np.mean(labels[tol] != labels[tolerances[-1]]))
         points.add(HIK, tol, **{"labels changed, %": changed})
-    # A linear machine for each class would take long, ridge regression one decomposition.
-    X, X_test = (np.sqrt(Z.toarray()) for Z in (data.X, data.X_test))
-    model, seconds = _timed(lambda: RidgeClassifier(NOISE).fit(X, data.y))
+    # scikit-learn's linear machine takes 32-bit indices only.
+    X, X_test = (sparse.csr_matrix(Z, dtype=float) for Z in (data.X, data.X_test))
+    for Z in (X, X_test):
+        Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
+    model, seconds = _timed(lambda: LinearSVC(C=100).fit(X, data.y))
     error = 100 * float(np.mean(model.predict(X_test) != data.y_test))
-    points.add(RIDGE, error=error, seconds=seconds)
+    points.add("LinearSVC", error=error, seconds=seconds)
     note = (
         f"{data.source}: {n:,} to train, {n // 4:,} to test, {n_words:,} words, {n_classes:,} "
         "classes. Simulated, since no set at hand has so many classes; the errors say nothing of "
@@ -248,7 +250,7 @@ def judge_many(points: Points) -> list[Claim]:
     at = 0.1
     changed = points.centre(HIK, "labels changed, %", at)
     lost = points.centre(HIK, "error", at) - points.centre(HIK, "error", places[-1])
-    linear = points.centre(RIDGE, "error")
+    linear = points.centre("LinearSVC", "error")
     error = points.centre(HIK, "error", places[-1])
     return [
         claim(
@@ -263,8 +265,8 @@ def judge_many(points: Points) -> list[Claim]:
         ),
         claim(
             error < linear + 1,
-            f"the error is near that of a linear model or below ({error:.1f} and {linear:.1f}%)",
-            f"a linear model is better ({linear:.1f}%, the process {error:.1f}%)",
+            f"the error is near that of a linear machine or below ({error:.1f} and {linear:.1f}%)",
+            f"a linear machine is better ({linear:.1f}%, the process {error:.1f}%)",
         ),
     ]
 
