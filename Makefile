@@ -49,7 +49,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
     tests/test_hyperparameters.py tests/test_online.py \
     tests/test_streaming_lasso.py tests/test_streaming_passes.py)
 
-.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint bench docs \
+.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint bench papers docs \
     wheel clean \
     check-rust check-rust-tools check-unsafe
 
@@ -136,6 +136,9 @@ lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatt
 
 bench: check-rust $(STAMPS)/group-bench $(EXTENSION) ## measure against the peers; writes docs/benchmarks.md
 	$(PYTHON) -m benches $(ARGS)
+
+papers: check-rust $(STAMPS)/group-$(if $(QUICK),test,bench) $(EXTENSION) ## repeat the papers' experiments; QUICK=1: only see that they run
+	$(PYTHON) -m benches.papers $(ARGS)
 
 docs: check-rust $(STAMPS)/group-docs $(EXTENSION) ## the manual, in docs/_build/html
 	$(PYTHON) -m sphinx -E -W --keep-going -b html docs docs/_build/html

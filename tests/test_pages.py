@@ -23,7 +23,7 @@ WITHOUT_CODE = {
     "quality_svm.md",
     "roadmap.md",
 }
-GENERATED = {"_build", "gallery", "reference"}
+GENERATED = {"_build", "gallery", "reference", "results"}
 # Pages on which every call of `print` has its output beside it.
 WITH_OUTPUT = {"guide/molecules.md"}
 
