@@ -4,10 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn import base
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
@@ -93,7 +95,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         rows: Rows,
         Y: Any = None,
         *,
-        feature_map: BaseEstimator | None = None,
+        feature_map: base.BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
     ) -> Self:
         """Learn from rows that need not fit in memory; on an error nothing changes.
