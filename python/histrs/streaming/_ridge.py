@@ -215,6 +215,8 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
         What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -313,6 +315,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -388,8 +392,57 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if not is_dask(X):
                 X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
                 check_labels(y)
+            self._forget()
             self._set_classes(unique(y))
             self._learn_source(self._source(X, y))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Learn from more rows, in `moments_`; on an error nothing changes.
+
+        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows, two or more in the first call.
+        y : array-like of shape (n_samples,)
+            Classes of the rows.
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call, and the same in others where given.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The model of all rows of `partial_fit`, as `fit_moments` learns it.
+
+        Raises
+        ------
+        ValueError
+            If a row is of no known class, a parameter needs the rows again, or the data are not as
+            above.
+        """
+        if self.calibrate is not None:
+            raise ValueError(
+                f"calibrate = {self.calibrate!r} needs the rows again: call fit or fit_rows."
+            )
+        with unchanged_on_error(self):
+            first = self._sees_first()
+            X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
+            if classes is None and first:
+                raise ValueError("classes is needed in the first call: give all classes.")
+            if classes is not None:
+                given = np.unique(np.asarray(classes))
+                if first:
+                    self._set_classes(given)
+                elif not np.array_equal(given, self.classes_):
+                    raise ValueError(
+                        f"classes = {given} are not those of the first call: {self.classes_}."
+                    )
+            self._fit_moments(self._see(X, SignedTargets(self.classes_)(y), first))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -432,6 +485,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         with unchanged_on_error(self):
             if classes is None and (Y is None or isinstance(Y, str)):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
+            self._forget()
             self._set_classes(unique(Y if classes is None else classes))
             self._learn_source(self._source(rows, Y, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[1])
@@ -464,6 +518,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             together, or as `PCARidge.fit_moments` raises.
         """
         with unchanged_on_error(self):
+            self._forget()
             self._set_classes(np.asarray(classes))
             n_classes = len(self.classes_)
             if moments.n_targets != (1 if n_classes == 2 else n_classes):
