@@ -55,7 +55,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
-	    awk -F '|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+	    awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 demo: check-rust $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
 	$(PYTHON) -m demo $(ARGS)

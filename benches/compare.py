@@ -61,8 +61,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("reference", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--slower", type=float, default=SLOWER, metavar="FACTOR")
+    parser.add_argument("--rows", nargs="+", help="rows that both must have; the others are left")
     options = parser.parse_args(arguments)
     reference, new = load(options.reference), load(options.new)
+    for name in options.rows or []:
+        if name not in reference or name not in new:
+            print(f"{name}: there is no result", file=sys.stderr)
+            return 1
+    if options.rows:
+        reference = {name: reference[name] for name in options.rows}
+        new = {name: new[name] for name in options.rows}
     if not reference.keys() & new.keys():
         print("the folders have no row in common", file=sys.stderr)
         return 1

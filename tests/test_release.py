@@ -232,11 +232,13 @@ def test_the_alert_reads_folders(tmp_path, capsys):
     assert "SLOWER" in capsys.readouterr().out
     assert compare.main([before, str(tmp_path)]) == 1
     assert compare.main([before, after, "--slower", "3"]) == 0
+    assert compare.main([before, before, "--rows", "row"]) == 0
+    assert compare.main([before, before, "--rows", "row", "other"]) == 1
 
 
 def test_the_rows_that_are_watched_have_a_reference():
     text = (ROOT / ".github" / "workflows" / "weekly.yml").read_text("utf-8")
-    (names,) = re.findall(r"python -m benches ([\w -]+?) --output", text)
+    (names,) = re.findall(r"ROWS: ([\w -]+)$", text, flags=re.MULTILINE)
     references = compare.load(ROOT / "benches" / "results")
     assert len(names.split()) >= 3
     for name in names.split():

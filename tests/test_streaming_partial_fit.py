@@ -89,19 +89,27 @@ def test_what_does_not_fit_changes_nothing(rows):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (PCARidge(selection="loo"), "needs the rows"),
+        (PCARidge(selection="loo"), "loo"),
         (PCARidge([1, 1], blocks=[2, 3]), "blocks"),
+        (PCARidgeClassifier(selection="loo"), "loo"),
         (PCARidgeClassifier(calibrate="equal-rate"), "calibrate"),
     ],
     ids=repr,
 )
-def test_what_needs_the_rows_again_is_refused(model, words, rows):
+def test_what_needs_the_rows_again_has_no_partial_fit(model, words):
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as error:
+        model.partial_fit([[1.0], [2.0]], [0, 1])
+    assert f"{words}" in str(error.value.__cause__)
+    assert "needs the rows again" in str(error.value.__cause__)
+
+
+def test_a_fitted_classifier_knows_its_classes(rows):
     X, _ = rows
-    y = np.arange(90) % 2
-    more = {"classes": [0, 1]} if isinstance(model, PCARidgeClassifier) else {}
-    with pytest.raises(ValueError, match=words):
-        model.partial_fit(X, y, **more)
-    assert not hasattr(model, "moments_")
+    model = PCARidgeClassifier().fit(X, np.arange(90) % 3)
+    with pytest.warns(UserWarning, match="begins anew"):
+        model.partial_fit(X, np.arange(90) % 2)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
 
 def test_a_single_first_row_is_refused(rows):

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import base
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
@@ -17,6 +18,13 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
+
+
+def learns_in_chunks(model: Any) -> bool:
+    """Say whether moments are all that a model needs; an AttributeError says what else."""
+    if parameter := model._needs_rows():
+        raise AttributeError(f"{parameter} needs the rows again: call fit or fit_rows.")
+    return True
 
 
 class LinearModel(BaseEstimator):
@@ -43,6 +51,10 @@ class LinearModel(BaseEstimator):
         return RowSource(
             rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
         )
+
+    def _needs_rows(self) -> str:
+        """Return the parameter, if any, for which moments are not enough."""
+        return ""
 
     def _sees_first(self) -> bool:
         """Say whether `partial_fit` has seen no rows; of rows of another fit nothing is known."""
@@ -113,6 +125,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                 self._drop_target_axis()
         return self
 
+    @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
@@ -134,7 +147,9 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         Raises
         ------
         ValueError
-            If the data are not as above, or a parameter needs the rows again.
+            If the data are not as above.
+        AttributeError
+            If a parameter needs the rows again.
         """
         with unchanged_on_error(self):
             first = self._sees_first()

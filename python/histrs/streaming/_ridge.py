@@ -9,14 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 
-from histrs._labels import best_class, check_labels
+from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._dask import is_dask, unique
-from histrs.streaming._linear import LinearModel, MomentRegressor, check_labelled
+from histrs.streaming._linear import (
+    LinearModel,
+    MomentRegressor,
+    check_labelled,
+    learns_in_chunks,
+)
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
@@ -77,6 +83,11 @@ class _RidgeOnComponents(LinearModel):
             path = block_path(source, sizes, components)
         self._choose(path, source)
         return path.n
+
+    def _needs_rows(self) -> str:
+        if self.selection == "loo":
+            return 'selection = "loo"'
+        return "" if self.blocks is None else "blocks"
 
     def _fit_moments(self, moments: Moments) -> None:
         if self.blocks is not None:
@@ -397,6 +408,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             self._learn_source(self._source(X, y))
         return self
 
+    @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
@@ -412,7 +424,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         y : array-like of shape (n_samples,)
             Classes of the rows.
         classes : array-like of shape (n_classes,), default=None
-            All classes; needed in the first call, and the same in others where given.
+            All classes; needed in the first call of a new estimator.
 
         Returns
         -------
@@ -422,26 +434,22 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Raises
         ------
         ValueError
-            If a row is of no known class, a parameter needs the rows again, or the data are not as
-            above.
+            If a row is of no known class, or the data are not as above.
+        AttributeError
+            If a parameter needs the rows again.
         """
-        if self.calibrate is not None:
-            raise ValueError(
-                f"calibrate = {self.calibrate!r} needs the rows again: call fit or fit_rows."
-            )
         with unchanged_on_error(self):
             first = self._sees_first()
             X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
-            if classes is None and first:
-                raise ValueError("classes is needed in the first call: give all classes.")
-            if classes is not None:
-                given = np.unique(np.asarray(classes))
-                if first:
-                    self._set_classes(given)
-                elif not np.array_equal(given, self.classes_):
-                    raise ValueError(
-                        f"classes = {given} are not those of the first call: {self.classes_}."
-                    )
+            if classes is None:
+                if not hasattr(self, "classes_"):
+                    raise ValueError("classes is needed in the first call: give all classes.")
+            elif first:
+                self._set_classes(classes_of(classes))
+            elif not np.array_equal(classes_of(classes), self.classes_):
+                raise ValueError(
+                    f"classes = {classes!r} are not those of the first call: {self.classes_}."
+                )
             self._fit_moments(self._see(X, SignedTargets(self.classes_)(y), first))
         return self
 
@@ -536,6 +544,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if calibration_rows is not None:
                 self._calibrate(self._source(calibration_rows, None), moments.n_labelled)
         return self
+
+    def _needs_rows(self) -> str:
+        return super()._needs_rows() if self.calibrate is None else "calibrate"
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the score of each class, or of the second of two.
