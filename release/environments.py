@@ -1,20 +1,25 @@
-"""`python -m release.environments dist/*`: install wheels and sdists as users do, and use them.
+"""`python -m release.environments [--only newest] dist/*`: install and use what users will.
 
-Each goes into two clean environments, with the oldest versions of its dependencies that it allows
-and with the newest, outside of the clone; there release/smoke.py runs. Of the newest with a wheel,
-also: the time of its import, and whether each extra can be installed as errors and guides write it.
+Each wheel and sdist goes into two clean environments outside of the clone, with the oldest versions
+of its dependencies that it allows and with the newest; there release/smoke.py runs. Of the newest
+with a wheel, also: whether each extra can be installed as errors and guides write it, and, on
+Linux, the time of its import.
 """
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+
+from uv import find_uv_bin
 
 from release import ROOT
 
-UV = Path(sys.executable).parent / ("uv.exe" if os.name == "nt" else "uv")
+UV = find_uv_bin()
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 
 
@@ -29,7 +34,8 @@ def try_out(artifact: Path, resolution: str, folder: Path) -> None:
     _run([UV, "pip", "list", "--python", python], folder)
     _run([python, "-I", ROOT / "release" / "smoke.py"], folder)
     if resolution == "newest" and artifact.suffix == ".whl":
-        _run([python, "-I", ROOT / "release" / "import_time.py"], folder)
+        if sys.platform == "linux":
+            _run([python, "-I", ROOT / "release" / "import_time.py"], folder)
         project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
         named = f"histrs[{','.join(project['optional-dependencies'])}]"
         # The installed package answers for its name, wherever it came from.
@@ -37,22 +43,23 @@ def try_out(artifact: Path, resolution: str, folder: Path) -> None:
         print(f"installable: {named}")
 
 
-def _run(command: list[str | Path], folder: Path) -> None:
+def _run(command: Sequence[str | Path], folder: Path) -> None:
     # Nothing of the clone, and of the machine only what every process needs.
     strange = ("PYTHON", "VIRTUAL_ENV", "CONDA")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(strange)}
     subprocess.run([str(word) for word in command], cwd=folder, env=kept, check=True)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Try every artifact; return 1 when one fails."""
-    artifacts = [Path(name) for name in sys.argv[1:]]
-    if not artifacts:
-        print(__doc__, file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(prog="python -m release.environments", description=__doc__)
+    parser.add_argument("artifacts", nargs="+", type=Path)
+    # Some platforms are younger than the oldest versions.
+    parser.add_argument("--only", choices=RESOLUTIONS, help="versions of the dependencies")
+    options = parser.parse_args(arguments)
     failed = []
-    for artifact in artifacts:
-        for resolution in RESOLUTIONS:
+    for artifact in options.artifacts:
+        for resolution in [options.only] if options.only else RESOLUTIONS:
             with tempfile.TemporaryDirectory(prefix="histrs-release-") as folder:
                 try:
                     try_out(artifact, resolution, Path(folder))
