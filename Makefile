@@ -50,7 +50,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
     tests/test_streaming_lasso.py tests/test_streaming_passes.py)
 
 .PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint bench docs \
-    wheel third-party release-check clean \
+    wheel clean \
     check-rust check-rust-tools check-unsafe
 
 help: ## list the targets
@@ -142,6 +142,8 @@ docs: check-rust $(STAMPS)/group-docs $(EXTENSION) ## the manual, in docs/_build
 
 wheel: check-rust $(STAMPS)/group-build ## one wheel for every Python from 3.11 on, in dist/
 	$(BIN)/maturin build --release --interpreter $(PYTHON) --out dist
+
+.PHONY: third-party release-check
 
 third-party: check-rust $(STAMPS)/venv ## licences and bill of materials of the crates in Cargo.lock
 	$(PYTHON) -m release.third_party
