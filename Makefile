@@ -55,7 +55,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
-	    awk -F '|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+	    awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 demo: check-rust $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
 	$(PYTHON) -m demo $(ARGS)
@@ -146,11 +146,35 @@ docs: check-rust $(STAMPS)/group-docs $(EXTENSION) ## the manual, in docs/_build
 wheel: check-rust $(STAMPS)/group-build ## one wheel for every Python from 3.11 on, in dist/
 	$(BIN)/maturin build --release --interpreter $(PYTHON) --out dist
 
+.PHONY: third-party release-check
+
+third-party: check-rust $(STAMPS)/venv ## licences and bill of materials of the crates in Cargo.lock
+	$(PYTHON) -m release.third_party
+
+# What a machine can tell before a release; CI adds the other platforms, and publishes.
+release-check: check-rust $(STAMPS)/group-release ## build wheel, sdist and crate, install and try them as users do
+	$(PYTHON) -m release.versions
+	$(PYTHON) -m release.extras
+	$(PYTHON) -m release.third_party --check
+	@if cargo deny --version >/dev/null 2>&1; then \
+	    echo "cargo deny check licenses bans sources"; \
+	    cargo deny --locked check --hide-inclusion-graph licenses bans sources || exit 1; \
+	else \
+	    echo "cargo deny was not found, only licences were checked: cargo install --locked cargo-deny"; \
+	fi
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --interpreter $(PYTHON) --out dist
+	$(BIN)/maturin sdist --out dist
+	$(PYTHON) -m release.artifacts dist
+	$(BIN)/twine check --strict dist/*
+	cargo publish --dry-run --locked $(if $(ARGS),$(ARGS)) -p histrs
+	$(PYTHON) -m release.environments dist/*.whl dist/*.tar.gz
+
 clean: ## remove what was built; .venv stays
 	rm -rf target dist docs/_build docs/gallery docs/reference/generated docs/sg_execution_times.rst
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache $(STAMPS)/extension-*
 	rm -f python/histrs/_histrs*.so
-	find python tests benches examples demo docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find python tests benches examples demo docs release -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ---- what the targets need ------------------------------------------------------------------
 

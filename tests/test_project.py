@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-import histrs
 from tests.helpers import ROOT
 
 OWN = "https://github.com/histrs/histrs/blob/main/"
@@ -32,19 +31,6 @@ def test_the_readme_has_absolute_links_for_other_sites():
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     assert targets
     assert all(target.startswith("https://") for target in targets), targets
-
-
-def test_the_citation_is_of_this_version():
-    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.search(r"^version: (\S+)$", text, flags=re.MULTILINE)[1] == histrs.__version__
-
-
-def test_versions_of_the_changelog_have_a_date():
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    first, *others = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    assert first == "[Unreleased]"
-    for heading in others:
-        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading), heading
 
 
 def test_benches_that_the_readme_names_exist():

@@ -5,11 +5,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from histrs import _histrs
+from histrs._estimator import BaseEstimator
 from histrs._validation import count_threads
 from histrs.detection._images import Images, check_image, check_images
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._progress import SearchProgress
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
@@ -19,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 
 from histrs import metrics
+from histrs._estimator import BaseEstimator
 from histrs._lapack import eigvalsh
 from histrs._scale import check_squares
 from histrs._sparse import sound

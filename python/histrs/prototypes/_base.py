@@ -8,11 +8,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._labels import encode
 from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import Matrix, unchanged_on_error

@@ -5,12 +5,13 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._estimator import BaseEstimator
 from histrs._sparse import refuse_sparse
 from histrs._validation import check_array, count_threads, unchanged_on_error
 from histrs._warnings import warn

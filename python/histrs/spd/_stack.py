@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._sparse import is_sparse
 from histrs._validation import check_array
 
 Stack = NDArray[Any]
@@ -45,13 +46,15 @@ def flattened(X: Any, estimator: Any = None) -> Any:
         _check_one_size(X, "X")
         X = np.asarray(X)
     if is_stack(X):
-        return stacked(X).reshape(len(X), -1)
+        X = stacked(np.asarray(X))
+        return X.reshape(len(X), -1)
     return X
 
 
 def is_stack(X: Any) -> bool:
-    """Say whether `X` is matrices rather than rows."""
-    return (isinstance(X, np.ndarray) and X.ndim == 3) or _is_list_of_matrices(X)
+    """Say whether `X` is matrices rather than rows; it may be an array of another library."""
+    three = getattr(X, "ndim", None) == 3 and not is_sparse(X)
+    return three or _is_list_of_matrices(X)
 
 
 def _is_list_of_matrices(X: Any) -> TypeGuard[Sequence[Any]]:

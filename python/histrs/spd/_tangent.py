@@ -5,11 +5,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._validation import unchanged_on_error, validate_data
 from histrs.spd._mean import Float64, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (

@@ -191,6 +191,8 @@ class MomentLasso(_Lasso):
         A bound, up to the rounding of the moments, on how far the objective is above its minimum.
     n_iter_ : int or ndarray of shape (n_targets,)
         Passes over the coefficients.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -299,6 +301,8 @@ class MomentGroupLasso(_Lasso):
         A bound, up to the rounding of the moments, on how far the objective is above its minimum.
     n_iter_ : int or ndarray of shape (n_targets,)
         Passes over the groups.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)

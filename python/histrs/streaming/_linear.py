@@ -1,14 +1,18 @@
 """What the linear models of moments have in common."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn import base
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs._warnings import warn
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
@@ -16,11 +20,19 @@ from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
 
 
+def learns_in_chunks(model: Any) -> bool:
+    """Say whether moments are all that a model needs; an AttributeError says what else."""
+    if parameter := model._needs_rows():
+        raise AttributeError(f"{parameter} needs the rows again: call fit or fit_rows.")
+    return True
+
+
 class LinearModel(BaseEstimator):
     """Coefficients of the features and intercepts."""
 
     coef_: Array
     intercept_: Array | float
+    moments_: Moments
     n_jobs: int | None
     verbose: int
 
@@ -39,6 +51,31 @@ class LinearModel(BaseEstimator):
         return RowSource(
             rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
         )
+
+    def _needs_rows(self) -> str:
+        """Return the parameter, if any, for which moments are not enough."""
+        return ""
+
+    def _sees_first(self) -> bool:
+        """Say whether `partial_fit` has seen no rows; of rows of another fit nothing is known."""
+        first = not hasattr(self, "moments_")
+        if first and hasattr(self, "coef_"):
+            warn(
+                "partial_fit begins anew: this model was fitted to rows whose moments it does not "
+                "keep. Call fit_moments with the moments of all rows, or partial_fit alone."
+            )
+        return first
+
+    def _see(self, X: Matrix, Y: Array, first: bool) -> Moments:
+        """Keep the moments of the rows of `partial_fit`, and return those of all so far."""
+        chunk = Moments(X.shape[1], Y.shape[1]).update(cast(Any, X), Y)
+        self.moments_ = chunk if first else self.moments_.merge(chunk)
+        return self.moments_
+
+    def _forget(self) -> None:
+        """Keep no moments: what is fitted next knows nothing of `partial_fit`."""
+        if hasattr(self, "moments_"):
+            del self.moments_
 
     def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
@@ -82,8 +119,46 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                     **ROW_CHECKS,
                 )
                 y = np.asarray(y, dtype=np.float64)
+            self._forget()
             self._learn_source(self._source(X, y))
             if np.ndim(y) == 1:
+                self._drop_target_axis()
+        return self
+
+    @available_if(learns_in_chunks)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+        """Learn from more rows, in `moments_`; on an error nothing changes.
+
+        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows, two or more in the first call.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        Returns
+        -------
+        self : object
+            The model of all rows of `partial_fit`, as `fit_moments` learns it.
+
+        Raises
+        ------
+        ValueError
+            If the data are not as above.
+        AttributeError
+            If a parameter needs the rows again.
+        """
+        with unchanged_on_error(self):
+            first = self._sees_first()
+            X, y = validate_data(
+                self, X, y, reset=first, multi_output=True, y_numeric=True, **ROW_CHECKS
+            )
+            targets = np.asarray(y, dtype=np.float64)
+            self._learn(self._see(X, targets.reshape(len(targets), -1), first))
+            if targets.ndim == 1:
                 self._drop_target_axis()
         return self
 
@@ -93,7 +168,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         rows: Rows,
         Y: Any = None,
         *,
-        feature_map: BaseEstimator | None = None,
+        feature_map: base.BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
     ) -> Self:
         """Learn from rows that need not fit in memory; on an error nothing changes.
@@ -123,6 +198,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             does not fit.
         """
         with unchanged_on_error(self):
+            self._forget()
             self._learn_source(self._source(rows, Y, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[-1])
             if len(self.coef_) == 1:
@@ -150,6 +226,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If there are no targets, or a parameter does not fit the moments or needs the rows.
         """
         with unchanged_on_error(self):
+            self._forget()
             set_n_features(self, moments.n_features)
             self._learn(moments)
             if moments.n_targets == 1:

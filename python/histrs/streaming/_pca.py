@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
@@ -15,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask

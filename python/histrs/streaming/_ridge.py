@@ -9,14 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 
-from histrs._labels import best_class, check_labels
+from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._dask import is_dask, unique
-from histrs.streaming._linear import LinearModel, MomentRegressor, check_labelled
+from histrs.streaming._linear import (
+    LinearModel,
+    MomentRegressor,
+    check_labelled,
+    learns_in_chunks,
+)
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
@@ -77,6 +83,11 @@ class _RidgeOnComponents(LinearModel):
             path = block_path(source, sizes, components)
         self._choose(path, source)
         return path.n
+
+    def _needs_rows(self) -> str:
+        if self.selection == "loo":
+            return 'selection = "loo"'
+        return "" if self.blocks is None else "blocks"
 
     def _fit_moments(self, moments: Moments) -> None:
         if self.blocks is not None:
@@ -215,6 +226,8 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
         What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -313,6 +326,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         What the errors are: "loo" or "gcv".
     n_components_ : int
         Number of components, of all blocks together.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -388,8 +403,54 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if not is_dask(X):
                 X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
                 check_labels(y)
+            self._forget()
             self._set_classes(unique(y))
             self._learn_source(self._source(X, y))
+        return self
+
+    @available_if(learns_in_chunks)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Learn from more rows, in `moments_`; on an error nothing changes.
+
+        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows, two or more in the first call.
+        y : array-like of shape (n_samples,)
+            Classes of the rows.
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call of a new estimator.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The model of all rows of `partial_fit`, as `fit_moments` learns it.
+
+        Raises
+        ------
+        ValueError
+            If a row is of no known class, or the data are not as above.
+        AttributeError
+            If a parameter needs the rows again.
+        """
+        with unchanged_on_error(self):
+            first = self._sees_first()
+            X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
+            if classes is None:
+                if not hasattr(self, "classes_"):
+                    raise ValueError("classes is needed in the first call: give all classes.")
+            elif first:
+                self._set_classes(classes_of(classes))
+            elif not np.array_equal(classes_of(classes), self.classes_):
+                raise ValueError(
+                    f"classes = {classes!r} are not those of the first call: {self.classes_}."
+                )
+            self._fit_moments(self._see(X, SignedTargets(self.classes_)(y), first))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -432,6 +493,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         with unchanged_on_error(self):
             if classes is None and (Y is None or isinstance(Y, str)):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
+            self._forget()
             self._set_classes(unique(Y if classes is None else classes))
             self._learn_source(self._source(rows, Y, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[1])
@@ -464,6 +526,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             together, or as `PCARidge.fit_moments` raises.
         """
         with unchanged_on_error(self):
+            self._forget()
             self._set_classes(np.asarray(classes))
             n_classes = len(self.classes_)
             if moments.n_targets != (1 if n_classes == 2 else n_classes):
@@ -481,6 +544,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if calibration_rows is not None:
                 self._calibrate(self._source(calibration_rows, None), moments.n_labelled)
         return self
+
+    def _needs_rows(self) -> str:
+        return super()._needs_rows() if self.calibrate is None else "calibrate"
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the score of each class, or of the second of two.

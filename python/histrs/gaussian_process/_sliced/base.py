@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._estimator import BaseEstimator
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP

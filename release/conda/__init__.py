@@ -1,0 +1,1 @@
+"""The recipe of conda-forge, and what fills it in."""
