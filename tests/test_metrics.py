@@ -361,7 +361,7 @@ def test_minmax_of_rows_whose_sum_overflows_is_refused():
 @every_metric
 def test_very_wide_sparse_rows(rng, metric):
     """Columns that no row stores take neither time nor room."""
-    narrow = sparse.random_array((20, 40), density=0.2, rng=rng, format="csr")
+    narrow = sparse.random_array((20, 40), density=0.2, random_state=rng, format="csr")
     wide = narrow.copy()
     wide.indices = (wide.indices.astype(np.int64) * 53_000_000).astype(np.int32)
     wide = sparse.csr_array((wide.data, wide.indices, wide.indptr), shape=(20, 2**31 - 1))
