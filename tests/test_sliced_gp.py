@@ -531,7 +531,7 @@ def test_predictions_are_those_of_a_dense_process_with_the_learned_kernel(table)
     inner = model._inner
     rows = (np.clip(X, -1e9, 1e9) - X[:120].mean(axis=0)) / X[:120].std(axis=0)
     T = oracle.projections(rows, model.directions_, model.offsets_)
-    weights = inner.feature_weights_ * inner.amplitude_
+    weights = model._projection.weights * inner.amplitude_
     K = oracle.sliced_kernel(T, weights=weights)
     unit = y[:120].std()
     gp = oracle.DenseGP(K[:120, :120] * unit**2, y[:120], model.noise_ * unit**2)
@@ -1059,6 +1059,7 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     assert T.dtype == np.float32
     assert all(len(np.unique(column)) <= 255 for column in T.T)
     raw = np.maximum(Columns(X[:500]).apply(X) @ model.directions_ - model.offsets_, 0.0)
+    raw *= model._projection.weights
     levels = model._projection.levels
     inside = (levels[:, 0] <= raw) & (raw <= levels[:, -1])
     assert np.mean(inside) > 0.95

@@ -13,8 +13,12 @@ from histrs._validation import Matrix, to_core
 
 Indices: TypeAlias = NDArray[np.int64]
 
-# Columns of the kernel matrix that pivoted Cholesky takes at a time.
+# Columns of the kernel matrix that pivoted Cholesky takes at a time, and numbers in them.
 _PIVOT_BLOCK = 256
+_MIN_PIVOT_BLOCK = 16
+_BLOCK_NUMBERS = 1 << 25
+# Largest values between which single precision holds the matrix and its factor.
+_FITTING = (1e-6, 1e6)
 
 
 def survives_single_precision(trace: float, s: float) -> bool:
@@ -149,9 +153,12 @@ class PivotedCholesky:
         inner[np.diag_indices_from(inner)] += s
         # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
         self._factor = _cholesky(inner)
-        E_T = linalg.solve_triangular(
-            self._factor.astype(F_T.dtype), F_T, lower=True, check_finite=False
-        )
+        if F_T.size > 0:
+            # In place: of many rows, one more copy is what memory would be short of.
+            trsm = linalg.get_blas_funcs("trsm", (F_T,))
+            L = self._factor.astype(F_T.dtype)
+            trsm(1.0, L, F_T.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        E_T = F_T
         self._inverse = _histrs.LowRankInverse(E_T, s, n_threads)
 
     def solve(self, V: Array) -> Array:
@@ -212,21 +219,25 @@ def _pivoted_cholesky(
     n = len(diagonal)
     # The pivots are part of the algorithm, not of the model: one seed for all.
     rng = np.random.default_rng(0)
-    # Data of any scale must fit the range of single precision.
+    # Data of any scale must fit the range of single precision; most do.
     scale = float(X.max()) if X.shape[0] > 0 else 0.0
     if scale == 0.0:
         return np.zeros((0, n), dtype), np.empty(0, np.int64)
-    scaled = _divided(X, scale, dtype)
+    if _FITTING[0] < scale < _FITTING[1]:
+        scale, scaled = 1.0, X.astype(dtype, copy=False)
+    else:
+        scaled = _divided(X, scale, dtype)
     F_T = np.zeros((min(rank, n), n), dtype)
     residual = diagonal / scale
     floor = 1e-6 * residual.max()
     chosen = np.empty(len(F_T), np.int64)
     done = 0
+    block_size = int(np.clip(_BLOCK_NUMBERS // n, _MIN_PIVOT_BLOCK, _PIVOT_BLOCK))
     while done < len(F_T):
         candidates = np.flatnonzero(residual > floor)
         if len(candidates) == 0:
             break
-        size = min(_PIVOT_BLOCK, len(F_T) - done, len(candidates))
+        size = min(block_size, len(F_T) - done, len(candidates))
         weight = residual[candidates] / residual[candidates].sum()
         pivots = rng.choice(candidates, size=size, replace=False, p=weight)
         block = _histrs.intersection_gram(to_core(scaled[pivots]), to_core(scaled), n_threads)

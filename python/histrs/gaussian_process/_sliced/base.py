@@ -166,17 +166,17 @@ class BaseSlicedGP(BaseEstimator):
         columns: Columns,
         learned: Learned | LearnedClasses,
         numbers: Array,
-        rounded: bool = True,
+        weights: Array | None,
     ) -> NDArray[Any]:
         """Keep the projection that was learned; return the training rows' projections.
 
-        Those of many rows may be rounded.
+        With weights, those of many rows are rounded.
         """
         W = np.hstack([part.W for part in learned.sets])
         low = np.concatenate([part.low for part in learned.sets])
-        projection = Projection(columns, W, low, None)
+        projection = Projection(columns, W, low, np.ones(len(low)) if weights is None else weights)
         n_rows = len(numbers)
-        if n_rows > EXACT_ROWS and rounded:
+        if n_rows > EXACT_ROWS and weights is not None:
             some = np.linspace(0, n_rows - 1, EXACT_ROWS).astype(np.intp)
             projection = projection.rounding(numbers[some])
         self._projection = projection

@@ -160,10 +160,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 random=random,
                 n_threads=self._threads(),
             )
-        inner = IntersectionGPClassifier(
-            feature_weights=learned.weights, **self._inner_parameters()
-        )
-        T = self._keep_projection(columns, learned, numbers[kept])
+        inner = IntersectionGPClassifier(feature_weights=None, **self._inner_parameters())
+        T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
         inner = self._with_scales(inner, T, labels[kept], random)
         # On an estimator without data, as `fit`, but with declared classes.
         self._inner = inner.partial_fit(T, labels[kept], declared)

@@ -1,6 +1,6 @@
 """From rows of a table to the non-negative projections that the inner model takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,16 @@ _ROWS = 8192
 
 @dataclass(frozen=True)
 class Projection:
-    """`max(A W - low, 0)` of standardised columns `A`, rounded to levels where there are any."""
+    """`max(A W - low, 0) * weights` of standardised columns `A`, rounded where there are levels.
+
+    The kernel's weights go through the minimum, so that no second matrix is made for them.
+    """
 
     columns: Columns
     W: Array
     low: Array
-    levels: Array | None
+    weights: Array
+    levels: Array | None = None
     """Ascending levels of each projection, of shape (n_projections, n_levels)."""
 
     def apply(self, numbers: Array) -> NDArray[Any]:
@@ -31,15 +35,19 @@ class Projection:
         T = np.empty((len(A), self.W.shape[1]), dtype)
         for start in range(0, len(A), _ROWS):
             rows = slice(start, start + _ROWS)
-            part = np.maximum(A[rows] @ self.W - self.low, 0.0)
+            part = self._unrounded(A[rows])
             T[rows] = part if self.levels is None else _rounded(part, self.levels)
         return T
 
     def rounding(self, numbers: Array) -> "Projection":
         """Return the projection that rounds to quantiles of these rows."""
-        T = np.maximum(self.columns.apply(numbers) @ self.W - self.low, 0.0)
+        T = self._unrounded(self.columns.apply(numbers))
         levels = np.quantile(T, np.linspace(0.0, 1.0, _N_LEVELS), axis=0).T
-        return Projection(self.columns, self.W, self.low, np.ascontiguousarray(levels))
+        return replace(self, levels=np.ascontiguousarray(levels))
+
+    def _unrounded(self, A: Array) -> Array:
+        T: Array = np.maximum(A @ self.W - self.low, 0.0) * self.weights
+        return T
 
 
 def _rounded(T: Array, levels: Array) -> Array:

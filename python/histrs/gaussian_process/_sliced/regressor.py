@@ -255,7 +255,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 n_threads=draft._threads(),
             )
             weights, smooth = learned.weights_and_kinds()
-            T = draft._keep_projection(columns, learned, numbers[kept], rounded=not smooth.any())
+            inside = None if smooth.any() else weights
+            T = draft._keep_projection(columns, learned, numbers[kept], inside)
             noise = np.full(Y.shape[1], _NOISE_OF_CONSTANTS)
             if np.any(varied):
                 found = np.clip(learned.fit.noise, 2.0 * _VARIANCES[0], None)
@@ -277,7 +278,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 draft._inner = dense.fit(T, y[kept])
             else:
                 inner = IntersectionGPRegressor(
-                    feature_weights=weights, **scales, **draft._inner_parameters()
+                    feature_weights=None, **scales, **draft._inner_parameters()
                 )
                 draft._inner = draft._with_scales(inner, T, y[kept], random).fit(T, y[kept])
             draft.noise_, draft.smoothness_ = draft._inner.noise_, learned.smoothness
