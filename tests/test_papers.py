@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benches.papers import __main__ as program
-from benches.papers import _experiment, _page, cheb, compress
+from benches.papers import _experiment, _page, cheb, compress, gphik
 from benches.papers._experiment import (
     FILES,
     PAPERS,
@@ -301,6 +301,60 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     assert program.main(["--quick", "sparse", "--output", str(tmp_path)]) == 130
     assert "interrupted: the same command goes on" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_verdict_on_variances_sees_every_size_and_every_run():
+    times = {
+        "GP, plain formulation": 10.0,
+        "PUP": 100.0,
+        "FAPU, k = 8": 1.0,
+        "FAPU, k = 2": 0.5,
+        "CAPU": 0.1,
+        "q-CAPU": 0.01,
+    }
+
+    def found(at_small):
+        kept = Points()
+        for n in (1500, 6000):
+            for name, ms in (times | {"cached (ours)": 0.01}).items():
+                for run in range(2):
+                    swapped = at_small and n == 1500 and name == "q-CAPU" and run == 1
+                    kept.add(name, n, **{"ms a row": 0.2 if swapped else ms})
+        return gphik.judge_variances(kept)
+
+    assert all(c.holds for c in found(False))
+    failed = [c.text for c in found(True) if not c.holds]
+    assert any(text.startswith("q-CAPU is not faster than CAPU") for text in failed)
+    assert any("differ by up to 20.0 times" in text for text in failed)
+
+
+@pytest.mark.parametrize("growth", ["linear", "exponential"])
+def test_the_verdict_on_early_stopping_follows_growth_and_noise(growth):
+    found = Points()
+    for digits in (1, 2, 3, 4, 6):
+        for split in range(5):
+            best = 79.0 + (0.2 if digits == 1 else 0.0) * (split % 2)
+            n = 5 * digits if growth == "linear" else 2**digits
+            found.add(gphik.HIK, 10.0**-digits, accuracy=best, iterations=n)
+    settled, best, exponential = gphik.judge_stopping(found)
+    assert settled.holds
+    assert not best.holds
+    assert exponential.holds == (growth == "exponential")
+
+
+@pytest.mark.parametrize(("gain", "seen"), [(0.0, False), (-0.05, True)])
+def test_the_verdict_on_variance_is_against_random(gain, seen):
+    found = Points()
+    for x in (20, 25):
+        for task in range(10):
+            noise = 0.01 * (-1) ** task
+            found.add("random", x, AUC=0.8)
+            found.add("mean", x, AUC=0.9 + noise)
+            found.add("uncertainty", x, AUC=0.9 + noise)
+            found.add("variance", x, AUC=0.8 + gain + noise)
+    claims = gphik.judge_active(found)
+    assert claims[-1].holds == seen
+    assert "random" in claims[-1].text
 
 
 # ---- what is committed ----------------------------------------------------------------------
