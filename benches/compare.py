@@ -2,8 +2,8 @@
 
 Both are folders of results as `python -m benches --output` writes them. What is compared is the
 time of each of our sides over that of the fastest peer of the same run, which depends little on the
-machine. Returns 1 where that has grown by more than the factor, or where a row failed; rows that
-only one folder has are named.
+machine. Returns 1 where that has grown by more than the factor, where a row failed, or where a side
+of ours cannot be compared any more; rows that only one folder has are named.
 """
 
 import argparse
@@ -37,8 +37,10 @@ def compare(
         if not new[name]["valid"]:
             alerts.append(f"{name}: the answers are no longer within their limits")
         before, after = relative_times(reference[name]), relative_times(new[name])
-        if before and not before.keys() & after.keys():
-            alerts.append(f"{name}: no side to compare is left")
+        alerts += [
+            f"{name}, {side}: nothing to compare is left"
+            for side in sorted(before.keys() - after.keys())
+        ]
         for side in sorted(before.keys() & after.keys()):
             factor = after[side] / before[side]
             line = (

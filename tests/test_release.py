@@ -221,6 +221,20 @@ def test_a_slower_or_wrong_row_is_an_alert(new):
     assert compare.compare(result(1.0, 10.0), result(1.4, 10.0))[1] == []
 
 
+def test_a_side_that_is_gone_is_an_alert():
+    before, after, wrong = result(1.0, 10.0), result(1.0, 10.0), result(1.0, 10.0)
+    for measured in (before, wrong):
+        second = {"name": "histrs, float32", "peer": False, "median": 1.0}
+        measured["row"]["sides"].append(second | {"accurate": measured is before})
+    for new in (after, wrong):
+        _, alerts = compare.compare(before, new)
+        assert alerts == ["row, histrs, float32: nothing to compare is left"]
+    assert compare.compare(after, before)[1] == []
+    without_peers = result(1.0, 10.0)
+    del without_peers["row"]["sides"][1]
+    assert len(compare.compare(before, without_peers)[1]) == 2
+
+
 def test_the_alert_reads_folders(tmp_path, capsys):
     for name, ours in (("before", 1.0), ("after", 2.0)):
         (tmp_path / name).mkdir()
