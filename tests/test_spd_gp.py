@@ -257,6 +257,24 @@ def test_few_trials_in_many_dimensions_are_predicted_as_well_as_by_means():
     assert loss["left out"] < loss["means"] + 0.05
 
 
+@pytest.mark.parametrize("n_each", [3, 5])
+def test_a_handful_of_trials_does_not_make_certain(n_each):
+    """Two classes that differ a little: no worse than a coin, on average."""
+    losses = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((4, 4))
+        y = np.arange(2 * (n_each + 60)) % 2
+        sources = rng.standard_normal((len(y), 4, 40))
+        sources[np.arange(len(y)), y] *= 1.25
+        C = A @ sources
+        C = C @ C.transpose(0, 2, 1) / 40
+        n = 2 * n_each
+        model = SPDGPClassifier().fit(C[:n], y[:n])
+        losses.append(log_loss(y[n:], model.predict_proba(C[n:])))
+    assert np.mean(losses) < np.log(2)
+
+
 def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
     (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
     A = rng.standard_normal((3, 3))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import euclidean_distances
 
 from histrs import _histrs
 from histrs.metrics import emd_distances, sinkhorn_distances
@@ -465,6 +466,19 @@ def test_divergences_tend_to_the_exact_distance(rng):
     exact = emd_distances(X, M=M)
     found = sinkhorn_divergences(X, M=M, reg=0.005, max_iter=20_000)
     np.testing.assert_allclose(found, exact, atol=0.02)
+
+
+def test_divergences_take_distances_that_are_symmetric_but_for_rounding(rng):
+    X = rng.dirichlet(np.ones(20), size=5)
+    points = rng.normal(size=(20, 3))
+    M = euclidean_distances(points)
+    M[0, 1] *= 1.0 + 1e-15
+    found = sinkhorn_divergences(X, M=M, reg=0.5)
+    M = np.maximum(M, M.T)
+    np.testing.assert_allclose(found, sinkhorn_divergences(X, M=M, reg=0.5), atol=1e-8)
+    M[2, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        sinkhorn_divergences(X, M=M, reg=0.5)
 
 
 def test_what_divergences_refuse(rng):

@@ -1,5 +1,7 @@
 """Standard deviations lie between their certified bounds."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -86,3 +88,20 @@ def test_a_gap_must_be_positive(rng, rtol):
     model = IntersectionGPRegressor(optimizer=None).fit(X, y)
     with pytest.raises(ValueError, match="rtol"):
         model.std_bounds(X, rtol)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-10, 1e-12])
+def test_rounding_is_counted_where_noise_hardly_is_there(rng, noise):
+    """Thirty rows, each ten times: as one row with a tenth of the noise."""
+    X = rng.gamma(0.7, size=(30, 5))
+    y = rng.normal(size=30)
+    model = IntersectionGPRegressor(**PLAIN, noise=noise, solver="cg", max_iter=3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
+        lower, upper = model.std_bounds(X)
+    values, vectors = np.linalg.eigh(np.minimum(X[:, None], X[None]).sum(axis=2))
+    left = noise / 10.0
+    variance = np.einsum("ij,j->i", vectors**2, values * left / (values + left))
+    exact = np.sqrt(variance + noise) * model.y_std_
+    assert np.all((lower <= exact) & (exact <= upper))

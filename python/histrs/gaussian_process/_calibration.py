@@ -11,7 +11,7 @@ from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
 # Standard deviation of logits before anything is seen: keeps few, separable rows from certainty.
-_PRIOR_LOGIT = 10.0
+_PRIOR_LOGIT = 3.0
 # More classes than this are not coupled: the table of couplings would have more entries than rows
 # tell of.
 _MAX_COUPLED = 64

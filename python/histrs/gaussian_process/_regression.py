@@ -368,8 +368,8 @@ class RealTargets(GaussianProcess):
         Returns
         -------
         lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Bounds of what `predict` gives with `return_std` and exact variances, noise included;
-            they hold but for the rounding of double precision.
+            Bounds of what `predict` gives with `return_std` and exact variances, noise included,
+            rounding counted in.
 
         Raises
         ------

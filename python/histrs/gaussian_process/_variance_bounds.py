@@ -10,6 +10,8 @@ from histrs.gaussian_process._system import KernelSystem
 
 # Rows that are solved for at a time.
 _BLOCK = 64
+# Rounding of what a row explains, as part of its prior variance and for each training row.
+_ROUNDING = 4.0 * np.finfo(np.float64).eps
 # How much less is tolerated of a residual where the bounds are too far apart, and how often.
 _STRICTER = 0.1
 _ROUNDS = 8
@@ -38,8 +40,8 @@ def variance_bounds(system: KernelSystem, X: Matrix, gap: float) -> tuple[Array,
     Returns
     -------
     lower, upper : ndarray of shape (n_rows,)
-        They hold, but for the rounding of double precision, whether they are as near as `gap` or
-        not.
+        They hold, whether they are as near as `gap` or not; the rounding of double precision is
+        counted in.
     """
     X = system.kernel.rows(X, system.n_threads)
     prior = _histrs.row_sums(to_core(X), system.n_threads)
@@ -64,13 +66,14 @@ def _explained(system: KernelSystem, k: Array, prior: Array, gap: float) -> tupl
     tol = np.full(k.shape[1], np.sqrt(2.0 * gap / max(len(k), 1)) * system.s)
     B: Array | None = None
     explained, missing = np.zeros(k.shape[1]), np.full(k.shape[1], np.inf)
+    rounding = _ROUNDING * len(k) * prior
     for _ in range(_ROUNDS):
         solution = system.solve(k, tol, B)
         B = solution.X
         R = k - system.multiply(B)
-        at_most = np.einsum("ij,ij->j", R, R) / system.s
+        at_most = np.einsum("ij,ij->j", R, R) / system.s + 2.0 * rounding
         better = at_most < missing
-        least = np.einsum("ij,ij->j", k, B) + np.einsum("ij,ij->j", B, R)
+        least = np.einsum("ij,ij->j", k, B) + np.einsum("ij,ij->j", B, R) - rounding
         explained, missing = np.where(better, least, explained), np.where(better, at_most, missing)
         left = np.maximum(prior - explained, 0.0)
         wide = ~are_near(system, np.maximum(left - missing, 0.0), left, gap)

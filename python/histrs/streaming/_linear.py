@@ -57,17 +57,19 @@ class LinearModel(BaseEstimator):
         return ""
 
     def _sees_first(self) -> bool:
-        """Say whether `partial_fit` has seen no rows; of rows of another fit nothing is known."""
-        first = not hasattr(self, "moments_")
+        """Say whether `partial_fit` has seen no rows."""
+        return not hasattr(self, "moments_")
+
+    def _see(self, X: Matrix, Y: Array, first: bool) -> Moments:
+        """Keep the moments of the rows of `partial_fit`, and return those of all so far.
+
+        Of rows of another fit nothing is known.
+        """
         if first and hasattr(self, "coef_"):
             warn(
                 "partial_fit begins anew: this model was fitted to rows whose moments it does not "
                 "keep. Call fit_moments with the moments of all rows, or partial_fit alone."
             )
-        return first
-
-    def _see(self, X: Matrix, Y: Array, first: bool) -> Moments:
-        """Keep the moments of the rows of `partial_fit`, and return those of all so far."""
         chunk = Moments(X.shape[1], Y.shape[1]).update(cast(Any, X), Y)
         self.moments_ = chunk if first else self.moments_.merge(chunk)
         return self.moments_

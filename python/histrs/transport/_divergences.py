@@ -10,6 +10,9 @@ from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._pairs import sinkhorn_of_pairs
 
+# Distances that are computed are symmetric up to this part of the largest.
+_ROUNDING = 1e-12
+
 
 def sinkhorn_divergences(
     X: ArrayLike | Matrix,
@@ -85,7 +88,9 @@ def sinkhorn_divergences(
     X = X.astype(np.float64)
     Y = None if Y is None else Y.astype(np.float64)
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
-    unlike = np.argwhere(M != M.T) if M.shape[0] == M.shape[1] else np.zeros((1, 2), dtype=int)
+    unlike = np.zeros((1, 2), dtype=int)
+    if M.shape[0] == M.shape[1]:
+        unlike = np.argwhere(np.abs(M - M.T) > _ROUNDING * np.max(M, initial=0.0))
     if len(unlike) > 0:
         i, j = unlike[0]
         raise ValueError(
