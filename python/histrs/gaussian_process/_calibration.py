@@ -10,8 +10,10 @@ from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
-# Standard deviation of logits before anything is seen: keeps few, separable rows from certainty.
+# Standard deviation of logits before anything is seen, and part of the root of the number of rows
+# that it is at most: keeps few, separable rows from certainty.
 _PRIOR_LOGIT = 3.0
+_PRIOR_OF_FEW = 0.5
 # More classes than this are not coupled: the table of couplings would have more entries than rows
 # tell of.
 _MAX_COUPLED = 64
@@ -57,6 +59,7 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
     precision = offset_std**-2
+    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(len(z), 1)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -69,10 +72,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
             logits += z @ W
         residual = softmax(logits, axis=1) - targets
         value = -float(np.sum(targets * log_softmax(logits, axis=1)))
-        value += 0.5 * float(
-            precision * (b @ b) + np.sum(W * W) / size**2 + (T / _PRIOR_LOGIT) ** 2
-        )
-        slope_T = T * np.sum(residual * z) + (T / _PRIOR_LOGIT) ** 2
+        value += 0.5 * float(precision * (b @ b) + np.sum(W * W) / size**2 + (T / spread) ** 2)
+        slope_T = T * np.sum(residual * z) + (T / spread) ** 2
         slope = [[slope_T], residual.sum(axis=0) + precision * b]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
