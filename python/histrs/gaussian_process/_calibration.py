@@ -18,6 +18,9 @@ _PRIOR_OF_FEW = 0.5
 # tell of.
 _MAX_COUPLED = 64
 _MAX_ITER = 500
+# Where the likelihood is flat, less would leave the minimum to rounding.
+_FTOL = 1e-13
+_GTOL = 1e-7
 # Scores that are smaller, of targets -1 and +1, say nothing.
 _LEAST_SIZE = 1e-100
 
@@ -93,7 +96,7 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
-                options={"maxiter": _MAX_ITER},
+                options={"maxiter": _MAX_ITER, "ftol": _FTOL, "gtol": _GTOL},
             )
             for theta in thetas
         ]
