@@ -72,6 +72,8 @@ def test_the_code_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) 
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # Of the oldest matplotlib beside newer pyparsing.
+        warnings.filterwarnings("ignore", ".*deprecated - use", DeprecationWarning)
         run(page, check)
 
 
