@@ -73,7 +73,7 @@ def test_the_code_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Of the oldest matplotlib beside newer pyparsing.
-        warnings.filterwarnings("ignore", ".*deprecated - use", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"'\w+' .*deprecated", DeprecationWarning)
         run(page, check)
 
 
