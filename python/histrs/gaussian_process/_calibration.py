@@ -22,7 +22,7 @@ _MAX_ITER = 500
 _FTOL = 1e-13
 _GTOL = 1e-7
 # Scores that are smaller, of targets -1 and +1, say nothing.
-_LEAST_SIZE = 1e-100
+LEAST_SIZE = 1e-100
 
 
 def logits_of_classes(logits: Array) -> Array:
@@ -56,7 +56,7 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     n_classes = z.shape[1]
     coupled = not binary and n_classes <= _MAX_COUPLED
     size = float(np.sqrt(np.mean(z * z)))
-    if size < _LEAST_SIZE:
+    if size < LEAST_SIZE:
         size = 1.0
     z = z / size
     targets = np.zeros_like(z)

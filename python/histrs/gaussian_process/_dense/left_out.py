@@ -15,6 +15,7 @@ from scipy.special import log_softmax
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._threads import leavable
+from histrs.gaussian_process._calibration import LEAST_SIZE
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, Scales, SearchSpace
@@ -25,11 +26,10 @@ _RATIOS = np.logspace(-2, 2, 9)
 # Much noise before anything is seen: below ten times that variance a normal prior on the decimal
 # logarithm, which few rows do not outweigh.
 _EXPECTED, _SPREAD = 1.0, 0.5
-# Temperatures of scores of size 1, and the standard deviation of logits before anything is seen.
+# Temperatures of scores of size 1, and the standard deviation of logits before anything is seen,
+# which is wider than the calibration's.
 _TEMPERATURES = np.exp(np.linspace(-3.0, 3.6, 23))
 _PRIOR_LOGIT = 10.0
-# Scores that are smaller, of targets -1 and +1, say nothing.
-_LEAST_SIZE = 1e-100
 
 
 def centred(K: Array) -> tuple[Array, float]:
@@ -148,7 +148,7 @@ def _losses(scores: Array, places: NDArray[np.intp]) -> Array:
     z = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     z = z - z.mean(axis=1, keepdims=True)
     size = float(np.sqrt(np.mean(z * z)))
-    z /= size if size >= _LEAST_SIZE else 1.0
+    z /= size if size >= LEAST_SIZE else 1.0
     rows = np.arange(len(z))
     losses = -log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, places]
     prior = 0.5 * (_TEMPERATURES / _PRIOR_LOGIT) ** 2
