@@ -1,6 +1,6 @@
 """Ridge regression and classification after principal components, from moments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -28,6 +28,7 @@ from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
 
 # Penalties are worth a warning where the next one changes the error by this part of it, and of the
 # variance of the targets.
@@ -67,7 +68,7 @@ class _RidgeOnComponents(LinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_source(self, source: RowSource) -> int:
+    def _fit_source(self, source: RowSource) -> float:
         """Learn, and return the number of rows with targets."""
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
@@ -82,7 +83,7 @@ class _RidgeOnComponents(LinearModel):
             self.n_components_ = sum(components)
             path = block_path(source, sizes, components)
         self._choose(path, source)
-        return path.n
+        return path.n_rows
 
     def _needs_rows(self) -> str:
         if self.selection == "loo":
@@ -195,10 +196,11 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
         error of leaving out a row, with the directions of all rows, exactly and in closed form;
-        it reads the rows again, which must be the same number. "gcv" is generalized
-        cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone,
-        and may go wrong with fewer rows than features. "auto" is "loo" where there are several
-        penalties and the rows are at hand: not from moments, iterators and dask arrays.
+        it reads the rows again, which must be the same number. A row of more weight than 1 is left
+        out as one of the equal rows that it stands for, a row of less as a whole. "gcv" is
+        generalized cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the
+        moments alone, and may go wrong with fewer rows than features. "auto" is "loo" where there
+        are several penalties and the rows are at hand: not from moments, iterators and dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the
@@ -300,7 +302,11 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         score at the same rate. For classes of about the same size; it takes one more pass over
         the rows. The mean of the shifts is zero.
     calibration_rank : int, default=None
-        The rank; None takes the mean number of rows of a class.
+        The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
+        as that many.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
+        same, which needs all rows before the first pass over them.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
     verbose : int, default=0
@@ -352,6 +358,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         **_RidgeOnComponents._parameter_constraints,
         "calibrate": [StrOptions({"equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     def __init__(
@@ -363,6 +370,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         blocks: Sequence[int] | Literal["union"] | None = None,
         calibrate: Literal["equal-rate"] | None = None,
         calibration_rank: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -376,9 +384,12 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         )
         self.calibrate = calibrate
         self.calibration_rank = calibration_rank
+        self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from rows; on an error nothing changes.
 
         Parameters
@@ -387,6 +398,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             At least two finite rows. A dask array, with one for `y`, is reduced where it lies.
         y : array-like of shape (n_samples,)
             Classes, two or more.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -403,15 +416,23 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if not is_dask(X):
                 X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
                 check_labels(y)
+                sample_weight = weights_of(sample_weight, len(y))
+                if sample_weight is not None and not np.all(sample_weight):
+                    used = np.flatnonzero(sample_weight)
+                    X, y, sample_weight = X[used], y[used], sample_weight[used]
             self._forget()
             self._set_classes(unique(y))
-            self._learn_source(self._source(X, y))
+            self._learn_source(self._source(X, y, sample_weight))
         return self
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
@@ -425,6 +446,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             Classes of the rows.
         classes : array-like of shape (n_classes,), default=None
             All classes; needed in the first call of a new estimator.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -450,7 +473,11 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError(
                     f"classes = {classes!r} are not those of the first call: {self.classes_}."
                 )
-            self._fit_moments(self._see(X, SignedTargets(self.classes_)(y), first))
+            targets = SignedTargets(self.classes_)(y)
+            weights = weights_of(sample_weight, len(y))
+            factors = self._class_weights(y, weights)
+            weighed = weights if factors is None else factors(y, weights)
+            self._fit_moments(self._see(X, targets, weighed, first))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -460,6 +487,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Y: Any = None,
         *,
         classes: ArrayLike | None = None,
+        sample_weight: Any = None,
         feature_map: BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
     ) -> Self:
@@ -475,6 +503,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
             The classes; needed unless `Y` is an array.
+        sample_weight : {array-like of shape (n_rows,), str}, default=None
+            Weights of the rows, as `Moments.of` takes them.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time. The model is one of its features.
         chunk_size : int, default=4096
@@ -495,7 +525,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
             self._forget()
             self._set_classes(unique(Y if classes is None else classes))
-            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[1])
         return self
 
@@ -539,13 +569,21 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                     f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
                     "if scores are calibrated."
                 )
+            if self.class_weight is not None:
+                raise ValueError(
+                    f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
+                    "already; give Moments.update the weights."
+                )
             set_n_features(self, moments.n_features)
             self._fit_moments(moments)
             if calibration_rows is not None:
-                self._calibrate(self._source(calibration_rows, None), moments.n_labelled)
+                n_rows = moments._labelled_rows().n_rows
+                self._calibrate(self._source(calibration_rows, None, None), n_rows)
         return self
 
     def _needs_rows(self) -> str:
+        if self.class_weight == "balanced":
+            return 'class_weight = "balanced"'
         return super()._needs_rows() if self.calibrate is None else "calibrate"
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -586,22 +624,37 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             )
         self.classes_ = classes
 
+    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
+        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
+
     def _learn_source(self, source: RowSource) -> None:
-        source = replace(source, encode=SignedTargets(self.classes_))
+        encode = SignedTargets(self.classes_)
+        if self.class_weight == "balanced":
+            named = any(isinstance(part, str) for part in (source.targets, source.weights))
+            if source.targets is None or named:
+                raise ValueError(
+                    'class_weight = "balanced" needs all labels and weights: give Y, and '
+                    "sample_weight if there is any, as arrays, or class_weight as a dict."
+                )
+            encode(source.targets)
+        weigh = self._class_weights(source.targets, source.weights)
+        source = replace(source, encode=encode, weigh=weigh)
         if self.calibrate is not None:
             source.check_rereadable("calibrate")
         n_labelled = self._fit_source(source)
         if self.calibrate is not None:
             self._calibrate(source, n_labelled)
 
-    def _calibrate(self, source: RowSource, n_rows: int) -> None:
+    def _calibrate(self, source: RowSource, n_rows: float) -> None:
         """Shift scores, with their mean kept, until those of one rank are the same."""
         n_classes = len(self.classes_)
-        highest = HighestScores(self.calibration_rank or max(1, n_rows // n_classes))
-        for number, (Z, _) in enumerate(source.chunks("calibration")):
+        highest = HighestScores(self.calibration_rank or max(1, int(n_rows // n_classes)))
+        for number, (Z, _, sample_weight) in enumerate(source.chunks("calibration")):
             with in_chunk(number, source):
                 scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
-                highest.update(np.hstack([-scores, scores]) if n_classes == 2 else scores)
+                scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
+                weights = checked_weights(sample_weight, len(scores))
+                highest.update(scores, None if weights is None else weights.copies)
         self.score_thresholds_ = lowest = highest.lowest()
         shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
         self.intercept_ = self.intercept_ - shift

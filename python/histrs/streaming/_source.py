@@ -41,8 +41,11 @@ class RowSource:
     rows: Rows
     targets: Any = None
     feature_map: Any = None
+    weights: Any = None
     encode: Callable[[Any], Any] = unchanged
     """What is made of targets."""
+    weigh: Callable[[Any, Any], Any] | None = None
+    """What is made of weights, and of targets before they are encoded."""
     chunk_size: int = CHUNK_SIZE
     n_jobs: int | None = None
     verbose: int = 0
@@ -70,19 +73,25 @@ class RowSource:
         """
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
-            for Z, targets in chunks(self.rows, self.targets, self.chunk_size):
-                if consumed is not None and consumed.take(Z, targets):
+            for Z, targets, weights in self._chunks():
+                if consumed is not None and consumed.take(Z, targets, weights):
                     progress(np.shape(Z)[0])
                     continue
                 Z = Z if self.feature_map is None else self.feature_map.transform(Z)
-                yield Z, None if targets is None else self.encode(targets)
+                encoded = None if targets is None else self.encode(targets)
+                if targets is not None and self.weigh is not None:
+                    weights = self.weigh(targets, weights)
+                yield Z, encoded, weights
                 progress(np.shape(Z)[0])
             if consumed is not None:
                 consumed.finish()
 
+    def _chunks(self) -> Iterator[Chunk]:
+        return chunks(self.rows, self.targets, self.weights, self.chunk_size)
+
     def first_row(self) -> Any:
         """Return the first row before it is mapped, as a matrix."""
-        for Z, _ in chunks(self.rows, self.targets, self.chunk_size):
+        for Z, *_ in self._chunks():
             return Z[:1]
         raise ValueError("there are no rows.")
 
@@ -92,7 +101,7 @@ class RowSource:
 
     def without_rows(self) -> Self:
         """Return how a pass is made, to be sent to where the rows are."""
-        return replace(self, rows=None, targets=None, verbose=0)
+        return replace(self, rows=None, targets=None, weights=None, verbose=0)
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the source of other rows."""
