@@ -40,10 +40,10 @@ class HighestScores:
         """Return the score of each class that `rank - 1` others exceed."""
         highest = np.zeros((0, 1)) if self._highest is None else self._highest
         ranks = np.cumsum(np.ones_like(highest) if self._copies is None else self._copies, axis=0)
-        n_rows = float(ranks[-1, 0]) if len(ranks) else 0
+        n_rows = ranks[-1, 0] if len(ranks) else 0
         if n_rows < self._rank:
             raise ValueError(
-                f"calibration_rank = {self._rank}, but there are {n_rows} rows to calibrate on; "
+                f"calibration_rank = {self._rank}, but there are {n_rows:.12g} rows to calibrate on; "
                 "give a lower rank or more rows."
             )
         if self._copies is None:
