@@ -43,8 +43,8 @@ class HighestScores:
         n_rows = ranks[-1, 0] if len(ranks) else 0
         if n_rows < self._rank:
             raise ValueError(
-                f"calibration_rank = {self._rank}, but there are {n_rows:.12g} rows to calibrate on; "
-                "give a lower rank or more rows."
+                f"calibration_rank = {self._rank}, but there are {n_rows:.12g} rows to calibrate "
+                "on; give a lower rank or more rows."
             )
         if self._copies is None:
             return np.asarray(highest.min(axis=0))

@@ -10,6 +10,7 @@ from scipy.linalg import blas
 from histrs._sparse import is_sparse
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
+from histrs.streaming._probabilities import LeftOut
 from histrs.streaming._rows import Chunk, checked
 from histrs.streaming._sums import BLOCK_ROWS, Array
 from histrs.streaming._weights import RowWeights, checked_weights
@@ -115,6 +116,23 @@ class RidgePath:
                 'an object whose __iter__ begins again, or choose selection="gcv".'
             )
         return errors / (self.n * len(self.y_mean))
+
+    def left_out(self, chunks: Iterable[Chunk], alpha: float) -> LeftOut:
+        """Return the scores of rows by models of all others; none of weight 0."""
+        inverse = 1.0 / (self.values + alpha)
+        found: list[tuple[Array, Array, Array]] = []
+        for rows, targets, weights in self._projected_blocks(chunks):
+            leverage = 1 / self.n + rows**2 @ inverse
+            if weights is not None:
+                leverage *= weights.unit
+            residual = targets - rows @ (self.projected * inverse[:, None])
+            kept = np.maximum(1 - leverage, np.finfo(np.float64).eps)
+            total = np.ones(len(rows)) if weights is None else weights.total
+            targets = targets + self.y_mean
+            found.append((targets - residual / kept[:, None], targets, total))
+        if not found:
+            raise ValueError("a further pass over the rows, for probabilities, found none.")
+        return LeftOut(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
     def _projected_blocks(
         self, chunks: Iterable[Chunk]

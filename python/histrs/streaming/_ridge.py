@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from histrs._calibration import logits_of_classes
 from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
@@ -26,6 +28,12 @@ from histrs.streaming._linear import (
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
+from histrs.streaming._probabilities import (
+    SHARPNESS_ROWS,
+    SOFTMAX_ROWS,
+    sharpness_of,
+    softmax_of,
+)
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
@@ -68,8 +76,8 @@ class _RidgeOnComponents(LinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_source(self, source: RowSource) -> float:
-        """Learn, and return the number of rows with targets."""
+    def _fit_source(self, source: RowSource) -> RidgePath:
+        """Learn, and return the models of all penalties."""
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
         if self.blocks is None:
@@ -83,7 +91,7 @@ class _RidgeOnComponents(LinearModel):
             self.n_components_ = sum(components)
             path = block_path(source, sizes, components)
         self._choose(path, source)
-        return path.n_rows
+        return path
 
     def _needs_rows(self) -> str:
         if self.selection == "loo":
@@ -280,6 +288,15 @@ class SignedTargets:
         return signs[:, 1:] if len(self.classes) == 2 else signs
 
 
+def _has_probabilities(model: Any) -> bool:
+    if hasattr(model, "coef_") and not hasattr(model, "sharpness_"):
+        raise AttributeError(
+            "probabilities are learned from the rows, read again: call fit, or fit_rows with an "
+            "array, a path or a list."
+        )
+    return True
+
+
 class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
@@ -296,11 +313,13 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         The squared error that the chosen penalty minimises, as in `PCARidge`.
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
-    calibrate : {"equal-rate"} or None, default=None
-        "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
-        same for all (section 7.3 of [1]_ does so with the 500th), so that all classes exceed that
-        score at the same rate. For classes of about the same size; it takes one more pass over
-        the rows. The mean of the shifts is zero.
+    calibrate : {"softmax", "equal-rate"} or None, default=None
+        "softmax" makes scores the logits of the classes: sums of the scores of all, with offsets,
+        for which the labels of rows left out are most likely. Predictions change with it, mostly
+        for the better, and probabilities become good ones. "equal-rate" shifts the scores of each
+        class until the `calibration_rank`-th highest is the same for all (section 7.3 of [1]_ does
+        so with the 500th), so that all classes exceed that score at the same rate. For classes of
+        about the same size; it takes one more pass over the rows. The mean of the shifts is zero.
     calibration_rank : int, default=None
         The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
         as that many.
@@ -320,6 +339,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
+    sharpness_ : float
+        What scores are multiplied with before the softmax that makes them probabilities; not there
+        after `fit_moments` and `partial_fit`, nor where rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
         of the first are minus those of the second.
@@ -356,7 +378,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_RidgeOnComponents._parameter_constraints,
-        "calibrate": [StrOptions({"equal-rate"}), None],
+        "calibrate": [StrOptions({"softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
@@ -368,7 +390,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         alphas: float | Sequence[float] | Literal["auto"] = "auto",
         selection: Literal["auto", "gcv", "loo"] = "auto",
         blocks: Sequence[int] | Literal["union"] | None = None,
-        calibrate: Literal["equal-rate"] | None = None,
+        calibrate: Literal["softmax", "equal-rate"] | None = None,
         calibration_rank: int | None = None,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
@@ -478,6 +500,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             factors = self._class_weights(y, weights)
             weighed = weights if factors is None else factors(y, weights)
             self._fit_moments(self._see(X, targets, weighed, first))
+            self.__dict__.pop("sharpness_", None)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -564,6 +587,10 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                     f"the moments have {moments.n_targets} targets for {n_classes} classes: "
                     "one for each is needed, or a single one for two."
                 )
+            if self.calibrate == "softmax":
+                raise ValueError(
+                    'calibrate = "softmax" needs the rows and their classes: call fit or fit_rows.'
+                )
             if (self.calibrate is None) != (calibration_rows is None):
                 raise ValueError(
                     f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
@@ -597,7 +624,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Predicted targets, which are between -1 and 1 in training.
+            Predicted targets, which are between -1 and 1 in training; with ``calibrate="softmax"``
+            the logits of the classes.
         """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -616,6 +644,32 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             The classes with the largest scores.
         """
         return best_class(self.decision_function(X), self.classes_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the probabilities of the classes.
+
+        They are those of a softmax of scores times one number, `sharpness_`, for which the labels
+        of rows, by models of all others, are most likely. So the most probable class is the
+        prediction. Better ones come with ``calibrate="softmax"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        logits = self._scores(X)
+        # Of equal scores the first class is predicted.
+        return np.asarray(softmax(self.sharpness_ * logits_of_classes(logits), axis=1))
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("sharpness_", None)
 
     def _set_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:
@@ -641,9 +695,21 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         source = replace(source, encode=encode, weigh=weigh)
         if self.calibrate is not None:
             source.check_rereadable("calibrate")
-        n_labelled = self._fit_source(source)
-        if self.calibrate is not None:
-            self._calibrate(source, n_labelled)
+        path = self._fit_source(source)
+        learned = self.intercept_
+        if self.calibrate == "equal-rate":
+            self._calibrate(source, path.n_rows)
+        if self.calibrate == "softmax":
+            some = source.thinned(path.n_rows, SOFTMAX_ROWS)
+            readout = softmax_of(path.left_out(some.chunks("probabilities"), self.alpha_))
+            self.coef_ = readout.matrix.T @ self.coef_
+            self.intercept_ = learned @ readout.matrix + readout.offset
+            self.sharpness_ = 1.0
+        elif source.is_at_hand():
+            some = source.thinned(path.n_rows, SHARPNESS_ROWS)
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
+            self.sharpness_ = sharpness_of(shifted)
 
     def _calibrate(self, source: RowSource, n_rows: float) -> None:
         """Shift scores, with their mean kept, until those of one rank are the same."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
@@ -49,6 +51,8 @@ class RowSource:
     chunk_size: int = CHUNK_SIZE
     n_jobs: int | None = None
     verbose: int = 0
+    step: int = 1
+    """Every so many rows are read."""
 
     def __post_init__(self) -> None:
         if self.chunk_size < 1:
@@ -71,12 +75,19 @@ class RowSource:
 
         Those that an earlier run has consumed are compared with it, and left out.
         """
+        n_seen = 0
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
             for Z, targets, weights in self._chunks():
                 if consumed is not None and consumed.take(Z, targets, weights):
                     progress(np.shape(Z)[0])
                     continue
+                if self.step > 1:
+                    n_rows = _num_samples(Z)
+                    Z, targets, weights = self._thinned(n_seen, Z, targets, weights)
+                    n_seen += n_rows
+                    if not _num_samples(Z):
+                        continue
                 Z = Z if self.feature_map is None else self.feature_map.transform(Z)
                 encoded = None if targets is None else self.encode(targets)
                 if targets is not None and self.weigh is not None:
@@ -85,6 +96,12 @@ class RowSource:
                 progress(np.shape(Z)[0])
             if consumed is not None:
                 consumed.finish()
+
+    def _thinned(self, n_seen: int, *parts: Any) -> Iterator[Any]:
+        """Yield those rows of the parts of a chunk that are read."""
+        kept = np.arange(-n_seen % self.step, np.shape(parts[0])[0], self.step)
+        for part in parts:
+            yield None if part is None else _safe_indexing(part, kept)
 
     def _chunks(self) -> Iterator[Chunk]:
         return chunks(self.rows, self.targets, self.weights, self.chunk_size)
@@ -102,6 +119,10 @@ class RowSource:
     def without_rows(self) -> Self:
         """Return how a pass is made, to be sent to where the rows are."""
         return replace(self, rows=None, targets=None, weights=None, verbose=0)
+
+    def thinned(self, n_rows: float, most: int) -> Self:
+        """Return a source that reads about `most` of so many rows, each as far from the next."""
+        return replace(self, step=max(1, int(n_rows // most)))
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the source of other rows."""

@@ -1,5 +1,7 @@
 """From scores of classes to probabilities."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
@@ -7,7 +9,6 @@ from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
 # Standard deviation of logits before anything is seen, and part of the root of the number of rows
@@ -25,12 +26,27 @@ _GTOL = 1e-7
 LEAST_SIZE = 1e-100
 
 
+class Readout(NamedTuple):
+    """A linear map from the outputs of the model to numbers for the user: `f @ matrix + offset`."""
+
+    matrix: Array
+    """Of shape (n_outputs, n_numbers)."""
+    offset: Array
+    """Of shape (n_numbers,)."""
+
+
 def logits_of_classes(logits: Array) -> Array:
     """Return a logit for every class: of two, the difference and before it 0 for the first."""
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
-def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: float = 1.0) -> Readout:
+def fit_calibration(
+    scores: Array,
+    labels: NDArray[np.intp],
+    *,
+    offset_std: float = 1.0,
+    weights: Array | None = None,
+) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 
     Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
@@ -45,6 +61,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
         The places of their classes.
     offset_std : float
         Standard deviation of offsets before anything is seen; that of couplings is 1.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the rows; None gives each a weight of 1.
 
     Returns
     -------
@@ -61,8 +79,10 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
+    rows = np.ones(len(z)) if weights is None else weights
+    n = max(float(rows.sum()), np.finfo(np.float64).tiny)
     precision = offset_std**-2
-    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(len(z), 1)))
+    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(n, 1.0)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -73,14 +93,14 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
         logits = T * z + b
         if coupled:
             logits += z @ W
-        residual = softmax(logits, axis=1) - targets
-        value = -float(np.sum(targets * log_softmax(logits, axis=1)))
+        residual = (softmax(logits, axis=1) - targets) * rows[:, None]
+        value = -float(np.sum(targets * rows[:, None] * log_softmax(logits, axis=1)))
         value += 0.5 * float(precision * (b @ b) + np.sum(W * W) / size**2 + (T / spread) ** 2)
         slope_T = T * np.sum(residual * z) + (T / spread) ** 2
         slope = [[slope_T], residual.sum(axis=0) + precision * b]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
-        return value / len(z), np.concatenate(slope) / len(z)
+        return value / n, np.concatenate(slope) / n
 
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
     low, high = np.log(_TEMPERATURES) + np.log(size)

@@ -1,0 +1,99 @@
+"""Probabilities of linear classifiers: they agree with predictions, and are good ones."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss
+
+from histrs.streaming import Moments, PCARidgeClassifier
+from histrs.streaming._path import RidgePath
+from histrs.streaming._ridge import SignedTargets
+
+
+def noisy(rng, n, n_classes):
+    """Rows of classes that overlap, and what their probabilities are."""
+    X = rng.standard_normal((n, 6))
+    logits = 1.5 * X[:, :n_classes]
+    P = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(n_classes, p=p) for p in P])
+    return X, np.array(["b", "a", "c", "d"])[y]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("calibrate", [None, "softmax", "equal-rate"])
+def test_ridge_probabilities_agree_with_predictions_and_are_calibrated(rng, n_classes, calibrate):
+    X, y = noisy(rng, 900, n_classes)
+    model = PCARidgeClassifier(calibrate=calibrate).fit(X[:500], y[:500])
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    loss = log_loss(y[500:], P[500:])
+    assert loss < 0.9 * np.log(n_classes)
+    # Scores of twice or half the sharpness would be worse.
+    for factor in (0.5, 2.0):
+        other = P[500:] ** factor
+        assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
+    if calibrate == "softmax":
+        np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, _columns(model, X))
+
+
+def _columns(model, X):
+    scores = model.decision_function(X)
+    return scores[:, None] if scores.ndim == 1 else scores
+
+
+def test_scores_of_rows_left_out_are_those_of_models_of_the_others(rng):
+    X, y = rng.random((30, 12)), np.arange(30) % 3
+    w = rng.random(30)
+    Y = SignedTargets(np.arange(3))(y)
+    path = RidgePath.of(Moments(12, 3).update(X, Y, w), 12)
+    found = path.left_out([(X, Y, w)], 0.1)
+    expected = [
+        Ridge(0.1)
+        .fit(np.delete(X, i, 0), np.delete(Y, i, 0), np.delete(w, i))
+        .predict(X[i : i + 1])[0]
+        for i in range(30)
+    ]
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-8)
+    np.testing.assert_array_equal(found.places, y)
+
+
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_ridge_probabilities_have_weights(rng, calibrate):
+    X, y = noisy(rng, 200, 3)
+    counts = rng.integers(0, 4, 200)
+    model = PCARidgeClassifier(alphas=0.1, calibrate=calibrate)
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    P = weighted.predict_proba(X)
+    np.testing.assert_allclose(P, repeated.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate):
+    X, y = noisy(rng, 900, 3)
+    model = PCARidgeClassifier(calibrate=calibrate)
+    whole = clone(model).fit(X, y).predict_proba(X)
+    for name in ("SHARPNESS_ROWS", "SOFTMAX_ROWS"):
+        monkeypatch.setattr(f"histrs.streaming._ridge.{name}", 300)
+    chunks = [(X[i : i + 70], y[i : i + 70]) for i in range(0, 900, 70)]
+    some = clone(model).fit_rows(chunks, classes=np.unique(y))
+    P = some.predict_proba(X)
+    assert 0 < np.abs(P - whole).max() < 0.15
+    np.testing.assert_allclose(P, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
+
+
+def test_moments_alone_have_no_probabilities(rng):
+    X, y = noisy(rng, 200, 3)
+    model = PCARidgeClassifier().fit(X, y)
+    assert hasattr(model, "predict_proba")
+    model.fit_rows(iter([(X, y)]), classes=np.unique(y))
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError):
+        model.predict_proba(X)
+    moments = Moments.of(X, SignedTargets(np.unique(y))(y))
+    with pytest.raises(ValueError, match="needs the rows and their classes"):
+        PCARidgeClassifier(calibrate="softmax").fit_moments(moments, np.unique(y))
+    with pytest.raises(ValueError, match="more than one pass"):
+        PCARidgeClassifier(calibrate="softmax").fit_rows(iter([(X, y)]), classes=np.unique(y))
