@@ -9,6 +9,8 @@ from sklearn.metrics import log_loss
 from histrs.streaming import Moments, PCARidgeClassifier
 from histrs.streaming._path import RidgePath
 from histrs.streaming._ridge import SignedTargets
+from histrs.svm import IntersectionSVC
+from histrs.svm._held_out import folds
 
 
 def noisy(rng, n, n_classes):
@@ -97,3 +99,73 @@ def test_moments_alone_have_no_probabilities(rng):
         PCARidgeClassifier(calibrate="softmax").fit_moments(moments, np.unique(y))
     with pytest.raises(ValueError, match="more than one pass"):
         PCARidgeClassifier(calibrate="softmax").fit_rows(iter([(X, y)]), classes=np.unique(y))
+
+
+# ---- the support vector machine -----------------------------------------------------------------
+
+
+def positive(rng, n, n_classes):
+    X, y = noisy(rng, n, n_classes)
+    return np.exp(0.5 * X), y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_svm_probabilities_agree_with_predictions_and_are_calibrated(rng, n_classes):
+    X, y = positive(rng, 900, n_classes)
+    plain = IntersectionSVC(random_state=0).fit(X[:500], y[:500])
+    model = IntersectionSVC(probability=True, random_state=0).fit(X[:500], y[:500])
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    loss = log_loss(y[500:], P[500:])
+    assert loss < 0.9 * np.log(n_classes)
+    for factor in (0.5, 2.0):
+        other = P[500:] ** factor
+        assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
+
+
+def test_only_an_svm_that_learned_them_has_probabilities(rng):
+    X, y = positive(rng, 60, 3)
+    model = IntersectionSVC(random_state=0)
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(model.set_params(probability=True), "predict_proba")
+    assert hasattr(model.fit(X, y), "predict_proba")
+    # What is set later does not matter.
+    assert hasattr(model.set_params(probability=False), "predict_proba")
+    assert not hasattr(model.partial_fit(X, y), "predict_proba")
+    with pytest.raises(ValueError, match="two rows of a class"):
+        IntersectionSVC(probability=True).fit(X[:3], ["a", "b", "c"])
+
+
+def test_rows_of_weight_zero_take_no_part_in_probabilities(rng):
+    X, y = positive(rng, 200, 3)
+    weight = rng.integers(0, 2, 200)
+    model = IntersectionSVC(probability=True, max_iter=5, random_state=0)
+    P = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    used = weight > 0
+    np.testing.assert_array_equal(P, model.fit(X[used], y[used]).predict_proba(X))
+
+
+@pytest.mark.parametrize("counts", [(1, 1, 2), (1, 7, 30), (2, 2, 2)])
+def test_folds_hold_out_every_row_once_and_learn_every_class(counts):
+    labels = np.random.RandomState(1).permutation(np.repeat(np.arange(3), counts))
+    held_out = []
+    for learned, others in folds(labels, np.random.RandomState(0)):
+        assert set(labels[learned]) == {0, 1, 2}
+        assert set(learned) | set(others) == set(range(len(labels)))
+        held_out += others.tolist()
+    alone = [label for label, count in enumerate(counts) if count == 1]
+    assert sorted(held_out) == [i for i, label in enumerate(labels) if label not in alone]
+
+
+def test_an_svm_shows_its_passes(rng, capsys, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X, y = positive(rng, 60, 3)
+    quiet = IntersectionSVC(max_iter=4, random_state=0).fit(X, y)
+    assert not capsys.readouterr().err
+    loud = IntersectionSVC(max_iter=4, random_state=0, verbose=1).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("IntersectionSVC: iteration 4, loss ")
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
