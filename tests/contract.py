@@ -218,6 +218,7 @@ def float32(case: Case) -> str:
     X, y = data(case)
     if not isinstance(X, np.ndarray):
         return NONE
+    y = y.astype(np.float32) if is_regressor(case.make()) else y
     model = fitted(case, X.astype(np.float32), y)
     dtypes = {
         name: value.dtype
@@ -365,8 +366,8 @@ NOTES = """
 * `warm_start`: "yes" says that there is the parameter, and that a second fit to the same data gives
   the same answers; that it takes fewer steps is tried here of the lassos only.
 * `predict_proba` agrees with `predict`, and `decision_function` has one column for two classes.
-* float32: every answer that is not a whole number is float32 where the rows are. Where it is "no",
-  rows of float32 are taken, and the answers are float64.
+* float32: every answer that is not a whole number is float32 where the rows, and the targets of a
+  regression, are. Where it is "no", rows of float32 are taken, and the answers are float64.
 * pandas, polars: names of columns are kept, and other names or another order are refused
   afterwards.
 * `set_output`: a transformer whose features are sparse says that frames cannot hold them.
