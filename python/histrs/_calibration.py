@@ -45,6 +45,7 @@ def fit_calibration(
     labels: NDArray[np.intp],
     *,
     offset_std: float = 1.0,
+    centred: bool = False,
     weights: Array | None = None,
 ) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
@@ -61,8 +62,11 @@ def fit_calibration(
         The places of their classes.
     offset_std : float
         Standard deviation of offsets before anything is seen; that of couplings is 1.
-    weights : ndarray of shape (n_samples,), optional
-        Weights of the rows; None gives each a weight of 1.
+    centred : bool
+        Whether scores are of targets less their mean, so that offsets before anything is seen are
+        the logarithms of the classes' shares; else they are 0.
+    weights : ndarray of shape (n_samples,), default=None
+        What each row counts beside the priors; None for 1.
 
     Returns
     -------
@@ -79,10 +83,10 @@ def fit_calibration(
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
-    rows = np.ones(len(z)) if weights is None else weights
-    n = max(float(rows.sum()), np.finfo(np.float64).tiny)
     precision = offset_std**-2
-    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(n, 1.0)))
+    of_rows = np.ones((len(z), 1)) if weights is None else weights[:, None]
+    expected = _log_shares(np.sum(of_rows * targets, axis=0)) if centred else np.zeros(n_classes)
+    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(len(z), 1)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -93,20 +97,23 @@ def fit_calibration(
         logits = T * z + b
         if coupled:
             logits += z @ W
-        residual = (softmax(logits, axis=1) - targets) * rows[:, None]
-        value = -float(np.sum(targets * rows[:, None] * log_softmax(logits, axis=1)))
-        value += 0.5 * float(precision * (b @ b) + np.sum(W * W) / size**2 + (T / spread) ** 2)
+        residual = of_rows * (softmax(logits, axis=1) - targets)
+        value = -float(np.sum(of_rows * targets * log_softmax(logits, axis=1)))
+        shift = b - expected
+        value += 0.5 * float(precision * (shift @ shift))
+        value += 0.5 * float(np.sum(W * W) / size**2 + (T / spread) ** 2)
         slope_T = T * np.sum(residual * z) + (T / spread) ** 2
-        slope = [[slope_T], residual.sum(axis=0) + precision * b]
+        slope = [[slope_T], residual.sum(axis=0) + precision * shift]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
-        return value / n, np.concatenate(slope) / n
+        return value / len(z), np.concatenate(slope) / len(z)
 
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
     low, high = np.log(_TEMPERATURES) + np.log(size)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
     starts = np.clip((np.log(size), np.log(size) + 2.0), low, high)
-    thetas = [np.concatenate([[start], np.zeros(n_free - 1)]) for start in starts]
+    others = np.append(expected, np.zeros(n_free - 1 - n_classes))
+    thetas = [np.append(start, others) for start in starts]
     # Threads of BLAS would mostly wait for one another.
     with blas_threads_at_most(1):
         found = [
@@ -125,3 +132,10 @@ def fit_calibration(
         return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))
     matrix = T * np.eye(n_classes) + (W if coupled else 0.0)
     return Readout(matrix / size, b)
+
+
+def _log_shares(counts: Array) -> Array:
+    """Return logarithms of the classes' shares, each with half a row more, less their mean."""
+    logs = np.log(counts + 0.5)
+    centred: Array = logs - logs.mean()
+    return centred
