@@ -36,6 +36,7 @@ from histrs.prototypes import (
     ReducedNN,
     _covariance,
 )
+from histrs.prototypes._base import SelectedPrototypes
 from histrs.quantization import ProductQuantizer
 from histrs.spd import (
     MDM,
@@ -201,6 +202,22 @@ def expected_failed_checks(estimator):
         }
         if isinstance(estimator.feature_map, SparseAdditiveMap):
             expected["check_class_weight_classifiers"] = negative
+        return expected
+    if isinstance(estimator, SelectedPrototypes):
+        repeats = (
+            "of a repeated row the copies that are no prototypes count, of a weighted one none, "
+            "and orders of more rows are drawn; test_selected_prototypes.py tests weights of 0"
+        )
+        only_chosen = (
+            "expects the heavy class nearly everywhere, but weights decide which samples become "
+            "prototypes, and the nearest of these the class"
+        )
+        expected = {
+            "check_sample_weight_equivalence_on_dense_data": repeats,
+            "check_sample_weight_equivalence_on_sparse_data": repeats,
+        }
+        if hasattr(estimator, "class_weight"):
+            expected["check_class_weight_classifiers"] = only_chosen
         return expected
     if isinstance(estimator, (MetricKNNClassifier, MetricKNNRegressor)):
         counts = (
