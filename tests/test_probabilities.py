@@ -61,6 +61,15 @@ def test_scores_of_rows_left_out_are_those_of_models_of_the_others(rng):
     np.testing.assert_array_equal(found.places, y)
 
 
+def test_scores_beyond_single_precision_have_probabilities(rng):
+    X, y = noisy(rng, 200, 3)
+    model = PCARidgeClassifier().fit(1e-3 * X, y)
+    far = np.full((1, 6), 3e38, dtype=np.float32) * np.sign(model.coef_[1]).astype(np.float32)
+    P = model.predict_proba(far)
+    assert P.dtype == np.float32
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
+
+
 @pytest.mark.parametrize("calibrate", [None, "softmax"])
 def test_ridge_probabilities_have_weights(rng, calibrate):
     X, y = noisy(rng, 200, 3)

@@ -90,12 +90,15 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
 
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
         errors = self._means(counts, indices) - self.y_fit_
-        # Each target in its own unit.
         weight = self.sample_weight_
+        # Each target in its own unit, in which squares stay within the range.
         targets = self.y_fit_.astype(np.float64, copy=False)
+        size = np.max(np.abs(targets), axis=0)
+        size = np.where(size > 0.0, size, 1.0)
+        targets = targets / size
         mean = np.average(targets, axis=0, weights=weight)
         spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-        squares = (errors / np.where(spread > 0.0, spread, 1.0)) ** 2
+        squares = (errors / size / np.where(spread > 0.0, spread, 1.0)) ** 2
         return float(np.mean(np.average(squares, axis=0, weights=weight)))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:

@@ -663,9 +663,10 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         P : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        logits = self._scores(X)
-        # Of equal scores the first class is predicted.
-        return np.asarray(softmax(self.sharpness_ * logits_of_classes(logits), axis=1))
+        with np.errstate(over="ignore"):
+            logits = self.sharpness_ * logits_of_classes(self._scores(X))
+            # Scores beyond the range of single precision are infinite.
+            return np.asarray(softmax(np.nan_to_num(logits), axis=1))
 
     def _forget(self) -> None:
         super()._forget()
