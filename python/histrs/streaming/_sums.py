@@ -68,8 +68,12 @@ class CentredSums:
         sums = cls(n, n_rows, **parts)
         sums.scatter, sums.cross = map(np.asfortranarray, (sums.scatter, sums.cross))
         squares = np.concatenate([sums.scatter.diagonal(), sums.y_squares])
-        counts = (type(count) in (int, float) and 0 <= count < math.inf for count in (n, n_rows))
-        return sums if all(counts) and np.all(squares >= 0) else None
+        if type(n) is int:
+            counted = n == n_rows >= 0 and type(n_rows) is int
+        else:
+            # Weights make numbers of both.
+            counted = all(type(k) is float and 0 <= k < math.inf for k in (n, n_rows))
+        return sums if counted and np.all(squares >= 0) else None
 
     def copy(self) -> Self:
         """Return sums that share nothing with these."""
