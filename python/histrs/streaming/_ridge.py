@@ -663,8 +663,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         P : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
+        scores = self._scores(X)
         with np.errstate(over="ignore"):
-            logits = self.sharpness_ * logits_of_classes(self._scores(X))
+            logits = self.sharpness_ * logits_of_classes(scores)
             # Scores beyond the range of single precision are infinite.
             return np.asarray(softmax(np.nan_to_num(logits), axis=1))
 
