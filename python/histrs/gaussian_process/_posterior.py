@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs._calibration import Readout
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._validation import Matrix
@@ -26,15 +27,6 @@ from histrs.gaussian_process._variance_bounds import are_near, variance_bounds
 
 Interpolation: TypeAlias = Literal["linear", "nearest"]
 Made = TypeVar("Made")
-
-
-class Readout(NamedTuple):
-    """A linear map from the outputs of the model to numbers for the user: `f @ matrix + offset`."""
-
-    matrix: Array
-    """Of shape (n_outputs, n_numbers)."""
-    offset: Array
-    """Of shape (n_numbers,)."""
 
 
 class System(Protocol):

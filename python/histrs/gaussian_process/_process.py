@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._calibration import Readout
 from histrs._estimator import BaseEstimator
 from histrs._progress import SearchProgress
 from histrs._solvers.block_cg import Array
@@ -19,7 +20,7 @@ from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
-from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import RowWeights, appended, in_units_of_mean, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior

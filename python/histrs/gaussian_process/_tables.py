@@ -9,9 +9,9 @@ from scipy import sparse
 from scipy.special import softmax
 
 from histrs import _histrs
+from histrs._calibration import logits_of_classes
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._calibration import logits_of_classes
 from histrs.gaussian_process._posterior import Posterior
 
 if TYPE_CHECKING:
