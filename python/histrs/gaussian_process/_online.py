@@ -54,11 +54,10 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
         X=stacked(system.X, X),
         base_columns=base,
         transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
+        pair_rows=None,
         n_changed=system.n_changed + X.shape[0],
     )
-    known: dict[str, Any] = {
-        "diagonal": np.append(system.diagonal, _histrs.row_sums(to_core(rows), n_threads))
-    }
+    known: dict[str, Any] = {"diagonal": np.append(system.diagonal, system.prior(rows))}
     if not plain and "rows" in vars(system):
         known["rows"] = stacked(system.rows, rows)
     if "factor" in vars(system) and grown.uses_cholesky(n_outputs):
@@ -70,8 +69,7 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
 
 def _grown_factor(system: KernelSystem, rows: Matrix) -> CholeskyFactor:
     B = system.cross_kernel(rows).T
-    rows = to_core(rows.astype(np.float64, copy=False))
-    C = _histrs.intersection_gram(rows, None, system.n_threads)
+    C = system.gram(rows)
     C[np.diag_indices_from(C)] += system.s
     return system.factor.insert(B, C)
 
@@ -95,6 +93,7 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
         X=system.X[kept],
         base_columns=_base_columns(system).remove(removed, system.n_threads),
         transformed_columns=None if plain else system.columns.remove(removed, system.n_threads),
+        pair_rows=None,
         n_changed=system.n_changed + len(removed),
     )
     known: dict[str, Any] = {"diagonal": system.diagonal[kept]}
