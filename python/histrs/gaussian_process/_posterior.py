@@ -166,9 +166,20 @@ class Posterior(BasePosterior[KernelSystem]):
 
     def feature_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of that, exactly, a column for each system."""
-        n_outputs = self.n_outputs_a_system
-        found = [system.feature_variance(X, self.tol, n_outputs) for system in self.systems]
-        return self._column_each(found)
+        return self.variance_of(*self.system.feature_covariances(X))
+
+    def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
+        """Return the posterior variances of numbers, exactly, a column for each system.
+
+        `prior` are their variances before, and `cross` gives the covariances of some of them with
+        the training rows, a column for each; both without amplitude.
+        """
+        columns = []
+        for system in self.systems:
+            variance, solved = system.variance_of(prior, cross, self.tol, self.n_outputs_a_system)
+            _warn_of_unsolved(system, solved)
+            columns.append(variance)
+        return np.column_stack(columns) * self.amplitude
 
     def pair_cells(self, name: str) -> Array:
         """Return what each cell of the pairs adds to a readout."""
@@ -182,18 +193,10 @@ class Posterior(BasePosterior[KernelSystem]):
 
     def pair_variance(self, k: int, cells: Array) -> Array:
         """Return the posterior variance of mixtures of a pair's cells, a column a system."""
-        found = []
-        for system in self.systems:
-            if system.pairs is None:
-                raise ValueError("The kernel has no pairs.")
-            prior, cross = system.pairs.of_pair(k, cells)
-            found.append(system.variance_of(prior, cross, self.tol, self.n_outputs_a_system))
-        return self._column_each(found)
-
-    def _column_each(self, found: list[tuple[Array, NDArray[np.bool_]]]) -> Array:
-        for system, (_, solved) in zip(self.systems, found, strict=True):
-            _warn_of_unsolved(system, solved)
-        return np.column_stack([variance for variance, _ in found]) * self.amplitude
+        pairs = self.system.pairs
+        if pairs is None:
+            raise ValueError("The kernel has no pairs.")
+        return self.variance_of(*pairs.of_pair(k, cells))
 
     def latent_variance(
         self, X: Matrix, method: VarianceName, n_bins: int | None, n_eigenvectors: int

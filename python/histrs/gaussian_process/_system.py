@@ -443,13 +443,14 @@ class KernelSystem:
             self.prior(X), lambda rows: self.cross_kernel(X[rows]), tol, n_outputs
         )
 
-    def feature_variance(
-        self, X: Matrix, tol: float, n_outputs: int
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Return that of what the features of every row add, without the pairs of features."""
+    def feature_covariances(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
+        """Return the prior variances of what features of rows add, without pairs of features, ...
+
+        ... and a function that gives the covariances of some of them with the training rows.
+        """
         X = self.kernel.rows(X, self.n_threads)
         prior = _histrs.row_sums(to_core(X), self.n_threads)
-        return self.variance_of(prior, lambda rows: self._additive_cross(X[rows]), tol, n_outputs)
+        return prior, lambda rows: self._additive_cross(X[rows])
 
     def variance_of(
         self, prior: Array, cross: Callable[[slice], Array], tol: float, n_outputs: int

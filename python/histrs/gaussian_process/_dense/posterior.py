@@ -1,5 +1,6 @@
 """The posterior of a stored kernel matrix."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,19 @@ class DensePosterior(BasePosterior[DenseSystem]):
     def latent_variance(self, X: Any) -> Array:
         """Return the posterior variance of latent functions, a column for each system."""
         columns = [system.latent_variance(X) for system in self.systems]
+        return np.column_stack(columns) * self.amplitude
+
+    def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
+        """Return the posterior variances of numbers, a column for each system.
+
+        `prior` are their variances before, and `cross` gives the covariances of some of them with
+        the training rows, a column for each; both without amplitude.
+        """
+        k = cross(slice(None))
+        columns = []
+        for system in self.systems:
+            half = system.factor.solve_lower(k)
+            columns.append(np.maximum(prior - np.einsum("ij,ij->j", half, half), 0.0))
         return np.column_stack(columns) * self.amplitude
 
     def variance_bounds(self, X: Any, gap: float) -> tuple[Array, Array]:
