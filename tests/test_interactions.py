@@ -114,6 +114,43 @@ def test_functions_are_the_terms_of_the_mean(data, options):
     np.testing.assert_allclose(explained.std[:, 0], shapes[0].std, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "options", [*SOLVERS, {**SOLVERS[1], "preconditioner": "pivoted-cholesky"}]
+)
+def test_weights_of_rows_are_shares_of_the_noise(data, options):
+    X, y, X_star = data
+    X, X_star = X / X.max(axis=0), X_star / X.max(axis=0)
+    weight = np.random.default_rng(0).uniform(0.2, 3.0, len(X))
+    weight[5] = 0.0
+    model = IntersectionGPRegressor(interactions=[(0, 1), (2, 4)], **KEPT, **options)
+    found = clone(model).fit(X[:60], y[:60], sample_weight=weight[:60])
+    found.partial_fit(X[60:], y[60:], sample_weight=weight[60:])
+    mean, std = found.predict(X_star, return_std=True)
+    kept = weight > 0
+    X, y, weight = X[kept], y[kept], weight[kept]
+
+    def covariance(A, B):
+        additive, pairs = kernels(found, A, B, X[:59])
+        return found.amplitude_ * sum(pairs, additive)
+
+    noise = found.noise_ / found.sample_weight_fit_
+    K = np.linalg.inv(covariance(X, X) + np.diag(noise))
+    k = covariance(X, X_star)
+    unit = found.y_std_[0]
+    np.testing.assert_allclose(mean, found.y_mean_ + k.T @ K @ (y - found.y_mean_), rtol=1e-6)
+    left = np.diag(covariance(X_star, X_star) - k.T @ K @ k)
+    np.testing.assert_allclose(std**2, unit**2 * (left + found.noise_), rtol=1e-6)
+    explained = found.explain(X_star)
+    np.testing.assert_allclose(explained.values.sum(axis=1) + explained.offset, mean)
+    # Learned, too, a row of weight 0 is not there.
+    learned = IntersectionGPRegressor(n_interactions=2, **options)
+    zero = np.append(weight, 0.0)
+    one = clone(learned).fit(np.vstack([X, X[:1]]), np.append(y, 99.0), sample_weight=zero)
+    other = clone(learned).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(one.interactions_, other.interactions_)
+    np.testing.assert_allclose(one.predict(X_star), other.predict(X_star), rtol=1e-5)
+
+
 def test_a_pair_holds_no_main_effect(data):
     X, y, _ = data
     model = IntersectionGPRegressor(interactions=[(0, 4)], **KEPT).fit(X / X.max(axis=0), y)

@@ -34,7 +34,7 @@ def by_definition(model, X, found):
         rows = X.copy()
         rows[:, list(found.features)] = values
         at, covariance = model.predict(rows, return_cov=True)
-        unit = np.std(model._inner._Y_given)
+        unit = model._inner.y_std_[0]
         latent = covariance - model.noise_ * unit**2 * np.eye(len(X))
         mean.append(at.mean())
         std.append(np.sqrt(latent.mean()))
@@ -62,9 +62,20 @@ def test_samples_have_that_mean_and_deviation(table):
         rows[:, 3] = value
         draws = model.sample_y(rows, 4000, random_state=0).mean(axis=0)
         # The noise of the rows is drawn with them, and averages out.
-        noise = model.noise_ * np.var(model._inner._Y_given) / len(X)
+        noise = model.noise_ * model._inner.y_std_[0] ** 2 / len(X)
         assert draws.mean() == pytest.approx(found.mean[k], abs=4 * draws.std() / 4000**0.5)
         assert draws.var() == pytest.approx(found.std[k] ** 2 + noise, rel=0.1)
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_weights_of_rows_count(table, options):
+    X, y = table
+    weight = np.random.default_rng(0).uniform(0.1, 5.0, len(X))
+    model = small(options).fit(X, y, sample_weight=weight)
+    found = model.partial_dependence(X, (0,), grid_resolution=3)
+    mean, std = by_definition(model, X, found)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.std, std, rtol=1e-4)
 
 
 def test_mean_is_scikit_learns(table):

@@ -24,6 +24,7 @@ from histrs._solvers.preconditioners import (
     Preconditioner,
     survives_single_precision,
 )
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._hyperparameters import LARGEST, Scales
@@ -84,7 +85,9 @@ class KernelSystem:
     """The matrix `K + s I` of the training rows, never formed unless the solver stores it.
 
     `K` is the generalised intersection kernel without amplitude and `s` the noise variance divided
-    by the amplitude.
+    by the amplitude. Where rows have a `row_scale`, `K` is multiplied by it from both sides, and
+    whatever has training rows is in these coordinates, but for the targets and weights of
+    `solve_targets` and `cross_product`.
     """
 
     X: Matrix
@@ -103,6 +106,8 @@ class KernelSystem:
     """The rows as the kernel's pairs see them, where that is known already."""
     n_changed: int = 0
     """Rows that have come and gone since the preconditioner was made."""
+    row_scale: Array | None = None
+    """Roots of the weights of rows; None for 1."""
 
     def with_scales(self, scales: Scales) -> "KernelSystem":
         """Return the system of another noise and amplitude, on the same sorted columns."""
@@ -158,7 +163,7 @@ class KernelSystem:
 
     @cached_property
     def pairs(self) -> PairTerm | None:
-        """The part of `K` that pairs of features add."""
+        """The part of `K` that pairs of features add, whatever the scale of rows."""
         if self.kernel.pairs is None:
             return None
         rows = self.pair_rows
@@ -167,18 +172,17 @@ class KernelSystem:
         return PairTerm(self.kernel.pairs, self.kernel.interaction_weight, rows)
 
     @cached_property
-    def additive_diagonal(self) -> Array:
-        """Diagonal of the additive part of `K`: the sum of each row."""
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+        sums = self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
+        return sums if self.row_scale is None else self.row_scale**2 * sums
+
+    @cached_property
+    def row_sums(self) -> Array:
+        """Additive kernel of each row with itself, whatever its scale: the sum of the row."""
         if self.kernel.is_plain:
             return _histrs.row_sums(to_core(self.X), self.n_threads)
         return self.columns.row_sums(self.n_threads)
-
-    @cached_property
-    def diagonal(self) -> Array:
-        """Diagonal of `K`."""
-        if self.pairs is None:
-            return self.additive_diagonal
-        return self.additive_diagonal + self.pairs.diagonal
 
     def prior(self, X: Matrix) -> Array:
         """Return `k(x, x)` of transformed rows."""
@@ -200,10 +204,11 @@ class KernelSystem:
 
     def product(self, V: Array) -> Array:
         """Return `K V`."""
+        V = scaled(self.row_scale, V)
         product = self.columns.product(V, self.n_threads)
         if self.pairs is not None:
             product += self.pairs.product(V)
-        return product
+        return scaled(self.row_scale, product)
 
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
@@ -217,7 +222,7 @@ class KernelSystem:
         additive = self._additive_preconditioner()
         if self.pairs is None or self.preconditioner_name is None:
             return additive
-        return WithPairs(additive, self.pairs, self.kernel.weights)
+        return WithPairs.of(additive, self.pairs, self.kernel.weights, self.row_scale)
 
     def _additive_preconditioner(self) -> Preconditioner:
         n_rows, n_columns = self.X.shape
@@ -229,11 +234,13 @@ class KernelSystem:
         if name == "knots":
             wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
             n_knots = int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
-            return Knots(self.columns, s, n_knots, self.n_threads)
+            return Knots(self.columns, s, n_knots, self.n_threads, self.row_scale)
         if name == "pivoted-cholesky":
             fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
             rank = min(_MAX_RANK, fits, max(1, n_rows // 8))
-            return PivotedCholesky(self.rows, self.additive_diagonal, s, rank, self.n_threads)
+            return PivotedCholesky(
+                self.rows, self.row_sums, s, rank, self.n_threads, self.row_scale
+            )
         return Identity()
 
     def uses_cholesky(self, n_outputs: int) -> bool:
@@ -261,7 +268,11 @@ class KernelSystem:
 
     def kernel_matrix(self) -> Array:
         """Return `K`."""
-        return self.gram(self.rows)
+        K = self.gram(self.rows)
+        if self.row_scale is not None:
+            K *= self.row_scale
+            K *= self.row_scale[:, None]
+        return K
 
     @cached_property
     def factor(self) -> CholeskyFactor:
@@ -277,6 +288,21 @@ class KernelSystem:
                 f"{self.s:.1e} vanishes beside its largest entry, {self.diagonal.max():.1e}. "
                 "Raise noise, lower amplitude or scale the features down."
             ) from error
+
+    def solve_targets(
+        self,
+        Y: Array,
+        tol: Array,
+        start: Array | None = None,
+        callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        """Return the weights of the training rows with which targets `Y` are predicted."""
+        r = self.row_scale
+        if r is None:
+            return self.solve(Y, tol, start, callback)
+        start = None if start is None else start / r[:, None]
+        solution = self.solve(scaled(r, Y), tol, start, callback)
+        return replace(solution, X=scaled(r, solution.X))
 
     def solve(
         self,
@@ -395,6 +421,10 @@ class KernelSystem:
     def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:
         """Return the solver with all that it needs to know of the matrix."""
         if self.solver == "coordinate-descent":
+            if self.row_scale is not None:
+                raise ValueError(
+                    'solver="coordinate-descent" knows no sample_weight: choose solver="auto".'
+                )
             rows = _histrs.CoordinateDescent(self.columns, self.n_threads)
             return partial(
                 coordinate_descent,
@@ -417,6 +447,8 @@ class KernelSystem:
     def _matrix_columns(self, rows: NDArray[np.intp]) -> Array:
         """Return some columns of `K + s I`."""
         columns = self.cross_kernel(self.rows[rows])
+        if self.row_scale is not None:
+            columns *= self.row_scale[rows]
         columns[rows, np.arange(len(rows))] += self.s
         return columns
 
@@ -428,9 +460,11 @@ class KernelSystem:
 
     def _multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""
-        product = self.columns.product_single(V, self.n_threads)
+        R = scaled(self.row_scale, V)
+        product = self.columns.product_single(R, self.n_threads)
         if self.pairs is not None:
-            product += self.pairs.product(V)
+            product += self.pairs.product(R)
+        product = scaled(self.row_scale, product)
         product += self.s * V
         return product
 
@@ -440,7 +474,7 @@ class KernelSystem:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, and whether it was solved."""
         X = self.kernel.rows(X, self.n_threads)
         return self.variance_of(
-            self.prior(X), lambda rows: self.cross_kernel(X[rows]), tol, n_outputs
+            self.prior(X), lambda rows: self._unscaled_cross_kernel(X[rows]), tol, n_outputs
         )
 
     def feature_covariances(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
@@ -458,7 +492,7 @@ class KernelSystem:
         """Return the posterior variances of numbers, and whether they were solved.
 
         `prior` are their variances before, and `cross` gives the covariances of some of them with
-        the training rows, a column for each.
+        the training rows, whatever the scale of these, a column for each.
         """
         variance = np.empty_like(prior)
         solved = np.ones(len(prior), dtype=bool)
@@ -466,7 +500,7 @@ class KernelSystem:
         solve = self._solve_surely if self.solver == "auto" else self._solve_iteratively
         for start in range(0, len(prior), _VARIANCE_BLOCK):
             rows = slice(start, start + _VARIANCE_BLOCK)
-            k = cross(rows)
+            k = scaled(self.row_scale, cross(rows))
             if use_cholesky:
                 half = self.factor.solve_lower(k)
                 explained = np.einsum("ij,ij->j", half, half)
@@ -507,6 +541,9 @@ class KernelSystem:
 
     def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""
+        return scaled(self.row_scale, self._unscaled_cross_kernel(X))
+
+    def _unscaled_cross_kernel(self, X: Matrix) -> Array:
         K = self._additive_cross(X)
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:

@@ -19,8 +19,8 @@ def plot_partial_dependence(
 ) -> Any:
     """Draw what a feature does on average, with two deviations, or two features as a map.
 
-    On a map, thin lines are of equal standard deviation. Of a feature of categories, each is a point with a bar; two of which one is of
-    categories are a line for each category.
+    On a map, thin lines are of equal standard deviation. Of a feature of categories, each is a
+    point with a bar; two of which one is of categories are a line for each category.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._posterior import BasePosterior
 
@@ -35,7 +36,7 @@ class DensePosterior(BasePosterior[DenseSystem]):
         `prior` are their variances before, and `cross` gives the covariances of some of them with
         the training rows, a column for each; both without amplitude.
         """
-        k = cross(slice(None))
+        k = scaled(self.system.row_scale, cross(slice(None)))
         columns = []
         for system in self.systems:
             half = system.factor.solve_lower(k)

@@ -10,7 +10,7 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import count_threads, to_core
 from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._interactions.choice import chosen_pairs
+from histrs.gaussian_process._interactions.choice import chosen_pairs, of_rows
 from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._online import left_over
 from histrs.gaussian_process._posterior import Posterior
@@ -36,8 +36,9 @@ def scores_without_pairs_of(model: Any, posterior: Posterior, Y: Array) -> Array
         kept = left_over(n, held)
         X = system.X[kept]
         columns = _histrs.SortedColumns(to_core(X), n_threads)
-        make_system = partial(model._make_system, X)
-        likelihood = model._make_likelihood(make_system, columns, Y[kept])
+        part_of_model = of_rows(model, kept)
+        make_system = partial(part_of_model._make_system, X)
+        likelihood = part_of_model._make_likelihood(make_system, columns, Y[kept])
         pairs = PairKernel.of(
             X, chosen_pairs(model, X, likelihood, values), model.n_interaction_knots
         )
@@ -46,6 +47,6 @@ def scores_without_pairs_of(model: Any, posterior: Posterior, Y: Array) -> Array
         for scales, outputs in zip(values.scales(), values.outputs(Y.shape[1]), strict=True):
             part = make_system(kernel, scales, columns)
             B = np.ascontiguousarray(Y[kept][:, outputs])
-            weights = part.solve(B, np.full(B.shape[1], posterior.tol)).X
+            weights = part.solve_targets(B, np.full(B.shape[1], posterior.tol)).X
             scores[held, outputs] = part.cross_product(rows, weights)
     return scores

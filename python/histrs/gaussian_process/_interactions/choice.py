@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array, largest_entries
+from histrs._solvers.row_scale import scaled
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process._interactions.halves import HalvesLikelihood
@@ -18,6 +19,7 @@ from histrs.gaussian_process._interactions.search import (
     strongest_pairs,
 )
 from histrs.gaussian_process._likelihood import BaseLikelihood, Likelihood
+from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import KernelSystem
 
 __all__ = ["Interactions", "check_supported", "chosen_pairs", "likelihood_of_pairs"]
@@ -80,27 +82,36 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
     few = n <= 2 * _MOST_ROWS
     if model.interactions is not None or not few or n < 2 * _MIN_HALF:
         some = np.sort(order[: 2 * _MOST_ROWS if few else _MOST_ROWS])
-        return _exact_likelihood(model, X[some], Y[some])
+        return _exact_likelihood(model, X, Y, some)
     additive = replace(values, kernel=replace(values.kernel, pairs=None))
     likelihoods, kernels = [], []
     for rows in (np.sort(order[: n // 2]), np.sort(order[n // 2 :])):
-        likelihood = _exact_likelihood(model, X[rows], Y[rows])
+        likelihood = _exact_likelihood(model, X, Y, rows)
         pairs = chosen_pairs(model, X[rows], likelihood, additive)
-        likelihoods.append(_exact_likelihood(model, X[rows], Y[rows]))
+        likelihoods.append(_exact_likelihood(model, X, Y, rows))
         kernels.append(PairKernel.of(X, pairs, model.n_interaction_knots))
     return HalvesLikelihood(Y, list(zip(likelihoods, kernels[::-1], strict=True)))
 
 
-def _exact_likelihood(model: Any, X: Matrix, Y: Array) -> Likelihood:
+def _exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) -> Likelihood:
     """Return the likelihood of few rows, whatever solves for all of them."""
+    X, part = X[rows], of_rows(model, rows)
     columns = _histrs.SortedColumns(to_core(X), count_threads(model.n_jobs))
 
     def make_system(*arguments: Any) -> KernelSystem:
-        system: KernelSystem = model._make_system(X, *arguments)
+        system: KernelSystem = part._make_system(X, *arguments)
         return replace(system, solver="cholesky")
 
-    likelihood: Likelihood = model._make_likelihood(make_system, columns, Y)
+    likelihood: Likelihood = part._make_likelihood(make_system, columns, Y[rows])
     return likelihood
+
+
+def of_rows(model: Any, rows: NDArray[np.intp]) -> Any:
+    """Return a copy of a model that knows the weights of some of its rows alone."""
+    part = copied(model)
+    if model.sample_weight_fit_ is not None:
+        part.sample_weight_fit_ = model.sample_weight_fit_[rows]
+    return part
 
 
 def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:
@@ -110,7 +121,8 @@ def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Arra
     for scales, outputs in zip(values.scales(), values.outputs(Y.shape[1]), strict=True):
         system = likelihood.system(values.kernel, scales)
         B = np.ascontiguousarray(Y[:, outputs])
-        parts.append(system.solve(B, _TOLERANCE * largest_entries(B)).X)
+        solution = system.solve(B, _TOLERANCE * largest_entries(B)).X
+        parts.append(scaled(system.row_scale, solution))
     alpha = np.hstack(parts)
     length = np.sqrt(np.sum(alpha**2, axis=0))
     alpha /= np.where(length > 0.0, length, 1.0)

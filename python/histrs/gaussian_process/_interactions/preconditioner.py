@@ -26,10 +26,9 @@ class WithPairs:
         base: Preconditioner,
         term: PairTerm,
         feature_weights: Array | None,
-        cells: sparse.csr_array | None = None,
+        cells: sparse.csr_array,
     ) -> None:
-        """Extend a preconditioner of the term's rows, or of those with other `cells`."""
-        cells = term.rows.cells if cells is None else cells
+        """Extend a preconditioner of rows with these cells, multiplied by the rows' scale."""
         self._base, self._term, self._cells = base, term, cells
         self._feature_weights = feature_weights
         root = np.sqrt(term.weight) * term.kernel.root
@@ -42,6 +41,17 @@ class WithPairs:
         inner = 0.5 * (inner + inner.T)
         inner[np.diag_indices_from(inner)] += 1.0
         self._factor = (linalg.cholesky(inner, lower=True, check_finite=False), True)
+
+    @classmethod
+    def of(
+        cls,
+        base: Preconditioner,
+        term: PairTerm,
+        feature_weights: Array | None,
+        row_scale: Array | None,
+    ) -> Self:
+        """Extend a preconditioner of the term's rows."""
+        return cls(base, term, feature_weights, _scaled(row_scale, term.rows.cells))
 
     def _project(self, V: Array) -> Array:
         """Return `Phi^T V`."""
@@ -56,10 +66,11 @@ class WithPairs:
 
     solve_cheaply = solve
 
-    def insert(self, rows: Matrix) -> Self:
+    def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows, as the kernel takes minima of them."""
         cells = PairRows(self._term.kernel, rows, self._feature_weights).cells
-        return self._with(self._base.insert(rows), sparse.vstack([self._cells, cells], "csr"))
+        every = sparse.vstack([self._cells, _scaled(row_scale, cells)], "csr")
+        return self._with(self._base.insert(rows, row_scale), every)
 
     def remove(self, kept: Indices, removed: Indices) -> Self:
         """Leave rows out."""
@@ -67,3 +78,10 @@ class WithPairs:
 
     def _with(self, base: Preconditioner, cells: sparse.csr_array) -> Self:
         return type(self)(base, self._term, self._feature_weights, cells)
+
+
+def _scaled(row_scale: Array | None, cells: sparse.csr_array) -> sparse.csr_array:
+    """Return the rows of cells, each multiplied by its number."""
+    if row_scale is None:
+        return cells
+    return sparse.csr_array(sparse.diags_array(row_scale) @ cells)
