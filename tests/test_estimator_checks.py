@@ -73,6 +73,8 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
+    IntersectionGPClassifier(n_interactions=2),
+    IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4),
     MinMaxGPClassifier(),
     MinMaxGPRegressor(),
     HistogramCompressor(0.2, tol=0.01, random_state=0),
