@@ -123,6 +123,24 @@ def test_weights_and_threads_of_means(rng, metric):
         mean(np.empty((0, 2, 2)))
 
 
+@pytest.mark.parametrize("distance", [1e6, 1e12, 1e16])
+def test_the_jbld_mean_of_matrices_that_are_far_apart(rng, distance):
+    """Where all are far from the mean, the gradient is small long before it is found."""
+    C = jbld_mean([[[1.0]], [[1 / distance]]])
+    np.testing.assert_allclose(C, distance**-0.5, rtol=1e-7)
+    A = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    # These share their eigenvectors, and of two the mean is the geometric one.
+    far = np.array([min(distance, 1e12), 1.0, 2.0])
+    pair = np.stack([A @ A.T, A * far @ A.T])
+    C = jbld_mean((pair + pair.transpose(0, 2, 1)) / 2, max_iter=200)
+    np.testing.assert_allclose(C, A * np.sqrt(far) @ A.T, rtol=1e-4, atol=1e-5 * C.max())
+
+
+def test_a_jbld_mean_that_rounding_hides_is_said():
+    with pytest.warns(ConvergenceWarning, match="jbld_mean stopped"):
+        jbld_mean([[[1.0]], [[1e-40]]])
+
+
 def test_means_say_when_they_did_not_converge(rng):
     with pytest.warns(ConvergenceWarning, match="airm_mean stopped after 1 iterations"):
         airm_mean(wishart(rng, 9, 5), max_iter=1, tol=1e-14)
