@@ -62,7 +62,8 @@ def assert_other(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 def favouring(y: Any, n_samples: int) -> Any:
     """Return weights that differ: of one class where there are classes, of the first rows else."""
-    return np.where((np.arange(n_samples) < n_samples // 2) if y is None else y == 0, 20.0, 1.0)
+    no_classes = y is None or np.asarray(y).dtype.kind == "f"
+    return np.where((np.arange(n_samples) < n_samples // 2) if no_classes else y == 0, 20.0, 1.0)
 
 
 # ---- probes -----------------------------------------------------------------------------------

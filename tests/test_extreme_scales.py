@@ -1,7 +1,10 @@
-"""Estimators at either end of double precision: no warning of NumPy, no foreign error."""
+"""Either end of double precision: no warning of NumPy, no foreign error."""
+
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
@@ -9,11 +12,15 @@ from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     MinMaxGPClassifier,
+    MinMaxGPRegressor,
 )
 from histrs.gaussian_process._cached_variance import _new_directions
 from histrs.gaussian_process._spectrum import Measure
+from histrs.kernel_approximation import ExpChi2Sampler
+from histrs.neighbors import MetricKNNRegressor
 from histrs.prototypes import RandomSubset
-from histrs.spd import MDM
+from histrs.spd import MDM, CommonRange, TangentSpace
+from histrs.streaming import PCARidge
 from histrs.svm import IntersectionSVC
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -163,3 +170,55 @@ def test_minimum_distances_to_means_of_any_size(rng, scale, metric):
     # What is far beyond all means is of a class all the same.
     if metric == "euclid":
         assert np.isfinite(scaled.predict_proba(1e300 * X / X.max())).all()
+
+
+def test_targets_of_neighbours_whose_squares_overflow():
+    X = np.random.default_rng(0).random((30, 3))
+    y = 1e200 * np.arange(30.0)
+    huge = MetricKNNRegressor("auto", weights="auto").fit(X, y)
+    plain = MetricKNNRegressor("auto", weights="auto").fit(X, y / 1e200)
+    assert huge.n_neighbors_ == plain.n_neighbors_
+    np.testing.assert_allclose(huge.predict(X[:5]), 1e200 * plain.predict(X[:5]))
+
+
+def test_common_range_of_tiny_and_huge_channels():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(6, 3, 8))
+    A -= A.mean(axis=1, keepdims=True)
+    C = A @ A.transpose(0, 2, 1)
+    units = np.array([1e-155, 1.0, 1.0])
+    model = CommonRange().fit(C * units * units[:, None])
+    assert model.rank_ == 2
+
+
+def test_coordinates_whose_exponential_overflows_are_refused():
+    C = np.eye(2) + np.zeros((3, 1, 1))
+    model = TangentSpace().fit(C)
+    with pytest.raises(ValueError, match="exponential overflows"):
+        model.inverse_transform([[2000.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match=r"[Cc]omplex"):
+        model.inverse_transform(np.array([[1j, 0.0, 0.0]]))
+
+
+def test_scores_beyond_single_precision_are_infinite():
+    X = np.random.default_rng(0).random((30, 2))
+    model = PCARidge().fit(X, 1e38 * X[:, 0])
+    scores = model.predict(np.float32([[1e30, 1.0]]))
+    assert scores.dtype == np.float32
+    assert np.isinf(scores).all()
+
+
+def test_kernels_that_nearly_vanish():
+    X = 1e-313 * np.random.default_rng(0).random((12, 4))
+    y = np.resize([0.0, 1.0], 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for parameters in ({}, {"amplitude_bounds": "fixed"}):
+            model = MinMaxGPRegressor(**parameters).fit(X, y)
+            assert np.all(np.isfinite(model.dual_coef_))
+
+
+def test_rows_without_labels_are_refused_where_labels_choose_a_scale():
+    X = np.random.default_rng(0).random((12, 4))
+    with pytest.raises(ValueError, match="label"):
+        ExpChi2Sampler(gamma="auto").fit(X, [None] * 12)

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import log_loss
 
 from histrs import _histrs
 from histrs.metrics import jbld_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
 from histrs.prototypes._covariance import make_loss, whitened
+from histrs.spd import jbld_mean
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -51,10 +53,11 @@ def test_loss_and_gradient_are_their_definitions(n, m, p, gamma, seed):
     np.testing.assert_allclose(sums, np.einsum("nm,nmij->mij", w, inverses), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("prior_weight", [0.0, 4.0])
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 5.0])
-def test_gradient_by_finite_differences(rng, gamma):
+def test_gradient_by_finite_differences(rng, gamma, prior_weight):
     (X, y), (P, labels) = matrices(rng, 30), matrices(rng, 7)
-    loss = make_loss(X, y, labels, gamma, 1)
+    loss = make_loss(X, y, labels, gamma, 1, matrices(rng, 7)[0], prior_weight)
     B = np.linalg.cholesky(P).transpose(0, 2, 1)
     upper = np.triu_indices(4)
 
@@ -120,7 +123,7 @@ def test_the_basis_of_the_mean(rng):
 
 def test_training_lowers_the_loss_and_the_error(rng):
     (X, y), (X_test, y_test) = matrices(rng, 150), matrices(rng, 150)
-    model = CovarianceCompressor(2, random_state=0).fit(X, y)
+    model = CovarianceCompressor(2, init="subset", prior_weight=0.0, random_state=0).fit(X, y)
     start, labels = X[model.sample_indices_], y[model.sample_indices_]
     before = oracle.compression_loss(X, y, start, labels, model.gamma_) / 150
     after = oracle.compression_loss(X, y, model.prototypes_, model.prototype_labels_, model.gamma_)
@@ -133,7 +136,7 @@ def test_training_lowers_the_loss_and_the_error(rng):
 def test_predictions_are_the_most_probable_classes(rng):
     X, y = matrices(rng, 60)
     names = np.array(["c", "a", "b"])[y]
-    model = CovarianceCompressor(0.1, random_state=1, gamma=1.5).fit(X, names)
+    model = CovarianceCompressor(0.1, random_state=1, gamma=1.5, prior_weight=0.0).fit(X, names)
     assert model.prototypes_.shape == (6, 4, 4)
     assert sorted(model.prototype_labels_) == ["a", "a", "b", "b", "c", "c"]
     D = jbld_distances(X, model.prototypes_)
@@ -158,6 +161,59 @@ def test_predictions_are_the_most_probable_classes(rng):
     single = clone(model).fit(X.astype(np.float32), names)
     assert single.prototypes_.dtype == np.float64
     assert single.score(X.astype(np.float32), names) > 0.8
+
+
+def test_prototypes_start_at_means_of_clusters_and_stay_near(rng):
+    X, y = matrices(rng, 60)
+    model = CovarianceCompressor(1, prior_weight=1e6, random_state=0).fit(X, y)
+    means = np.stack([jbld_mean(X[y == c], tol=1e-12) for c in range(3)])
+    assert jbld_distances(model.prototypes_, means, paired=True).max() < 1e-6
+    nearest = [
+        np.flatnonzero(y == c)[jbld_distances(X[y == c], means[c : c + 1])[:, 0].argmin()]
+        for c in range(3)
+    ]
+    np.testing.assert_array_equal(model.sample_indices_, nearest)
+    # Two clusters of a class that are far apart have a mean each.
+    apart = np.concatenate([X[y == 0], 1e3 * X[y == 0], X[y == 1]])
+    labels = np.repeat([0, 1], [2 * np.sum(y == 0), np.sum(y == 1)])
+    two = CovarianceCompressor(2, prior_weight=1e6, random_state=0).fit(apart, labels)
+    D = jbld_distances(two.prototypes_, np.stack([means[0], 1e3 * means[0]]))
+    assert D.min(axis=0).max() < 1e-6
+
+
+def test_loss_counts_the_start_as_further_matrices(rng):
+    X, y = matrices(rng, 60)
+    model = CovarianceCompressor(1, prior_weight=3.0, gamma=1.5, random_state=0).fit(X, y)
+    means = np.stack([jbld_mean(X[y == c], tol=1e-12) for c in range(3)])
+    L = oracle.compression_loss(X, y, model.prototypes_, model.prototype_labels_, 1.5)
+    L += 3.0 * 1.5**2 * np.diag(jbld_distances(model.prototypes_, means)).sum()
+    np.testing.assert_allclose(model.loss_, L / 60, rtol=1e-6)
+    free = CovarianceCompressor(1, prior_weight=0.0, gamma=1.5, random_state=0).fit(X, y)
+    moved = [jbld_distances(m.prototypes_, means, paired=True).max() for m in (model, free)]
+    assert moved[0] < 0.5 * moved[1]
+
+
+def test_few_trials_of_many_channels_are_not_learned_by_heart():
+    rng = np.random.default_rng(0)
+    scales = np.exp(0.12 * rng.normal(size=(3, 16)))
+    y = np.resize(np.arange(3), 330)
+    powers = scales[y] * np.exp(0.6 * rng.normal(size=(330, 16)))
+    signals = powers[:, :, None] * rng.normal(size=(330, 16, 40))
+    C = signals @ signals.transpose(0, 2, 1) / 40
+    losses = {}
+    of_paper = {"init": "subset", "prior_weight": 0.0}
+    for name, parameters in (("default", {}), ("paper", of_paper)):
+        model = CovarianceCompressor(1, random_state=0, **parameters).fit(C[:30], y[:30])
+        losses[name] = log_loss(y[30:], model.predict_proba(C[30:]))
+    assert losses["default"] < 0.8 * losses["paper"]
+
+
+def test_clusters_of_equal_matrices(rng):
+    X, y = matrices(rng, 6)
+    model = CovarianceCompressor(2, random_state=0).fit(
+        np.repeat(X[:3], 4, axis=0), np.repeat(y[:3], 4)
+    )
+    assert len(model.prototypes_) == 3
 
 
 def test_a_class_of_one_matrix_has_a_prototype(rng):

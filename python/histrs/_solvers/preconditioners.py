@@ -9,6 +9,7 @@ from scipy import linalg, sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scaled
 from histrs._validation import Matrix, to_core
 
 Indices: TypeAlias = NDArray[np.int64]
@@ -37,8 +38,11 @@ class Preconditioner(Protocol):
         """Return nearly `M^-1 V`, in single precision where that is faster."""
         ...
 
-    def insert(self, rows: Matrix) -> Self:
-        """Return the preconditioner with further rows, as the kernel takes minima of them."""
+    def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
+        """Return the preconditioner with further rows, as the kernel takes minima of them.
+
+        `row_scale` is of the new rows; where it is None, so must that of the others have been.
+        """
         ...
 
     def remove(self, kept: Indices, removed: Indices) -> Self:
@@ -55,7 +59,7 @@ class Identity:
 
     solve_cheaply = solve
 
-    def insert(self, rows: Matrix) -> Self:
+    def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Return this."""
         return self
 
@@ -70,16 +74,23 @@ class Knots:
     `M = Phi K_ZZ Phi^T + s I` with hat functions `Phi` on the knots; its inverse is
     `(I - Phi (Phi^T Phi + s K_ZZ^-1)^-1 Phi^T) / s`. What it leaves of the kernel are Brownian
     bridges between knots, with eigenvalues of order N / n_knots^2, so that with n_knots growing
-    as sqrt(N) the number of iterations does not depend on N.
+    as sqrt(N) the number of iterations does not depend on N. With a `row_scale`, the rows of
+    `Phi` are multiplied by it.
     """
 
     def __init__(
-        self, columns: _histrs.SortedColumns, s: float, n_knots: int, n_threads: int
+        self,
+        columns: _histrs.SortedColumns,
+        s: float,
+        n_knots: int,
+        n_threads: int,
+        row_scale: Array | None = None,
     ) -> None:
         self._s = s
         self._n_threads = n_threads
+        self._row_scale = row_scale
         self._projection = _histrs.KnotProjection(columns, n_knots, n_threads)
-        inner = self._projection.gram(n_threads)
+        inner = self._gram(self._projection, row_scale)
         diagonal, upper = self._projection.inverse_kernel()
         index = np.arange(len(diagonal))
         inner[index, index] += s * diagonal
@@ -93,35 +104,45 @@ class Knots:
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
-        weights = self._projection.project(V, self._n_threads)
+        weights = self._projection.project(scaled(self._row_scale, V), self._n_threads)
         weights *= self._scale[:, None]
         weights = linalg.cho_solve(self._factor, weights, overwrite_b=True, check_finite=False)
         weights *= self._scale[:, None]
-        V = V - self._projection.expand(weights, self._n_threads)
+        V = V - scaled(self._row_scale, self._projection.expand(weights, self._n_threads))
         V /= self._s
         return V
 
     solve_cheaply = solve
 
-    def insert(self, rows: Matrix) -> Self:
+    def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Project further rows on the same knots."""
         columns = _histrs.SortedColumns(to_core(rows), self._n_threads)
         new = self._projection.of_rows(columns, self._n_threads)
-        return self._changed(self._projection.concatenate(new, self._n_threads), new, 1.0)
+        before = self._row_scale
+        every = None if before is None or row_scale is None else np.append(before, row_scale)
+        projection = self._projection.concatenate(new, self._n_threads)
+        return self._changed(projection, every, self._gram(new, row_scale))
 
     def remove(self, kept: Indices, removed: Indices) -> Self:
         """Leave rows out; the knots stay."""
         left, gone = (self._projection.select(i, self._n_threads) for i in (kept, removed))
-        return self._changed(left, gone, -1.0)
+        r = self._row_scale
+        of_left, of_gone = (None, None) if r is None else (r[kept], r[removed])
+        return self._changed(left, of_left, -self._gram(gone, of_gone))
+
+    def _gram(self, projection: _histrs.KnotProjection, row_scale: Array | None) -> Array:
+        if row_scale is None:
+            return projection.gram(self._n_threads)
+        return projection.weighted_gram(row_scale**2, self._n_threads)
 
     def _changed(
-        self, projection: _histrs.KnotProjection, rows: _histrs.KnotProjection, sign: float
+        self, projection: _histrs.KnotProjection, row_scale: Array | None, change: Array
     ) -> Self:
-        """Return the preconditioner with another projection, some rows being the difference."""
+        """Return the preconditioner with another projection, and a change of its matrix."""
         L = self._factor[0]
-        inner = L @ L.T + sign * self._scale[:, None] * rows.gram(self._n_threads) * self._scale
+        inner = L @ L.T + self._scale[:, None] * change * self._scale
         changed = copy.copy(self)
-        changed._projection = projection
+        changed._projection, changed._row_scale = projection, row_scale
         changed._factor = (_cholesky(inner), True)
         return changed
 
@@ -131,7 +152,8 @@ class PivotedCholesky:
 
     `M = F F^T + s I` with `F` the partial Cholesky factor of `K`. Pivots are drawn in blocks with
     probability proportional to the residual diagonal (randomly pivoted Cholesky), which is as
-    good as the greedy choice and lets the columns be computed many at a time.
+    good as the greedy choice and lets the columns be computed many at a time. With a `row_scale`,
+    the rows of `F` are multiplied by it; `diagonal` is without.
 
     References
     ----------
@@ -139,16 +161,27 @@ class PivotedCholesky:
        approximation by accelerated randomly pivoted Cholesky", 2024.
     """
 
-    def __init__(self, X: Matrix, diagonal: Array, s: float, rank: int, n_threads: int) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        diagonal: Array,
+        s: float,
+        rank: int,
+        n_threads: int,
+        row_scale: Array | None = None,
+    ) -> None:
         self._s = s
         self._n_threads = n_threads
         # Single precision is twice as fast, unless it drowns what is added to the diagonal.
-        single = survives_single_precision(diagonal.sum(), s)
+        squares = 1.0 if row_scale is None else row_scale**2
+        single = survives_single_precision(float(np.sum(squares * diagonal)), s)
         dtype = np.float32 if single else np.float64
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)
         # Lower triangular: the rows of `F` that belong to the pivots.
         self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
+        if row_scale is not None:
+            F_T *= row_scale.astype(F_T.dtype)
         inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
         inner[np.diag_indices_from(inner)] += s
         # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
@@ -169,11 +202,13 @@ class PivotedCholesky:
         """Return nearly `M^-1 V`: sums in single precision."""
         return self._inverse.apply_single(V, self._n_threads)
 
-    def insert(self, rows: Matrix) -> Self:
+    def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows for what the pivots say of them."""
         rows = rows.astype(np.float64, copy=False)
         K = _histrs.intersection_gram(to_core(self._pivots), to_core(rows), self._n_threads)
         F_T = linalg.solve_triangular(self._pivot_factor, K, lower=True, check_finite=False)
+        if row_scale is not None:
+            F_T *= row_scale
         E_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
         old = self._inverse.e_transposed()
         return self._changed(np.hstack([old, E_T.astype(old.dtype)]), F_T, 1.0)

@@ -46,6 +46,7 @@ from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._relevance import relevant_weights
+from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
@@ -231,6 +232,7 @@ class BaseIntersectionGP(GaussianProcess):
             max_iter=self.max_iter,
             kernel=kernel,
             base_columns=base_columns,
+            row_scale=roots(self.sample_weight_fit_),
         )
 
     def _solve_targets(
@@ -248,7 +250,7 @@ class BaseIntersectionGP(GaussianProcess):
             for k, system in enumerate(systems):
                 part = slice(None) if len(systems) == 1 else slice(k, k + 1)
                 system.check()
-                solution = system.solve(
+                solution = system.solve_targets(
                     Y[:, part] / size[part],
                     tol[part],
                     None if start is None else start[:, part] / size[part],
@@ -289,8 +291,10 @@ class BaseIntersectionGP(GaussianProcess):
 
     # ---- rows that come and go ---------------------------------------------------------------
 
-    def _systems_with(self, X: Matrix, n_outputs: int) -> tuple[KernelSystem, ...]:
-        return self._changed_systems(lambda system: insert_rows(system, X, n_outputs))
+    def _systems_with(
+        self, X: Matrix, n_outputs: int, row_scale: Array | None
+    ) -> tuple[KernelSystem, ...]:
+        return self._changed_systems(lambda system: insert_rows(system, X, n_outputs, row_scale))
 
     def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[KernelSystem, ...]:
         return self._changed_systems(lambda system: remove_rows(system, removed, n_outputs))
@@ -303,6 +307,7 @@ class BaseIntersectionGP(GaussianProcess):
         fresh = self._make_system(
             first.X, first.kernel, Scales(first.noise, first.amplitude), first.base_columns
         )
+        fresh = replace(fresh, row_scale=first.row_scale)
         settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
         same = all(getattr(first, name) == getattr(fresh, name) for name in settings)
         changed = change(first if same else fresh)
@@ -344,7 +349,13 @@ class BaseIntersectionGP(GaussianProcess):
         Y: Array,
     ) -> Likelihood:
         return Likelihood(
-            make_system, columns, Y, tol=self.tol, log_det=self.log_det, seed=self._seed
+            make_system,
+            columns,
+            Y,
+            tol=self.tol,
+            log_det=self.log_det,
+            seed=self._seed,
+            row_scale=roots(self.sample_weight_fit_),
         )
 
     def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:

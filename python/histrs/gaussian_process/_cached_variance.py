@@ -8,6 +8,7 @@ from scipy import linalg
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
@@ -65,9 +66,10 @@ class CachedVariance:
         rows = np.sort(rng.choice(n, n_solved, replace=False))
         space = _krylov_space(system, min(rank, n), rows, rng)
         self._score = _score(system, space.root(system.s))
-        self._floor = _LEAST * float(system.diagonal.mean()) if n > 0 else 0.0
-        exact = np.maximum(_without_itself(system, rows), self._floor)
-        upper = np.maximum(space.upper_without_itself(system, rows), self._floor)
+        self._floor = _LEAST * float(system.row_sums.mean()) if n > 0 else 0.0
+        weights = np.ones(n_solved) if system.row_scale is None else system.row_scale[rows] ** 2
+        exact = np.maximum(_without_itself(system, rows) / weights, self._floor)
+        upper = np.maximum(space.upper_without_itself(system, rows) / weights, self._floor)
         self._coefficients = _fit(upper, exact)
         halves = [np.arange(n_solved) % 2 == half for half in (0, 1)]
         estimate = np.empty(n_solved)
@@ -168,6 +170,7 @@ def _new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
 
 def _score(system: KernelSystem, R: Array) -> Score:
     columns, n_threads = system.columns, system.n_threads
+    R = scaled(system.row_scale, R)
     if columns.n_knots * max(R.shape[1], 1) <= 25 * _MAX_KNOTS:
         return ExactScore(columns, R, n_threads)
     return TabulatedScore(columns, R, _N_BINS, "linear", n_threads)

@@ -30,7 +30,14 @@ def logits_of_classes(logits: Array) -> Array:
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
-def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: float = 1.0) -> Readout:
+def fit_calibration(
+    scores: Array,
+    labels: NDArray[np.intp],
+    *,
+    offset_std: float = 1.0,
+    centred: bool = False,
+    weights: Array | None = None,
+) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 
     Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
@@ -45,6 +52,11 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
         The places of their classes.
     offset_std : float
         Standard deviation of offsets before anything is seen; that of couplings is 1.
+    centred : bool
+        Whether scores are of targets less their mean, so that offsets before anything is seen are
+        the logarithms of the classes' shares; else they are 0.
+    weights : ndarray of shape (n_samples,), default=None
+        What each row counts beside the priors; None for 1.
 
     Returns
     -------
@@ -62,6 +74,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
     precision = offset_std**-2
+    of_rows = np.ones((len(z), 1)) if weights is None else weights[:, None]
+    expected = _log_shares(np.sum(of_rows * targets, axis=0)) if centred else np.zeros(n_classes)
     spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(len(z), 1)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
@@ -73,11 +87,13 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
         logits = T * z + b
         if coupled:
             logits += z @ W
-        residual = softmax(logits, axis=1) - targets
-        value = -float(np.sum(targets * log_softmax(logits, axis=1)))
-        value += 0.5 * float(precision * (b @ b) + np.sum(W * W) / size**2 + (T / spread) ** 2)
+        residual = of_rows * (softmax(logits, axis=1) - targets)
+        value = -float(np.sum(of_rows * targets * log_softmax(logits, axis=1)))
+        shift = b - expected
+        value += 0.5 * float(precision * (shift @ shift))
+        value += 0.5 * float(np.sum(W * W) / size**2 + (T / spread) ** 2)
         slope_T = T * np.sum(residual * z) + (T / spread) ** 2
-        slope = [[slope_T], residual.sum(axis=0) + precision * b]
+        slope = [[slope_T], residual.sum(axis=0) + precision * shift]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
         return value / len(z), np.concatenate(slope) / len(z)
@@ -86,7 +102,8 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
     low, high = np.log(_TEMPERATURES) + np.log(size)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
     starts = np.clip((np.log(size), np.log(size) + 2.0), low, high)
-    thetas = [np.concatenate([[start], np.zeros(n_free - 1)]) for start in starts]
+    others = np.append(expected, np.zeros(n_free - 1 - n_classes))
+    thetas = [np.append(start, others) for start in starts]
     # Threads of BLAS would mostly wait for one another.
     with blas_threads_at_most(1):
         found = [
@@ -105,3 +122,10 @@ def fit_calibration(scores: Array, labels: NDArray[np.intp], *, offset_std: floa
         return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))
     matrix = T * np.eye(n_classes) + (W if coupled else 0.0)
     return Readout(matrix / size, b)
+
+
+def _log_shares(counts: Array) -> Array:
+    """Return logarithms of the classes' shares, each with half a row more, less their mean."""
+    logs = np.log(counts + 0.5)
+    centred: Array = logs - logs.mean()
+    return centred

@@ -17,6 +17,12 @@ from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior, Readout
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._row_weights import (
+    ClassWeight,
+    check_weights,
+    refuse_balanced,
+    times_class_weights,
+)
 from histrs.gaussian_process._state import replaced_whole
 
 # Part of the rows that may come and go before the calibration is learned anew.
@@ -27,12 +33,15 @@ class ClassTargets(GaussianProcess):
     """Classification by regression of targets -1 and +1, one for each class or one for two."""
 
     calibration: Literal["leave-one-out"] | None
+    class_weight: ClassWeight = None
     _declared_classes: NDArray[Any] | None
     _calibrated_on: tuple[NDArray[Any], int] | None
     """Classes and number of rows of the last calibration."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the model; when it raises, the estimator is as it was.
 
         Parameters
@@ -41,6 +50,10 @@ class ClassTargets(GaussianProcess):
             Histograms: non-negative, finite.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+            mean weight over its own, and it counts as much as that where probabilities are
+            calibrated. A row of weight 0 is as if it were not there.
 
         Returns
         -------
@@ -51,19 +64,44 @@ class ClassTargets(GaussianProcess):
         ------
         ValueError
             If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
-            differ, or there are fewer than two classes.
+            differ, a weight is negative or not finite, or fewer than two classes have one.
         """
         with replaced_whole(self) as draft:
-            X, y = draft._rows_to_fit(X, y)
-            labels = checked_labels(y)
-            draft._declared_classes = draft._calibrated_on = None
-            draft._set_classes(labels)
-            draft._fit_targets(X, draft._targets(labels), shared=True)
+            draft._fit_classes(*draft._weighted(X, y, sample_weight, reset=True), None)
         return self
+
+    def _fit_classes(
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        weights: Array | None,
+        declared: ArrayLike | None,
+    ) -> None:
+        """Fit checked rows, labels and weights."""
+        self._declared_classes = self._calibrated_on = None
+        self._declare(declared, labels, known=[])
+        self._set_classes(labels)
+        self._keep_first_weights(weights)
+        self._fit_targets(X, self._targets(labels), shared=True)
+
+    def _weighted(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Any, NDArray[Any], Array | None]:
+        """Return the rows that have a weight, their labels and weights."""
+        checked = self._rows_to_fit(X, y, reset=reset)
+        labels = checked_labels(checked[1])
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        X, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
+        return X, *given.rows(labels), given.weights
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Add rows, of known and of new classes; when it raises, the estimator is as it was.
 
@@ -82,6 +120,8 @@ class ClassTargets(GaussianProcess):
         classes : array-like of shape (n_classes,), default=None
             Labels that the model keeps whether it has rows of them or not, beside those that it
             keeps already; `y` must then have no others. None lets the classes be those of the rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
 
         Returns
         -------
@@ -92,7 +132,8 @@ class ClassTargets(GaussianProcess):
         ------
         ValueError
             As `fit`; if `X` has other columns than the data before; if labels are neither in
-            `classes` nor known, or of another type.
+            `classes` nor known, or of another type; with ``class_weight="balanced"``, which asks
+            for all rows at once.
 
         Examples
         --------
@@ -104,15 +145,12 @@ class ClassTargets(GaussianProcess):
         >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
         True
         """
+        refuse_balanced(self.class_weight)
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, y = draft._rows_to_fit(X, y, reset=first)
-            labels = checked_labels(y)
+            X, labels, of_rows = draft._weighted(X, y, sample_weight, reset=first)
             if first:
-                draft._declared_classes = draft._calibrated_on = None
-                draft._declare(classes, labels, known=[])
-                draft._set_classes(labels)
-                draft._fit_targets(X, draft._targets(labels), shared=True)
+                draft._fit_classes(X, labels, of_rows, classes)
                 return self
             before = draft.classes_, draft._class_weights()
             draft._declare(classes, labels, known=[draft.classes_])
@@ -121,7 +159,8 @@ class ClassTargets(GaussianProcess):
             Y = draft._targets(labels)
             weights = draft._weights_to_start_from(*before)
             weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
-            systems = draft._systems_with(X, Y.shape[1])
+            row_scale = draft._keep_further_weights(of_rows, X.shape[0])
+            systems = draft._systems_with(X, Y.shape[1], row_scale)
             draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
 
@@ -168,6 +207,7 @@ class ClassTargets(GaussianProcess):
             draft._set_classes(labels)
             Y = draft._targets(labels)
             weights = draft._weights_to_start_from(*before)
+            draft._keep_weights_of(kept)
             systems = draft._systems_without(removed, Y.shape[1])
             draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
@@ -306,21 +346,23 @@ class ClassTargets(GaussianProcess):
                 return self._readouts(self.__dict__)
         self._calibrated_on = self.classes_, len(Y)
         labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+        weights = self.sample_weight_fit_
         if isinstance(posterior, Posterior) and not posterior.is_factorised:
             scores, rows = held_out(posterior, Y, labels, self._seed)
             labels = labels[rows]
+            weights = None if weights is None else weights[rows]
         else:
             scores = self._scores_left_out(posterior, Y)
-        self.calibration_ = fit_calibration(scores, labels, offset_std=self._offset_std())
+        self.calibration_ = fit_calibration(scores, labels, **self._offsets(), weights=weights)
         return self._readouts(self.__dict__)
 
     def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
         return leave_one_out(posterior, Y - self._level(Y))[0]
 
-    def _offset_std(self) -> float:
-        """Return how far offsets of the calibration are from 0 before anything is seen."""
-        return 1.0
+    def _offsets(self) -> dict[str, Any]:
+        """Return what is known of the offsets of the calibration before anything is seen."""
+        return {}
 
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
         mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))

@@ -14,6 +14,7 @@ from histrs.gaussian_process._kernel import TransformName
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._row_weights import ClassWeight
 from histrs.gaussian_process._system import PreconditionerName, SolverName
 from histrs.gaussian_process._variance import VarianceName
 
@@ -112,6 +113,9 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
         and offsets to what the model predicts of training rows without each: in closed form where
         the system was factorised, else by fits without a tenth of the rows at a time. None leaves
         the posterior as it is, whose probabilities are too certain.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
+        inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -125,6 +129,8 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     exponent_ : float
@@ -148,7 +154,7 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
     n_iter_ : ndarray of shape (n_outputs,)
         Iterations until each output was solved; 1 when the matrix was factorised.
     residual_ : ndarray of shape (n_outputs,)
-        Largest absolute entry of `Y - (amplitude K + noise I) alpha`.
+        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`.
     quantization_error_bound_ : ndarray of shape (n_outputs,)
         With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
         scores are what `decision_function` returns.
@@ -199,6 +205,7 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseIntersectionGP._parameter_constraints,
         "calibration": [StrOptions({"leave-one-out"}), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _predicted = "decision"
 
@@ -229,6 +236,7 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
         random_state: int | np.random.RandomState | None = 0,
         warm_start: bool = False,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        class_weight: ClassWeight = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -260,3 +268,4 @@ class IntersectionGPClassifier(ClassifierMixin, ClassTargets, BaseIntersectionGP
             verbose=verbose,
         )
         self.calibration = calibration
+        self.class_weight = class_weight

@@ -47,7 +47,7 @@ def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array
     In closed form (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12),
 
     .. math:: \mu_i = y_i - \frac{[A^{-1} y]_i}{[A^{-1}]_{ii}}, \qquad
-              \sigma_i^2 = \frac{1}{[A^{-1}]_{ii}}, \qquad A = K + s I.
+              \sigma_i^2 = \frac{1}{[A^{-1}]_{ii}}, \qquad A = K + s W^{-1}.
 
     Parameters
     ----------
@@ -63,8 +63,13 @@ def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array
     variance : ndarray of shape (n_samples, n_systems)
         Predictive variances, noise included.
     """
-    diagonal = np.column_stack([inverse_diagonal(system.factor) for system in posterior.systems])
+    diagonal = np.column_stack([_diagonal_of_inverse(system) for system in posterior.systems])
     return Y - posterior.weights / diagonal, posterior.amplitude / diagonal
+
+
+def _diagonal_of_inverse(system: Any) -> Array:
+    diagonal = inverse_diagonal(system.factor)
+    return diagonal if system.row_scale is None else system.row_scale**2 * diagonal
 
 
 def held_out(
@@ -85,7 +90,7 @@ def held_out(
         for k, system in enumerate(posterior.systems):
             outputs = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
             without = remove_rows(system, held, n_outputs)
-            weights = without.solve(
+            weights = without.solve_targets(
                 np.ascontiguousarray(Y[kept, outputs]),
                 np.full(Y[:, outputs].shape[1], posterior.tol),
                 np.ascontiguousarray(posterior.weights[kept, outputs]),

@@ -19,11 +19,13 @@ from histrs._solvers.log_det import (
     log_det_bound,
     rademacher,
 )
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._spectrum import (
     Evaluation,
     ExactSpectrum,
+    KernelMatrix,
     LanczosSpectrum,
     Spectrum,
     Terms,
@@ -36,7 +38,7 @@ LogDetName: TypeAlias = Literal["lanczos", "bound"]
 # eigenvalues take longer than factors.
 _MAX_EXACT_ROWS = 2048
 _MAX_EXACT_TERMS = 1 << 32
-MAX_EIGEN_ROWS = 1024
+_MAX_EIGEN_ROWS = 1024
 # Hyper-parameters of which every pair has its own.
 _OF_PAIRS = ("noise", "amplitude")
 # Steps towards the largest eigenvalues, of which the bound takes one an output at least.
@@ -50,10 +52,14 @@ class BaseLikelihood:
     ----------
     Y : ndarray of shape (n_samples, n_outputs)
         Targets.
+    row_scale : ndarray of shape (n_samples,), default=None
+        Roots of the weights of rows, as the systems have them; None for 1.
     """
 
-    def __init__(self, Y: Array) -> None:
-        self._Y = Y
+    def __init__(self, Y: Array, row_scale: Array | None = None) -> None:
+        self._Y = scaled(row_scale, Y)
+        self._row_scale = row_scale
+        self._log_jacobian = 0.0 if row_scale is None else float(np.sum(np.log(row_scale)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -78,6 +84,11 @@ class BaseLikelihood:
         """Return the likelihood of this kernel under every noise and amplitude."""
         raise NotImplementedError
 
+    def _spectrum_of(self, system: KernelMatrix, seed: int, *, exact: bool) -> Spectrum:
+        if exact and len(self._Y) <= _MAX_EIGEN_ROWS:
+            return ExactSpectrum(system, self._Y, self._log_jacobian)
+        return LanczosSpectrum(system, self._Y, np.random.default_rng(seed), self._log_jacobian)
+
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, and its derivatives by the logarithms of what is named."""
         outputs = values.outputs(self._Y.shape[1])
@@ -91,7 +102,8 @@ class BaseLikelihood:
         # One draw of random vectors serves all pairs, so that their errors add up.
         std = sum(part.std for part in parts)
         solved = all(part.solved for part in parts)
-        return Evaluation(sum(part.value for part in parts), std, gradient, solved)
+        value = sum(part.value for part in parts) + self._Y.shape[1] * self._log_jacobian
+        return Evaluation(value, std, gradient, solved)
 
     def _evaluate_pair(
         self, values: Hyperparameters, outputs: slice, names: Collection[str]
@@ -117,6 +129,8 @@ class Likelihood(BaseLikelihood):
         How the log-determinant is found.
     seed : int
         Of the random vectors, which are the same for all hyper-parameters.
+    row_scale : ndarray of shape (n_samples,), default=None
+        Roots of the weights of rows, as the systems have them; None for 1.
     """
 
     def __init__(
@@ -128,11 +142,12 @@ class Likelihood(BaseLikelihood):
         tol: float,
         log_det: LogDetName,
         seed: int,
+        row_scale: Array | None = None,
     ) -> None:
         self._make_system = make_system
         self._base = base
-        super().__init__(Y)
-        self._scale = np.max(np.abs(Y), axis=0, initial=0.0)
+        super().__init__(Y, row_scale)
+        self._scale = np.max(np.abs(self._Y), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
         self._tol = tol
         self._log_det_name = log_det
@@ -168,9 +183,7 @@ class Likelihood(BaseLikelihood):
 
     def spectrum(self, kernel: GeneralizedKernel) -> Spectrum:
         system = self.system(kernel, Scales(1.0, 1.0))
-        if self.is_exact(system) and len(self._Y) <= MAX_EIGEN_ROWS:
-            return ExactSpectrum(system, self._Y)
-        return LanczosSpectrum(system, self._Y, self._rng())
+        return self._spectrum_of(system, self._seed, exact=self.is_exact(system))
 
     def _evaluate_pair(
         self, values: Hyperparameters, outputs: slice, names: Collection[str]
@@ -250,7 +263,7 @@ class Likelihood(BaseLikelihood):
         tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
         """
         n_outputs = B.shape[1]
-        panel = np.hstack([B / np.sqrt(values.amplitude[0]), V])
+        panel = scaled(self._row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
         signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
         by_column = system.columns.quadratic_forms(panel, system.n_threads) @ signs
         gradient: dict[str, Any] = {"feature_weights": by_column}

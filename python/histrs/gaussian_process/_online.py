@@ -15,10 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 
 from histrs import _histrs
+from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices, Preconditioner
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._row_weights import appended
 from histrs.gaussian_process._system import KernelSystem
 
 # Rows that may come and go, as part of all, before the preconditioner is made anew.
@@ -27,7 +30,9 @@ _STALE = 0.5
 _MAX_REMOVED = 0.2
 
 
-def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem:
+def insert_rows(
+    system: KernelSystem, X: Matrix, n_outputs: int, row_scale: Array | None = None
+) -> KernelSystem:
     """Return the system with further rows behind its own.
 
     Parameters
@@ -38,6 +43,8 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
         The rows, in canonical form.
     n_outputs : int
         How many targets will be solved for.
+    row_scale : ndarray of shape (n_rows,), default=None
+        Roots of the weights of the new rows; None for 1.
 
     Raises
     ------
@@ -49,29 +56,37 @@ def insert_rows(system: KernelSystem, X: Matrix, n_outputs: int) -> KernelSystem
     base = _base_columns(system).insert(to_core(X), n_threads)
     rows = system.kernel.rows(X, n_threads)
     plain = system.kernel.is_plain
+    if system.row_scale is not None and row_scale is None:
+        row_scale = np.ones(X.shape[0])
     grown = replace(
         system,
         X=stacked(system.X, X),
         base_columns=base,
         transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
         n_changed=system.n_changed + X.shape[0],
+        row_scale=appended(system.row_scale, system.X.shape[0], row_scale),
     )
     known: dict[str, Any] = {
-        "diagonal": np.append(system.diagonal, _histrs.row_sums(to_core(rows), n_threads))
+        "row_sums": np.append(system.row_sums, _histrs.row_sums(to_core(rows), n_threads))
     }
     if not plain and "rows" in vars(system):
         known["rows"] = stacked(system.rows, rows)
     if "factor" in vars(system) and grown.uses_cholesky(n_outputs):
         # Where that fails, factorising again finds out why.
         with contextlib.suppress(linalg.LinAlgError):
-            known["factor"] = _grown_factor(system, rows)
-    return _with(grown, known, system, lambda old: old.insert(rows))
+            known["factor"] = _grown_factor(system, rows, row_scale)
+    if system.row_scale is None and row_scale is not None:
+        # Whose preconditioner knows of no weights.
+        system = replace(system)
+    return _with(grown, known, system, lambda old: old.insert(rows, row_scale))
 
 
-def _grown_factor(system: KernelSystem, rows: Matrix) -> CholeskyFactor:
-    B = system.cross_kernel(rows).T
+def _grown_factor(system: KernelSystem, rows: Matrix, row_scale: Array | None) -> CholeskyFactor:
+    B = scaled(row_scale, system.cross_kernel(rows).T)
     rows = to_core(rows.astype(np.float64, copy=False))
-    C = _histrs.intersection_gram(rows, None, system.n_threads)
+    C = scaled(row_scale, _histrs.intersection_gram(rows, None, system.n_threads))
+    if row_scale is not None:
+        C *= row_scale
     C[np.diag_indices_from(C)] += system.s
     return system.factor.insert(B, C)
 
@@ -88,7 +103,7 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
     n_outputs : int
         How many targets will be solved for.
     """
-    kept = left_over(len(system.diagonal), removed)
+    kept = left_over(system.X.shape[0], removed)
     plain = system.kernel.is_plain
     shrunk = replace(
         system,
@@ -96,8 +111,9 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
         base_columns=_base_columns(system).remove(removed, system.n_threads),
         transformed_columns=None if plain else system.columns.remove(removed, system.n_threads),
         n_changed=system.n_changed + len(removed),
+        row_scale=None if system.row_scale is None else system.row_scale[kept],
     )
-    known: dict[str, Any] = {"diagonal": system.diagonal[kept]}
+    known: dict[str, Any] = {"row_sums": system.row_sums[kept]}
     if not plain and "rows" in vars(system):
         known["rows"] = system.rows[kept]
     few = len(removed) <= _MAX_REMOVED * len(kept)

@@ -59,6 +59,7 @@ class _Objective:
         function: Callable[[Hyperparameters, list[str]], Evaluation],
         space: SearchSpace,
         record: Callable[[Hyperparameters, float], None] | None,
+        start: Array,
         *,
         with_gradient: bool,
     ) -> None:
@@ -67,7 +68,7 @@ class _Objective:
         self._record = record
         self._with_gradient = with_gradient
         self._worst = -np.inf
-        self.best: tuple[float, Array] = (np.inf, np.empty(0))
+        self.best: tuple[float, Array] = (np.inf, start)
 
     def __call__(self, theta: Array) -> Any:
         values = self._space.unpack(theta)
@@ -243,14 +244,14 @@ class Search:
         unit = self._likelihood.diagonal_mean(space.start.pair(0))
         found = []
         for ratio in _RATIOS * (unit if unit > 0.0 else 1.0):
-            values = {"noise": ratio * start.amplitude}
-            if "amplitude" in space.names:
-                amplitude = spectrum.best_amplitude(ratio, outputs)
-                noise = ratio * amplitude
-                if "noise" not in space.names:
-                    with np.errstate(over="ignore"):
-                        noise, amplitude = start.noise, start.noise / ratio
-                values = {"noise": noise, "amplitude": amplitude}
+            # Of kernels that nearly vanish, what overflows is left out below.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                values = {"noise": ratio * start.amplitude}
+                if "amplitude" in space.names:
+                    amplitude = spectrum.best_amplitude(ratio, outputs)
+                    values = {"noise": ratio * amplitude, "amplitude": amplitude}
+                    if "noise" not in space.names:
+                        values = {"noise": start.noise, "amplitude": start.noise / ratio}
             if all(np.isfinite(v) and v > 0.0 for v in values.values()):
                 arrays = {name: np.array([value]) for name, value in values.items()}
                 theta = space.pack(space.start.with_values(arrays))
@@ -266,7 +267,7 @@ class Search:
     ) -> Optimum:
         start = space.clip(space.pack(space.start))
         with_gradient = self._method == "l-bfgs-b"
-        objective = _Objective(function, space, record, with_gradient=with_gradient)
+        objective = _Objective(function, space, record, start, with_gradient=with_gradient)
         options = (
             self._gradient_options(n_outputs)
             if with_gradient

@@ -20,6 +20,7 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpac
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._row_weights import RowWeights, appended, in_units_of_mean, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
@@ -36,8 +37,12 @@ class GaussianProcess(BaseEstimator):
     optimizer: OptimizerName | None
     n_restarts_optimizer: int
     verbose: int
+    sample_weight_fit_: Array | None = None
     _seed: int
     _standard_weights: Array
+    Y_fit_: Array
+    _weight_unit: float
+    """What a weight of 1 was when rows were first given."""
 
     # ---- the kernel and its systems ----------------------------------------------------------
 
@@ -65,8 +70,8 @@ class GaussianProcess(BaseEstimator):
         """
         raise NotImplementedError
 
-    def _systems_with(self, X: Any, n_outputs: int) -> tuple[Any, ...]:
-        """Return the systems with further rows behind their own."""
+    def _systems_with(self, X: Any, n_outputs: int, row_scale: Array | None) -> tuple[Any, ...]:
+        """Return the systems with further rows, and their scale, behind their own."""
         raise NotImplementedError
 
     def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[Any, ...]:
@@ -104,6 +109,32 @@ class GaussianProcess(BaseEstimator):
     def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
         """Return the likelihood of the training targets."""
         raise NotImplementedError
+
+    # ---- weights of rows ---------------------------------------------------------------------
+
+    def _keep_first_weights(self, weights: Array | None) -> None:
+        """Keep the weights of the rows of a fit, in units of their mean."""
+        self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
+
+    def _rows_with_weight(
+        self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
+    ) -> tuple[Any, ...]:
+        """Return rows and targets that have a weight, checked: no other leaves a trace."""
+        return checked if given.kept is None else self._rows_to_fit(*given.rows(*rows), **checks)
+
+    def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
+        """Keep the weights of further rows, and return what multiplies these in systems."""
+        before = self.sample_weight_fit_
+        added = (np.ones(n_rows) if weights is None else weights) / self._weight_unit
+        if before is None and np.all(added == 1.0):
+            return None
+        self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
+        return roots(added)
+
+    def _keep_weights_of(self, kept: Indices) -> None:
+        """Keep the weights of some of the rows alone."""
+        if self.sample_weight_fit_ is not None:
+            self.sample_weight_fit_ = self.sample_weight_fit_[kept]
 
     # ---- the targets -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Readout
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._row_weights import check_weights
 from histrs.gaussian_process._state import replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
@@ -26,7 +27,9 @@ class RealTargets(GaussianProcess):
     """Regression: one or more targets, each standardised by its own mean and spread."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the model; when it raises, the estimator is as it was.
 
         Parameters
@@ -35,6 +38,9 @@ class RealTargets(GaussianProcess):
             Histograms: non-negative, finite.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+            mean weight over its own. A row of weight 0 is as if it were not there.
 
         Returns
         -------
@@ -44,19 +50,33 @@ class RealTargets(GaussianProcess):
         Raises
         ------
         ValueError
-            If an entry of `X` is negative, NaN or infinite (the message names it), or the lengths
-            differ.
+            If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
+            differ, or a weight is negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
-            X, y = draft._rows_to_fit(X, y, multi_output=True, y_numeric=True)
-            Y = np.asarray(y, dtype=np.float64, order="C")
-            draft._single_target = Y.ndim == 1
-            Y = draft._standardised(Y.reshape(len(Y), -1))
-            draft._fit_targets(X, Y, shared=False)
+            draft._fit_real(*draft._weighted(X, y, sample_weight, reset=True))
         return self
 
+    def _fit_real(self, X: Any, Y: Array, weights: Array | None) -> None:
+        """Fit checked rows, targets and weights."""
+        self._single_target = Y.ndim == 1
+        Y = self._standardised(Y.reshape(len(Y), -1), weights)
+        self._fit_targets(X, Y, shared=False)
+
+    def _weighted(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Any, Array, Array | None]:
+        """Return the rows that have a weight, their targets, and weights."""
+        checks = {"reset": reset, "multi_output": True, "y_numeric": True}
+        checked = self._rows_to_fit(X, y, **checks)
+        given = check_weights(sample_weight, checked[1])
+        X, y = self._rows_with_weight(given, (X, y), checked, **checks)
+        return X, np.asarray(y, dtype=np.float64, order="C"), given.weights
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add rows; when it raises, the estimator is as it was.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later
@@ -70,6 +90,8 @@ class RealTargets(GaussianProcess):
             Histograms: non-negative, finite. They come behind the rows of earlier calls.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
 
         Returns
         -------
@@ -94,17 +116,15 @@ class RealTargets(GaussianProcess):
         """
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, y = draft._rows_to_fit(X, y, reset=first, multi_output=True, y_numeric=True)
-            Y = np.asarray(y, dtype=np.float64, order="C")
+            X, Y, of_rows = draft._weighted(X, y, sample_weight, reset=first)
             if first:
-                draft._single_target = Y.ndim == 1
-                Y = draft._standardised(Y.reshape(len(Y), -1))
-                draft._fit_targets(X, Y, shared=False)
+                draft._fit_real(X, Y, of_rows)
                 return self
             weights = draft._weights()
             weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
             Y = draft._with_targets_before(Y)
-            systems = draft._systems_with(X, Y.shape[1])
+            row_scale = draft._keep_further_weights(of_rows, X.shape[0])
+            systems = draft._systems_with(X, Y.shape[1], row_scale)
             draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
@@ -146,18 +166,21 @@ class RealTargets(GaussianProcess):
             kept = left_over(len(draft.Y_fit_), removed)
             Y = draft._Y_given[kept]
             weights = draft._weights()[kept]
+            draft._keep_weights_of(kept)
             systems = draft._systems_without(removed, Y.shape[1])
             draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
-    def _standardised(self, Y: Array) -> Array:
-        """Take the unit of the targets; return them in it, less their means."""
-        _, centred = _centred(Y)
+    def _standardised(self, Y: Array, weights: Array | None = None) -> Array:
+        """Take the weights of rows and the unit of the targets; return them in it, centred."""
+        self._keep_first_weights(weights)
+        _, centred = _centred(Y, self.sample_weight_fit_)
         largest = np.max(np.abs(centred), axis=0, initial=0.0)
         # A target of one value has no unit of its own.
         constant = largest == 0.0
         largest[constant] = 1.0
-        self.y_std_ = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))
+        squares = np.average((centred / largest) ** 2, axis=0, weights=self.sample_weight_fit_)
+        self.y_std_ = largest * np.sqrt(squares)
         self.y_std_[constant] = 1.0
         return self._in_unit_of_fit(Y)
 
@@ -165,7 +188,7 @@ class RealTargets(GaussianProcess):
         """Keep the targets and their means; return what is left, in the unit of the first fit."""
         # Adding the means to what is left would give nearly the targets.
         self._Y_given = Y.copy()
-        self.y_mean_, centred = _centred(Y)
+        self.y_mean_, centred = _centred(Y, self.sample_weight_fit_)
         with np.errstate(over="ignore"):
             centred /= self.y_std_
         if not np.all(np.isfinite(centred)):
@@ -305,7 +328,8 @@ class RealTargets(GaussianProcess):
             Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
             targets and their unit stay those of all rows.
         std : ndarray of the same shape
-            Predictive standard deviations, noise included.
+            Predictive standard deviations, noise included, that of a row of little weight being
+            larger.
 
         Raises
         ------
@@ -411,10 +435,10 @@ def _standard_covariance(state: dict[str, Any], X: Matrix) -> Array:
     return covariance
 
 
-def _centred(Y: Array) -> tuple[Array, Array]:
+def _centred(Y: Array, weights: Array | None) -> tuple[Array, Array]:
     """Return the means, and the targets less these: 0 for targets of one value, up to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
-        means = Y.mean(axis=0)
+        means = np.average(Y, axis=0, weights=weights)
         centred = Y - means
         largest = np.max(np.abs(centred), axis=0, initial=0.0)
     if not np.all(np.isfinite(largest)):

@@ -108,6 +108,8 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets that were solved for, centred.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
     y_std_ : ndarray of shape (n_targets,)
@@ -135,7 +137,7 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     n_iter_ : ndarray of shape (n_targets,)
         Iterations until each target was solved; 1 when the matrix was factorised.
     residual_ : ndarray of shape (n_targets,)
-        Largest absolute entry of `Y - (amplitude K + noise I) alpha`, in units of the target.
+        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`, in units of the target.
     quantization_error_bound_ : ndarray of shape (n_targets,)
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
     n_features_in_ : int

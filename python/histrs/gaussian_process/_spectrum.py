@@ -110,6 +110,8 @@ class Spectrum:
     n_rows: int
     data: list[Measure]
     traces: list[Measure]
+    log_jacobian: float
+    """What is added to the likelihood of each target."""
 
     def evaluate(self, values: Scales, outputs: slice) -> Evaluation:
         """Return the log marginal likelihood of some outputs, and its slopes by `values`."""
@@ -125,7 +127,7 @@ class Spectrum:
         )
         logs = [measure.log(s) for measure in self.traces]
         std = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
-        value = terms.log_likelihood(values)
+        value = terms.log_likelihood(values) + len(data) * self.log_jacobian
         return Evaluation(value, 0.5 * len(data) * float(std), terms.gradient(values))
 
     def best_amplitude(self, s: float, outputs: slice) -> float:
@@ -141,8 +143,8 @@ class Spectrum:
 class ExactSpectrum(Spectrum):
     """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
 
-    def __init__(self, system: KernelMatrix, Y: Array) -> None:
-        self.n_rows = len(Y)
+    def __init__(self, system: KernelMatrix, Y: Array, log_jacobian: float = 0.0) -> None:
+        self.n_rows, self.log_jacobian = len(Y), log_jacobian
         nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
         nodes = np.maximum(nodes, 0.0)
         self.data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
@@ -156,7 +158,14 @@ class ExactSpectrum(Spectrum):
 class LanczosSpectrum(Spectrum):
     """Gauss quadratures for the targets and for vectors of random signs."""
 
-    def __init__(self, system: KernelMatrix, Y: Array, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        system: KernelMatrix,
+        Y: Array,
+        rng: np.random.Generator,
+        log_jacobian: float = 0.0,
+    ) -> None:
+        self.log_jacobian = log_jacobian
         self.n_rows, self._n_outputs = n, n_outputs = Y.shape
         width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
         n_probes = max(-n_outputs % width, 2)

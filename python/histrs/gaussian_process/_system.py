@@ -24,6 +24,7 @@ from histrs._solvers.preconditioners import (
     Preconditioner,
     survives_single_precision,
 )
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._hyperparameters import LARGEST, Scales
@@ -81,7 +82,9 @@ class KernelSystem:
     """The matrix `K + s I` of the training rows, never formed unless the solver stores it.
 
     `K` is the generalised intersection kernel without amplitude and `s` the noise variance divided
-    by the amplitude.
+    by the amplitude. Where rows have a `row_scale`, `K` is multiplied by it from both sides, and
+    whatever has training rows is in these coordinates, but for the targets and weights of
+    `solve_targets` and `cross_product`.
     """
 
     X: Matrix
@@ -98,6 +101,8 @@ class KernelSystem:
     """... and those of the kernel."""
     n_changed: int = 0
     """Rows that have come and gone since the preconditioner was made."""
+    row_scale: Array | None = None
+    """Roots of the weights of rows; None for 1."""
 
     def with_scales(self, scales: Scales) -> "KernelSystem":
         """Return the system of another noise and amplitude, on the same sorted columns."""
@@ -148,13 +153,20 @@ class KernelSystem:
     @cached_property
     def diagonal(self) -> Array:
         """Diagonal of `K`: the sum of each row."""
+        sums = self.row_sums
+        return sums if self.row_scale is None else self.row_scale**2 * sums
+
+    @cached_property
+    def row_sums(self) -> Array:
+        """Kernel of each row with itself, whatever its scale."""
         if self.kernel.is_plain:
             return _histrs.row_sums(to_core(self.X), self.n_threads)
         return self.columns.row_sums(self.n_threads)
 
     def product(self, V: Array) -> Array:
         """Return `K V`."""
-        return self.columns.product(V, self.n_threads)
+        product = self.columns.product(scaled(self.row_scale, V), self.n_threads)
+        return scaled(self.row_scale, product)
 
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
@@ -174,11 +186,13 @@ class KernelSystem:
         if name == "knots":
             wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
             n_knots = int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
-            return Knots(self.columns, s, n_knots, self.n_threads)
+            return Knots(self.columns, s, n_knots, self.n_threads, self.row_scale)
         if name == "pivoted-cholesky":
             fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
             rank = min(_MAX_RANK, fits, max(1, n_rows // 8))
-            return PivotedCholesky(self.rows, self.diagonal, s, rank, self.n_threads)
+            return PivotedCholesky(
+                self.rows, self.row_sums, s, rank, self.n_threads, self.row_scale
+            )
         return Identity()
 
     def uses_cholesky(self, n_outputs: int) -> bool:
@@ -207,7 +221,11 @@ class KernelSystem:
     def kernel_matrix(self) -> Array:
         """Return `K`."""
         X = self.rows.astype(np.float64, copy=False)
-        return _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        K = _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        if self.row_scale is not None:
+            K *= self.row_scale
+            K *= self.row_scale[:, None]
+        return K
 
     @cached_property
     def factor(self) -> CholeskyFactor:
@@ -223,6 +241,21 @@ class KernelSystem:
                 f"{self.s:.1e} vanishes beside its largest entry, {self.diagonal.max():.1e}. "
                 "Raise noise, lower amplitude or scale the features down."
             ) from error
+
+    def solve_targets(
+        self,
+        Y: Array,
+        tol: Array,
+        start: Array | None = None,
+        callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        """Return the weights of the training rows with which targets `Y` are predicted."""
+        r = self.row_scale
+        if r is None:
+            return self.solve(Y, tol, start, callback)
+        start = None if start is None else start / r[:, None]
+        solution = self.solve(scaled(r, Y), tol, start, callback)
+        return replace(solution, X=scaled(r, solution.X))
 
     def solve(
         self,
@@ -341,6 +374,10 @@ class KernelSystem:
     def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:
         """Return the solver with all that it needs to know of the matrix."""
         if self.solver == "coordinate-descent":
+            if self.row_scale is not None:
+                raise ValueError(
+                    'solver="coordinate-descent" knows no sample_weight: choose solver="auto".'
+                )
             rows = _histrs.CoordinateDescent(self.columns, self.n_threads)
             return partial(
                 coordinate_descent,
@@ -363,6 +400,8 @@ class KernelSystem:
     def _matrix_columns(self, rows: NDArray[np.intp]) -> Array:
         """Return some columns of `K + s I`."""
         columns = self.cross_kernel(self.rows[rows])
+        if self.row_scale is not None:
+            columns *= self.row_scale[rows]
         columns[rows, np.arange(len(rows))] += self.s
         return columns
 
@@ -374,7 +413,8 @@ class KernelSystem:
 
     def _multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""
-        product = self.columns.product_single(V, self.n_threads)
+        product = self.columns.product_single(scaled(self.row_scale, V), self.n_threads)
+        product = scaled(self.row_scale, product)
         product += self.s * V
         return product
 
@@ -427,6 +467,9 @@ class KernelSystem:
 
     def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""
+        return scaled(self.row_scale, self._unscaled_cross_kernel(X))
+
+    def _unscaled_cross_kernel(self, X: Matrix) -> Array:
         left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)

@@ -79,7 +79,7 @@ class FineVariance:
 class CoarseVariance:
     r"""CAPU, eqs. 30 to 32: one score of squared features instead of a kernel vector.
 
-    .. math:: k_{**} - \frac{1}{\xi_1} \sum_d \sum_i \min(x_*(d)^2, x_i(d)^2)
+    .. math:: k_{**} - \frac{1}{\xi_1} \sum_d \sum_i w_i \min(x_*(d)^2, x_i(d)^2)
 
     With `n_bins` the score is tabulated (q-CAPU), less what the table may be too large by.
     """
@@ -90,12 +90,13 @@ class CoarseVariance:
         self._largest = _largest_eigenvalue(system, start) + system.s
         square = _histrs.Transform("power", 2.0)
         columns = system.columns.transformed(square, None, system.n_threads)
-        ones = np.ones((len(system.diagonal), 1))
+        weights = np.ones(len(start)) if system.row_scale is None else system.row_scale**2
+        V = weights[:, None]
         self._score: Score
         if n_bins is None:
-            self._score = ExactScore(columns, ones, system.n_threads)
+            self._score = ExactScore(columns, V, system.n_threads)
         else:
-            self._score = TabulatedScore(columns, ones, n_bins, "linear", system.n_threads)
+            self._score = TabulatedScore(columns, V, n_bins, "linear", system.n_threads)
 
     def of(self, X: Matrix) -> Array:
         """Return the bound for every row."""
@@ -123,7 +124,7 @@ def _squared(X: Matrix) -> Matrix:
 
 
 def _multiply(system: KernelSystem, V: Array) -> Array:
-    return system.columns.product(np.ascontiguousarray(V), system.n_threads)
+    return system.product(np.ascontiguousarray(V))
 
 
 def _largest_eigenvalue(system: KernelSystem, v: Array) -> float:

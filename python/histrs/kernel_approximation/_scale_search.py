@@ -9,6 +9,7 @@ from scipy.linalg import eigh
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 
+from histrs._labels import check_labels
 from histrs._threads import leavable
 from histrs._validation import check_array
 
@@ -33,6 +34,8 @@ def signed_targets(y: ArrayLike, n_rows: int, rows: Any = slice(None)) -> Array:
         raise ValueError(f"X has {n_rows} rows, but y {len(y)}: give each row a target.")
     y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
     few_classes = _are_classes(y)
+    if few_classes:
+        check_labels(y)
     y = y[rows]
     if few_classes:
         y = LabelBinarizer(neg_label=-1).fit_transform(y)

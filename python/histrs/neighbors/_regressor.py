@@ -83,9 +83,11 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
 
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
         errors = self._means(counts, indices) - self.y_fit_
-        # Each target in its own unit.
-        spread = np.std(self.y_fit_, axis=0)
-        return float(np.mean((errors / np.where(spread > 0.0, spread, 1.0)) ** 2))
+        # Each target in its own unit, in which squares stay within the range.
+        size = np.max(np.abs(self.y_fit_), axis=0)
+        size = np.where(size > 0.0, size, 1.0)
+        spread = np.std(self.y_fit_ / size, axis=0)
+        return float(np.mean((errors / size / np.where(spread > 0.0, spread, 1.0)) ** 2))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Predict targets.

@@ -16,6 +16,9 @@ from histrs.spd._stack import Stack, as_stack, symmetric
 Float64: TypeAlias = NDArray[np.float64]
 Metric: TypeAlias = Literal["jbld", "airm", "riemann", "logeuclid", "euclid"]
 
+# Whose exponential, and the sum of some of them, double precision holds.
+_LARGEST_LOGARITHM = 700.0
+
 
 @overload
 def jbld_mean(
@@ -313,6 +316,11 @@ def mean_of(
 def exponential(S: Float64) -> Float64:
     """Return the exponential of symmetric matrices."""
     values, vectors = np.linalg.eigh(S)
+    if np.max(values, initial=0.0) > _LARGEST_LOGARITHM:
+        raise ValueError(
+            f"The logarithm of a matrix has the eigenvalue {np.max(values):.1e}: its exponential "
+            "overflows. Scale the matrices down."
+        )
     scaled = vectors * np.exp(values)[..., None, :]
     return symmetric(scaled @ np.swapaxes(vectors, -1, -2))
 

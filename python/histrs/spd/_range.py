@@ -169,7 +169,8 @@ def common_range(stack: Stack, tol: float) -> Float64:
     null = values <= tol * values[:, -1:]
     if not null.any():
         return np.eye(p)
-    directions = vectors.transpose(0, 2, 1)[null] / units
+    # Their length does not matter, and squares of it must stay within the range.
+    directions = vectors.transpose(0, 2, 1)[null] * (units.min() / units)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     weights, basis = np.linalg.eigh(directions.T @ directions / len(wide))
     kept = basis[:, weights <= _NOISE * max(1.0, weights[-1])]

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._validation import check_array, unchanged_on_error, validate_data
 from histrs.spd._mean import Float64, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
     METRICS,
@@ -202,14 +202,14 @@ class TangentSpace(TransformerMixin, BaseEstimator):
             :math:`M^{1/2} \exp(S) M^{1/2}`.
         """
         check_is_fitted(self)
-        rows = np.asarray(X)
+        rows = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0)
         p = len(self.reference_)
         if rows.ndim != 2 or rows.shape[1] != p * (p + 1) // 2:
             raise ValueError(
                 f"X has shape {rows.shape}: give rows of {p * (p + 1) // 2} coordinates, as "
                 "transform returns them."
             )
-        dtype = rows.dtype if rows.dtype == np.float32 else np.float64
+        dtype = rows.dtype
         half = self.root_ @ exponential(0.5 * unpacked(rows.astype(np.float64)))
         return symmetric(half @ half.transpose(0, 2, 1)).astype(dtype)
 

@@ -82,7 +82,9 @@ class LinearModel(BaseEstimator):
     def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+        # In single precision a score may be beyond the range: infinity says so.
+        with np.errstate(over="ignore"):
+            return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
 
 
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):

@@ -291,6 +291,16 @@ impl KnotProjection {
         Ok(enter(py, n_threads, |e| self.0.gram(e))?.into_pyarray(py))
     }
 
+    fn weighted_gram<'py>(
+        &self,
+        py: Python<'py>,
+        weights: PyReadonlyArray1<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let weights = weights.as_slice()?;
+        Ok(enter(py, n_threads, |e| self.0.weighted_gram(e, weights))?.into_pyarray(py))
+    }
+
     fn project<'py>(
         &self,
         py: Python<'py>,

@@ -614,6 +614,14 @@ proptest! {
         let size = Array2::from_elem(want.dim(), phi.nrows() as f64);
         assert_close(&got, &want, &size, tolerance);
         prop_assert!(got == got.t());
+
+        let weights: Vec<f64> = (0..phi.nrows()).map(|row| (row % 4) as f64).collect();
+        let weighted = Array2::from_shape_fn(phi.dim(), |(i, k)| weights[i] * phi[[i, k]]);
+        let got = projection.weighted_gram(exec(), &weights).unwrap();
+        let want = times(&phi.t().to_owned(), &weighted);
+        let size = Array2::from_elem(want.dim(), 3.0 * phi.nrows() as f64);
+        assert_close(&got, &want, &size, tolerance);
+        prop_assert!(projection.weighted_gram(exec(), &[&weights[..], &[1.0]].concat()).is_err());
     }
 
     #[test]

@@ -26,6 +26,7 @@ from histrs.gaussian_process._hyperparameters import (
 from histrs.gaussian_process._online import left_over, stacked
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._process import GaussianProcess
+from histrs.gaussian_process._row_weights import roots
 
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
@@ -119,18 +120,26 @@ class BaseDenseGP(GaussianProcess):
         values = Hyperparameters(noise, amplitude, kernel)
         parts = kernel.parts(X, None, n_threads)
         centred = Y - self._level(Y)
-        likelihood = DenseLikelihood(X, parts, centred, seed=self._seed)
+        scale = roots(self.sample_weight_fit_)
+        likelihood = DenseLikelihood(X, parts, centred, seed=self._seed, row_scale=scale)
         if n > _LEARNING_ROWS and self._kernel_bounds():
             some = np.sort(random.choice(n, _LEARNING_ROWS, replace=False))
             of_some = tuple(part[np.ix_(some, some)] for part in parts)
-            fewer = DenseLikelihood(X[some], of_some, centred[some], seed=self._seed)
+            fewer = DenseLikelihood(
+                X[some],
+                of_some,
+                centred[some],
+                seed=self._seed,
+                row_scale=None if scale is None else scale[some],
+            )
             values = self._learn_hyperparameters(values, fewer)
             values = self._learn_hyperparameters(values, likelihood, SCALES)
             self.theta_ = self._search_space(values).pack(values)
         else:
             values = self._learn_hyperparameters(values, likelihood)
         systems = tuple(
-            DenseSystem(X, *scales, values.kernel, n_threads, parts) for scales in values.scales()
+            DenseSystem(X, *scales, values.kernel, n_threads, parts, scale)
+            for scales in values.scales()
         )
         self._solve_targets(systems, Y, None)
 
@@ -145,7 +154,7 @@ class BaseDenseGP(GaussianProcess):
         centred = Y - self._level(Y)
         for k, system in enumerate(systems):
             part = slice(None) if len(systems) == 1 else slice(k, k + 1)
-            found[:, part] = system.factor.solve(np.ascontiguousarray(centred[:, part]))
+            found[:, part] = system.solve_targets(centred[:, part])
         systems = tuple(system.factorised() for system in systems)
         posterior = DensePosterior(systems, found, {})
         noise, amplitude = posterior.noise, posterior.amplitude
@@ -183,11 +192,19 @@ class BaseDenseGP(GaussianProcess):
     def _likelihood_of_fit(self, state: dict[str, Any]) -> DenseLikelihood:
         system = state["_posterior"].system
         Y = state["Y_fit_"] / self._units()
-        return DenseLikelihood(system.X, system.parts, Y - self._level(Y), seed=self._seed)
+        return DenseLikelihood(
+            system.X,
+            system.parts,
+            Y - self._level(Y),
+            seed=self._seed,
+            row_scale=system.row_scale,
+        )
 
     # ---- rows that come and go ---------------------------------------------------------------
 
-    def _systems_with(self, X: Any, n_outputs: int) -> tuple[DenseSystem, ...]:
+    def _systems_with(
+        self, X: Any, n_outputs: int, row_scale: Array | None
+    ) -> tuple[DenseSystem, ...]:
         systems = self._state()["_posterior"].systems
         first: DenseSystem = systems[0]
         n_threads = count_threads(self.n_jobs)
@@ -197,7 +214,7 @@ class BaseDenseGP(GaussianProcess):
             first.kernel.matrix(first.kernel.parts(X, other, n_threads))
             for other in (first.X, None)
         )
-        return tuple(system.insert(rows, B, C) for system in systems)
+        return tuple(system.insert(rows, B, C, row_scale) for system in systems)
 
     def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[DenseSystem, ...]:
         systems = self._state()["_posterior"].systems
@@ -211,7 +228,13 @@ class BaseDenseGP(GaussianProcess):
         values = self._hyperparameters(state)
         n_threads = count_threads(self.n_jobs)
         systems = tuple(
-            DenseSystem(state["X_fit_"], *scales, values.kernel, n_threads)
+            DenseSystem(
+                state["X_fit_"],
+                *scales,
+                values.kernel,
+                n_threads,
+                row_scale=roots(state.get("sample_weight_fit_")),
+            )
             for scales in values.scales()
         )
         return DensePosterior(systems, state["_standard_weights"], self._readouts(state))

@@ -14,11 +14,12 @@ from scipy.special import log_softmax
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._solvers.row_scale import squared
 from histrs._threads import leavable
 from histrs.gaussian_process._calibration import LEAST_SIZE
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
-from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, Scales, SearchSpace
+from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, SearchSpace
 from histrs.gaussian_process._leave_one_out import inverse_diagonal
 
 # Noise in units of the mean variance of latent functions over training rows.
@@ -32,25 +33,30 @@ _TEMPERATURES = np.exp(np.linspace(-3.0, 3.6, 23))
 _PRIOR_LOGIT = 10.0
 
 
-def centred(K: Array) -> tuple[Array, float]:
+def centred(K: Array, weights: Array | None = None) -> tuple[Array, float]:
     """Return the kernel matrix of functions less their mean over the rows, and its mean diagonal.
 
     A row that is left out must not be told apart by what is common to all: entries of the matrix
     beside the diagonal have mean 0.
     """
-    means = K.mean(axis=0)
-    C = K - means - means[:, None] + means.mean()
-    variance = float(np.trace(C)) / len(C)
+    means = np.average(K, axis=0, weights=weights)
+    C = K - means - means[:, None] + np.average(means, weights=weights)
+    variance = float(np.average(np.diagonal(C), weights=weights))
     C += variance / max(len(C) - 1, 1)
     return C, variance
 
 
-def centred_leave_one_out(K: Array, s: float, Y: Array) -> Array:
-    """Return the means of centred targets of each row by a fit without it, as `centred` sees it."""
-    A, _ = centred(K)
+def centred_leave_one_out(K: Array, s: float, Y: Array, row_scale: Array | None = None) -> Array:
+    """Return the means of centred targets of each row by a fit without it, as `centred` sees it.
+
+    `K` and `Y` are without the scale of rows.
+    """
+    r = np.ones(len(K)) if row_scale is None else row_scale
+    A = centred(K, squared(row_scale))[0] * r * r[:, None]
     A[np.diag_indices_from(A)] += s
     factor = CholeskyFactor.of(factorise_in_place(A.T))
-    means: Array = Y - factor.solve(np.ascontiguousarray(Y)) / inverse_diagonal(factor)[:, None]
+    weights = factor.solve(r[:, None] * Y)
+    means: Array = Y - weights / (r * inverse_diagonal(factor))[:, None]
     return means
 
 
@@ -65,7 +71,8 @@ class Candidate(NamedTuple):
     amplitude: float
     """Of largest likelihood with this ratio."""
     losses: Array
-    """Of each row: the negative log-probability of its class, and its share of the prior."""
+    """Of each row: the negative log-probability of its class, times its weight, and its share of
+    the prior."""
 
 
 def learn_by_leaving_out(
@@ -82,14 +89,15 @@ def learn_by_leaving_out(
     kernels : sequence of DenseKernel
         The smoothest first.
     """
-    Y = likelihood.targets
+    r = likelihood.row_scale
+    Y = likelihood.targets if r is None else likelihood.targets / r[:, None]
     places = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
     (least, most), (low, high) = (_bounds(space, name) for name in SCALES)
     found: list[Candidate] = []
     values: list[Hyperparameters] = []
     for k, kernel in enumerate(kernels):
-        K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()
-        for candidate in _candidates(k, K, Y, places, (least / high, most / low)):
+        K = likelihood.kernel_matrix(kernel)
+        for candidate in _candidates(k, K, Y, places, (least / high, most / low), r):
             s = candidate.s
             amplitude = np.clip(candidate.amplitude, max(low, least / s), min(high, most / s))
             noise = np.clip(s * amplitude, least, most)
@@ -101,19 +109,27 @@ def learn_by_leaving_out(
 
 
 def _candidates(
-    kernel: int, K: Array, Y: Array, places: NDArray[np.intp], bounds: tuple[float, float]
+    kernel: int,
+    K: Array,
+    Y: Array,
+    places: NDArray[np.intp],
+    bounds: tuple[float, float],
+    row_scale: Array | None,
 ) -> list[Candidate]:
     """Return a kernel matrix with every ratio of noise, within bounds of noise over amplitude."""
-    C, variance = centred(K)
+    r = np.ones(len(K)) if row_scale is None else row_scale
+    C, variance = centred(K, squared(row_scale))
+    C *= r
+    C *= r[:, None]
     unit = variance if variance > 0.0 else 1.0
     values, Q = leavable(linalg.eigh, C, overwrite_a=True, check_finite=False)
     values = np.maximum(values, 0.0)
-    squares, projected = Q * Q, Q.T @ Y
+    squares, projected = Q * Q, Q.T @ (r[:, None] * Y)
     found = []
     for s in np.unique(np.clip(_RATIOS * unit, *bounds)).tolist():
         inverse = 1.0 / (values + s)
         weights = Q @ (inverse[:, None] * projected)
-        losses = _losses(Y - weights / (squares @ inverse)[:, None], places)
+        losses = _losses(Y - weights / (r * (squares @ inverse))[:, None], places, r**2)
         missing = max(_EXPECTED - float(np.log10(s / unit)), 0.0) / _SPREAD
         losses += 0.5 * missing**2 / len(Y)
         amplitude = float(np.sum(inverse[:, None] * projected**2)) / Y.size
@@ -143,13 +159,13 @@ def _simplest(found: Sequence[Candidate]) -> Candidate:
     return max(as_good, key=lambda candidate: (candidate.ratio, -candidate.kernel))
 
 
-def _losses(scores: Array, places: NDArray[np.intp]) -> Array:
-    """Return negative log-probabilities of classes at the temperature that makes them likely."""
+def _losses(scores: Array, places: NDArray[np.intp], weights: Array) -> Array:
+    """Return weighted negative log-probabilities of classes at the temperature that is likely."""
     z = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     z = z - z.mean(axis=1, keepdims=True)
     size = float(np.sqrt(np.mean(z * z)))
     z /= size if size >= LEAST_SIZE else 1.0
     rows = np.arange(len(z))
-    losses = -log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, places]
+    losses = -weights * log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, places]
     prior = 0.5 * (_TEMPERATURES / _PRIOR_LOGIT) ** 2
     return np.asarray(losses[int(np.argmin(losses.sum(axis=1) + prior))])

@@ -7,17 +7,12 @@ import numpy as np
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import exact_log_det
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
-from histrs.gaussian_process._likelihood import MAX_EIGEN_ROWS, BaseLikelihood
-from histrs.gaussian_process._spectrum import (
-    Evaluation,
-    ExactSpectrum,
-    LanczosSpectrum,
-    Spectrum,
-    Terms,
-)
+from histrs.gaussian_process._likelihood import BaseLikelihood
+from histrs.gaussian_process._spectrum import Evaluation, Spectrum, Terms
 
 
 class DenseLikelihood(BaseLikelihood):
@@ -33,21 +28,42 @@ class DenseLikelihood(BaseLikelihood):
         Targets.
     seed : int
         Of the random vectors for the spectrum of many rows.
+    row_scale : ndarray of shape (n_samples,), default=None
+        Roots of the weights of rows; None for 1.
     """
 
-    def __init__(self, X: Any, parts: tuple[Array, ...], Y: Array, *, seed: int) -> None:
-        super().__init__(Y)
+    def __init__(
+        self,
+        X: Any,
+        parts: tuple[Array, ...],
+        Y: Array,
+        *,
+        seed: int,
+        row_scale: Array | None = None,
+    ) -> None:
+        super().__init__(Y, row_scale)
         self._X, self._parts, self._seed = X, parts, seed
 
     @property
     def targets(self) -> Array:
-        """The targets."""
+        """The targets, times the roots of the weights of rows."""
         return self._Y
+
+    @property
+    def row_scale(self) -> Array | None:
+        """Roots of the weights of rows; None for 1."""
+        return self._row_scale
 
     def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
         """Return the linear system of some hyper-parameters."""
         # Its rows are not looked at, so that threads do not matter.
-        return DenseSystem(self._X, scales.noise, scales.amplitude, kernel, 1, self._parts)
+        return DenseSystem(
+            self._X, scales.noise, scales.amplitude, kernel, 1, self._parts, self._row_scale
+        )
+
+    def kernel_matrix(self, kernel: DenseKernel) -> Array:
+        """Return the kernel matrix, without amplitude and the scale of rows."""
+        return kernel.matrix(self._parts)
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
         """Return the mean of the kernel matrix's diagonal, without amplitude."""
@@ -56,10 +72,7 @@ class DenseLikelihood(BaseLikelihood):
 
     def spectrum(self, kernel: DenseKernel) -> Spectrum:
         """Return the likelihood of this kernel under every noise and amplitude."""
-        system = self.system(kernel, Scales(1.0, 1.0))
-        if len(self._Y) <= MAX_EIGEN_ROWS:
-            return ExactSpectrum(system, self._Y)
-        return LanczosSpectrum(system, self._Y, np.random.default_rng(self._seed))
+        return self._spectrum_of(self.system(kernel, Scales(1.0, 1.0)), self._seed, exact=True)
 
     def _evaluate_pair(
         self, values: Hyperparameters, outputs: slice, names: Collection[str]
@@ -83,6 +96,7 @@ class DenseLikelihood(BaseLikelihood):
         others = [name for name in names if name not in gradient]
         if others:
             # Along `dK` the likelihood changes by half of the sum of its products with this.
+            B, V = (scaled(self._row_scale, vectors) for vectors in (B, V))
             slopes = B @ (B.T / scales.amplitude) - B.shape[1] * (V @ V.T)
         for name in others:
             derivative = values.kernel.derivative(name, self._parts)

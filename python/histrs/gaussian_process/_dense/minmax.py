@@ -31,6 +31,7 @@ from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
+from histrs.gaussian_process._row_weights import ClassWeight
 
 WeightName: TypeAlias = Literal["learned"] | float
 
@@ -227,6 +228,8 @@ class MinMaxGPRegressor(RegressorMixin, RealTargets, BaseMinMaxGP):
         The training rows.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets that were solved for, centred.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_ : ndarray of shape (n_targets,)
         Mean of each target, subtracted before the fit.
     y_std_ : ndarray of shape (n_targets,)
@@ -313,6 +316,9 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each. None leaves the
         posterior as it is, whose probabilities are too certain.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
+        inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -326,6 +332,8 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         The training rows.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
@@ -366,6 +374,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseMinMaxGP._parameter_constraints,
         "calibration": [StrOptions({"leave-one-out"}), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -381,6 +390,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         n_restarts_optimizer: int = 0,
         random_state: int | np.random.RandomState | None = 0,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        class_weight: ClassWeight = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -398,3 +408,4 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
             verbose=verbose,
         )
         self.calibration = calibration
+        self.class_weight = class_weight

@@ -27,6 +27,7 @@ from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
+from histrs.gaussian_process._row_weights import ClassWeight
 from histrs.spd._distances import check_definite
 from histrs.spd._kernels import nearest_definite
 from histrs.spd._mean import roots
@@ -296,6 +297,8 @@ class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
         The training matrices, or their coordinates, as the kernel takes them.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets that were solved for, centred.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean of each target, and its standard deviation in the first fit, 1 for constant targets:
         the unit of noise and amplitude.
@@ -385,6 +388,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training matrices without each. None leaves the
         posterior as it is, whose probabilities are too certain.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
+        inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -398,6 +404,8 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         The training matrices, or their coordinates, as the kernel takes them.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
+    sample_weight_fit_ : ndarray of shape (n_samples,) or None
+        Weights of the training rows, of mean 1 at the fit; None where all are equal.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
@@ -446,6 +454,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         **BaseSPDGP._parameter_constraints,
         "optimizer": [StrOptions({"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}), None],
         "calibration": [StrOptions({"leave-one-out"}), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     optimizer: OptimizerName | Literal["auto", "leave-one-out"] | None  # type: ignore[assignment]
 
@@ -463,6 +472,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         n_restarts_optimizer: int = 0,
         random_state: int | np.random.RandomState | None = 0,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        class_weight: ClassWeight = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -481,9 +491,10 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
             verbose=verbose,
         )
         self.calibration = calibration
+        self.class_weight = class_weight
 
     def _level(self, Y: Array) -> Array:
-        level: Array = Y.mean(axis=0)
+        level: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
         return level
 
     def _search_method(self) -> OptimizerName | None:
@@ -537,9 +548,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         self.theta_ = space.pack(chosen)
         return chosen
 
-    def _offset_std(self) -> float:
+    def _offsets(self) -> dict[str, Any]:
         # Where the level is open, scores are centred already.
-        return 0.3 if self.constant_ > 0.0 else 1.0
+        return {"offset_std": 0.3, "centred": True} if self.constant_ > 0.0 else {}
 
     def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
         if self.constant_ == 0.0:
@@ -551,5 +562,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
             L = np.tril(system.factor.whole())
             K = L @ L.T
             K[np.diag_indices_from(K)] -= system.s
-            scores[:, part] = centred_leave_one_out(K, system.s, Y[:, part])
+            r = system.row_scale
+            K = K if r is None else K / r / r[:, None]
+            scores[:, part] = centred_leave_one_out(K, system.s, Y[:, part], r)
         return scores

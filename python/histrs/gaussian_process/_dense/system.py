@@ -12,8 +12,10 @@ from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.preconditioners import Indices
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._hyperparameters import Scales
+from histrs.gaussian_process._row_weights import appended
 
 # Part of the memory that matrices of all pairs of rows may take.
 _MEMORY_SHARE = 0.75
@@ -42,7 +44,10 @@ def check_memory(n_rows: int, n_matrices: int) -> None:
 
 @dataclass(frozen=True)
 class DenseSystem:
-    """The matrix `K + s I` of the training rows, `K` without amplitude, by its factor."""
+    """The matrix `K + s I` of the training rows, `K` without amplitude, by its factor.
+
+    Where rows have a `row_scale`, `K` is multiplied by it from both sides.
+    """
 
     X: Any
     noise: float
@@ -51,6 +56,8 @@ class DenseSystem:
     n_threads: int
     known_parts: tuple[Array, ...] | None = None
     """What the kernel matrix is made of, where that is at hand."""
+    row_scale: Array | None = None
+    """Roots of the weights of rows; None for 1."""
 
     @property
     def s(self) -> float:
@@ -67,11 +74,18 @@ class DenseSystem:
     @cached_property
     def matrix(self) -> Array:
         """The kernel matrix `K`, kept."""
-        return self.kernel.matrix(self.parts)
+        return self._made_matrix()
 
     def kernel_matrix(self) -> Array:
         """Return `K`, as an array that may be overwritten."""
-        return self.matrix.copy() if "matrix" in vars(self) else self.kernel.matrix(self.parts)
+        return self.matrix.copy() if "matrix" in vars(self) else self._made_matrix()
+
+    def _made_matrix(self) -> Array:
+        K = self.kernel.matrix(self.parts)
+        if self.row_scale is not None:
+            K *= self.row_scale
+            K *= self.row_scale[:, None]
+        return K
 
     def product(self, V: Array) -> Array:
         """Return `K V`."""
@@ -103,9 +117,14 @@ class DenseSystem:
         vars(self)["factor"] = factor
         return self
 
+    def solve_targets(self, Y: Array) -> Array:
+        """Return the weights of the training rows with which targets `Y` are predicted."""
+        Y = np.ascontiguousarray(scaled(self.row_scale, Y))
+        return scaled(self.row_scale, self.factor.solve(Y))
+
     # ---- rows that come and go ---------------------------------------------------------------
 
-    def insert(self, X: Any, B: Array, C: Array) -> Self:
+    def insert(self, X: Any, B: Array, C: Array, row_scale: Array | None = None) -> Self:
         """Return the system with further rows behind its own.
 
         Parameters
@@ -114,8 +133,16 @@ class DenseSystem:
             All of them.
         B, C : ndarray of shape (n_new, n_rows), (n_new, n_new)
             The kernel of the new rows with those before, and with one another.
+        row_scale : ndarray of shape (n_new,), default=None
+            Roots of the weights of the new rows; None for 1.
         """
-        grown = replace(self, X=X, known_parts=None)
+        if self.row_scale is not None and row_scale is None:
+            row_scale = np.ones(len(C))
+        every = appended(self.row_scale, self.X.shape[0], row_scale)
+        grown = replace(self, X=X, known_parts=None, row_scale=every)
+        if row_scale is not None:
+            B = row_scale[:, None] * (B if self.row_scale is None else B * self.row_scale)
+            C = row_scale[:, None] * C * row_scale
         if "factor" not in vars(self):
             return grown
         try:
@@ -126,7 +153,8 @@ class DenseSystem:
 
     def remove(self, X: Any, kept: Indices, removed: Indices) -> Self:
         """Return the system without some of its rows, `X` being those that are kept."""
-        shrunk = replace(self, X=X, known_parts=None)
+        row_scale = None if self.row_scale is None else self.row_scale[kept]
+        shrunk = replace(self, X=X, known_parts=None, row_scale=row_scale)
         if "factor" not in vars(self) or len(removed) > _MAX_REMOVED * len(kept):
             return shrunk
         return shrunk._with(self.factor.remove(kept, removed))
@@ -146,13 +174,14 @@ class DenseSystem:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row."""
         variance = self.kernel.diagonal(X, self.n_threads)
         for rows, k in self.blocks(X):
-            half = self.factor.solve_lower(k.T)
+            half = self.factor.solve_lower(scaled(self.row_scale, k.T))
             variance[rows] -= np.einsum("ij,ij->j", half, half)
         return np.maximum(variance, 0.0)
 
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
         covariance = self.kernel.matrix(self.kernel.parts(X, None, self.n_threads))
-        half = np.hstack([self.factor.solve_lower(k.T) for _, k in self.blocks(X)])
+        scale = self.row_scale
+        half = np.hstack([self.factor.solve_lower(scaled(scale, k.T)) for _, k in self.blocks(X)])
         covariance -= half.T @ half
         return 0.5 * (covariance + covariance.T)

@@ -16,6 +16,7 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._row_weights import RowWeights
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
@@ -112,9 +113,9 @@ class BaseSlicedGP(BaseEstimator):
             self._table = Table.of(X)
         return self._table.read(X)
 
-    def _project(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        return self._projection.apply(self._read_table(X, reset=False))
+    def _read_rows(self, given: RowWeights, X: Any, numbers: Array, *, reset: bool) -> Array:
+        """Return the rows that have a weight, of a table that was read: others leave no trace."""
+        return numbers if given.kept is None else self._read_table(*given.rows(X), reset=reset)
 
     def _answers(
         self, X: Any, ask: Callable[[Any, NDArray[Any]], Any], *, at_once: bool = False
@@ -194,6 +195,7 @@ class BaseSlicedGP(BaseEstimator):
         y: NDArray[Any],
         random: np.random.RandomState,
         most: int | None = None,
+        sample_weight: Array | None = None,
     ) -> InnerGP:
         """Return the inner model with the noise and amplitude of some rows, if there are many."""
         most = _SCALE_ROWS if most is None else most
@@ -202,7 +204,8 @@ class BaseSlicedGP(BaseEstimator):
         some = self._rows_to_learn_from(len(T), most, random)
         if len(np.unique(y[some], axis=0)) < 2:
             return inner
-        few = clone(inner).fit(T[some], y[some])
+        of_some = None if sample_weight is None else sample_weight[some]
+        few = clone(inner).fit(T[some], y[some], of_some)
         scales = {"noise": few.noise_, "amplitude": few.amplitude_}
         found: InnerGP = clone(inner).set_params(optimizer=None, **scales)
         return found
@@ -280,10 +283,12 @@ def _of_features(
     return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])
 
 
-def distinct_rows(A: Array, Y: Array) -> NDArray[np.intp]:
+def distinct_rows(A: Array, Y: Array, weights: Array | None = None) -> NDArray[np.intp]:
     """Return the rows to keep of those that are equal in all columns and targets.
 
-    Repeated measurements with other results stay: they are what tells the noise.
+    Repeated measurements with other results stay: they are what tells the noise. Of equal rows, one
+    of largest weight is kept.
     """
-    _, first = np.unique(np.hstack([A, Y]), axis=0, return_index=True)
-    return np.sort(first)
+    order = np.arange(len(A)) if weights is None else np.argsort(-weights, kind="stable")
+    _, first = np.unique(np.hstack([A, Y])[order], axis=0, return_index=True)
+    return np.sort(order[first])

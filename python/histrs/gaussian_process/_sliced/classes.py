@@ -114,8 +114,11 @@ def learn_class_metric(
     n_interactions: int,
     random: np.random.RandomState,
     n_threads: int,
+    row_scale: Array | None = None,
 ) -> LearnedClasses:
     """Learn a metric on two thirds of the rows, and keep the step that the others like best.
+
+    `row_scale` are the roots of the weights of rows; None for 1.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.
@@ -130,11 +133,13 @@ def learn_class_metric(
         seen[order[np.argsort(labels[order], kind="stable")][::3]] = False
 
         rows = A[seen]
+        scale = np.ones(n) if row_scale is None else row_scale
         of_rows = Projections.of(rows, np.eye(d), n_threads)
 
         def tried(candidate: Candidate) -> _Fit:
             learned = LearnedClasses.of(rows, candidate, of_rows, n_directions, random, n_threads)
-            return _fit(learned, A[~seen], labels[seen], labels[~seen], n_threads)
+            seen_half = _Half(labels[seen], scale[seen])
+            return _fit(learned, seen_half, A[~seen], _Half(labels[~seen], scale[~seen]), n_threads)
 
         fit = tried(best)
         losses = [(fit.loss, best)]
@@ -156,6 +161,15 @@ def learn_class_metric(
 
 
 @dataclass(frozen=True)
+class _Half:
+    """Some of the rows."""
+
+    labels: NDArray[np.intp]
+    scale: Array
+    """Roots of their weights."""
+
+
+@dataclass(frozen=True)
 class _Fit:
     """One-vs-all regressions, and the log loss of other rows."""
 
@@ -164,7 +178,8 @@ class _Fit:
     noise: Array
     """Noise variance of each class."""
     root: tuple[Array, Array]
-    """Eigenvectors of the kernel matrix, and roots of the inverse's eigenvalues."""
+    """Eigenvectors of the kernel matrix, times the scale of rows, and roots of the inverse's
+    eigenvalues."""
     loss: float
 
     def metric(self) -> Array | None:
@@ -199,20 +214,19 @@ def _found(
     return found[: most - len(known)]
 
 
-def _fit(
-    learned: LearnedClasses,
-    others: Array,
-    labels: NDArray[np.intp],
-    other_labels: NDArray[np.intp],
-    n_threads: int,
-) -> _Fit:
-    n_classes = max(int(labels.max()), int(other_labels.max())) + 1
+def _fit(learned: LearnedClasses, half: _Half, others: Array, other: _Half, n_threads: int) -> _Fit:
+    labels, r = half.labels, half.scale[:, None]
+    n_classes = max(int(labels.max()), int(other.labels.max())) + 1
     Y = np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
     if n_classes == 2:
         Y = Y[:, 1:]
-    nodes, Q = linalg.eigh(learned.kernel(), overwrite_a=True, check_finite=False)
+    K = learned.kernel()
+    K *= r
+    K *= half.scale
+    nodes, Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
     nodes = np.maximum(nodes, 0.0)
-    squares = np.sum((Q.T @ Y) ** 2, axis=1)
+    scaled = r * Y
+    squares = np.sum((Q.T @ scaled) ** 2, axis=1)
 
     def cost(s: float) -> float:
         terms = len(Y) * np.log(np.sum(squares / (nodes + s))) + np.sum(np.log(nodes + s))
@@ -220,11 +234,13 @@ def _fit(
 
     s = min(_RATIOS, key=cost)
     inverse = (Q / (nodes + s)) @ Q.T
-    alpha = inverse @ Y
-    readout = fit_calibration(Y - alpha / np.diag(inverse)[:, None], labels)
+    solved = inverse @ scaled
+    left_out = Y - solved / (r * np.diag(inverse)[:, None])
+    readout = fit_calibration(left_out, labels, weights=half.scale**2)
+    alpha = r * solved
     logits = learned.cross_kernel(others, n_threads) @ alpha @ readout.matrix + readout.offset
     logits = logits_of_classes(logits)
-    rows = np.arange(len(logits))
-    loss = -float(np.mean(log_softmax(logits, axis=1)[rows, other_labels]))
-    noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / len(Y), np.finfo(np.float64).tiny)
-    return _Fit(learned, alpha, noise, (Q, 1.0 / np.sqrt(nodes + s)), loss)
+    of_labels = log_softmax(logits, axis=1)[np.arange(len(logits)), other.labels]
+    loss = -float(np.average(of_labels, weights=other.scale**2))
+    noise = np.maximum(np.einsum("ij,ij->j", scaled, solved) / len(Y), np.finfo(np.float64).tiny)
+    return _Fit(learned, alpha, noise, (r * Q, 1.0 / np.sqrt(nodes + s)), loss)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._labels import checked_labels, classes_of
@@ -12,10 +13,26 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._sliced.base import SEARCHED_ROWS, BaseSlicedGP, distinct_rows
+from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._row_weights import (
+    ClassWeight,
+    check_weights,
+    in_units_of_mean,
+    refuse_balanced,
+    roots,
+    times_class_weights,
+)
+from histrs.gaussian_process._sliced.base import (
+    SEARCHED_ROWS,
+    BaseSlicedGP,
+    MetricName,
+    distinct_rows,
+)
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._system import SolverName
+from histrs.gaussian_process._variance import VarianceName
 
 # A metric that is learned in more steps predicts no better.
 _MAX_STEPS = 2
@@ -60,6 +77,9 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     random_state : int, RandomState instance or None, default=0
         Draws directions, and the rows that the metric is learned from, and of more than 8,192
         those that tell the noise.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
+        inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -105,10 +125,48 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseSlicedGP._parameter_constraints}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSlicedGP._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_projections: Literal["auto"] | int = "auto",
+        metric: MetricName = "learned",
+        n_metric_steps: int = 3,
+        n_interactions: int = 24,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        solver: SolverName = "auto",
+        n_bins: int | None = None,
+        interpolation: Interpolation = "linear",
+        variance: VarianceName = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        class_weight: ClassWeight = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_projections=n_projections,
+            metric=metric,
+            n_metric_steps=n_metric_steps,
+            n_interactions=n_interactions,
+            tol=tol,
+            max_iter=max_iter,
+            solver=solver,
+            n_bins=n_bins,
+            interpolation=interpolation,
+            variance=variance,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the metric, and fit; when it raises, nothing changes.
 
         Parameters
@@ -118,6 +176,10 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             are categories.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+            mean weight over its own, and it counts as much as that where probabilities are
+            calibrated. A row of weight 0 is as if it were not there.
 
         Returns
         -------
@@ -127,16 +189,33 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         Raises
         ------
         ValueError
-            If an entry is infinite, the lengths differ, or there are fewer than two classes.
+            If an entry is infinite, the lengths differ, a weight is negative or not finite, or
+            fewer than two classes have one.
         """
         with replaced_whole(self) as draft:
-            draft._fit(X, y, None)
+            draft._fit(X, y, None, sample_weight)
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, declared: ArrayLike | None) -> None:
-        numbers = self._read_table(X, reset=True)
+    def _weighted(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Array | None, Array, NDArray[Any]]:
+        """Return weights, the rows that have one as numbers, and their labels."""
+        numbers = self._read_table(X, reset=reset)
         labels = checked_labels(validate_targets(self, y))
         check_consistent_length(numbers, labels)
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        numbers = self._read_rows(given, X, numbers, reset=reset)
+        return given.weights, numbers, *given.rows(labels)
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        declared: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> None:
+        weights, numbers, labels = self._weighted(X, y, sample_weight, reset=True)
         classes = classes_of(labels)
         if len(classes) < 2 and declared is None:
             raise ValueError(
@@ -146,9 +225,10 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         codes = np.searchsorted(classes, labels)
         columns = Columns(numbers)
         A = columns.apply(numbers)
-        kept = distinct_rows(A, codes[:, None].astype(np.float64))
+        kept = distinct_rows(A, codes[:, None].astype(np.float64), weights)
         random = self._random()
         rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
+        in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
             learned = learn_class_metric(
@@ -159,16 +239,24 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 n_interactions=self.n_interactions,
                 random=random,
                 n_threads=self._threads(),
+                row_scale=roots(in_units),
             )
         inner = IntersectionGPClassifier(feature_weights=None, **self._inner_parameters())
         T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
-        inner = self._with_scales(inner, T, labels[kept], random)
+        weights = None if weights is None else weights[kept]
+        inner = self._with_scales(inner, T, labels[kept], random, sample_weight=weights)
         # On an estimator without data, as `fit`, but with declared classes.
-        self._inner = inner.partial_fit(T, labels[kept], declared)
+        self._inner = inner.partial_fit(T, labels[kept], declared, weights)
         self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Add rows, of known and of new classes; metric and variances stay.
 
         The first call on an estimator without data is `fit`. Rows come behind those that there are
@@ -183,6 +271,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         classes : array-like of shape (n_classes,), default=None
             Labels that the model keeps whether it has rows of them or not, beside those that it
             keeps already; `y` must then have no others. None lets the classes be those of the rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
 
         Returns
         -------
@@ -193,15 +283,18 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         ------
         ValueError
             As `fit`; if there are other columns than before; if labels are neither in `classes`
-            nor known, or of another type.
+            nor known, or of another type; with ``class_weight="balanced"``, which asks for all
+            rows at once.
         """
+        refuse_balanced(self.class_weight)
         with replaced_whole(self) as draft:
             if not draft.__sklearn_is_fitted__():
-                draft._fit(X, y, classes)
+                draft._fit(X, y, classes, sample_weight)
                 return self
-            T = draft._project(X)
+            weights, numbers, labels = draft._weighted(X, y, sample_weight, reset=False)
             inner = draft._inner_now(tuple(draft._inner_parameters()))
-            draft._inner = inner.partial_fit(T, y, classes)
+            T = draft._projection.apply(numbers)
+            draft._inner = inner.partial_fit(T, labels, classes, weights)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Effect,
@@ -106,6 +107,7 @@ def learn_metric(
     n_searched: int,
     random: np.random.RandomState,
     n_threads: int,
+    row_scale: Array | None = None,
 ) -> Learned:
     """Learn directions and weights from standardised rows and targets.
 
@@ -129,12 +131,17 @@ def learn_metric(
         Draws the directions, and these rows.
     n_threads : int
         Threads of the core.
+    row_scale : ndarray of shape (n_samples,), default=None
+        Roots of the weights of rows; None for 1.
     """
     n = len(A)
     some = np.arange(n)
     if n > n_searched:
         some = np.sort(random.choice(n, n_searched, replace=False))
-    recipe = _Recipe(A, Y, some, n_directions, n_steps, n_interactions, random, n_threads)
+    Y = scaled(row_scale, Y)
+    recipe = _Recipe(
+        A, Y, some, n_directions, n_steps, n_interactions, random, n_threads, row_scale
+    )
     if smoothness != "both":
         return recipe.learn(smooth=smoothness == "cubic")
     rough = recipe.learn(smooth=False)
@@ -157,6 +164,7 @@ class _Recipe:
 
     A: Array
     Y: Array
+    """Targets, times the scale of rows."""
     some: Indices
     """Rows whose likelihood is searched."""
     n_directions: int
@@ -164,6 +172,7 @@ class _Recipe:
     n_interactions: int
     random: np.random.RandomState
     n_threads: int
+    row_scale: Array | None
 
     def learn(self, *, smooth: bool) -> Learned:
         """Learn directions step by step, all with one kind of kernel."""
@@ -208,7 +217,7 @@ class _Recipe:
         groups = [*learned.groups, *others]
         start = np.append(learned.fit.theta, [_LATE_START] * len(others))
         theta = self._likeliest(groups, start)
-        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
+        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads, self.row_scale)
         return replace(learned, others=others, fit=fit)
 
     def cost(self, learned: Learned) -> float:
@@ -220,10 +229,14 @@ class _Recipe:
         return draw_directions(self.A.shape[1], self.n_directions, "orthogonal", self.random)
 
     def _project(self, W: Array, smooth: bool) -> Projections:
-        return Projections.of(self.A, W, self.n_threads, self._searched, smooth)
+        return Projections.of(
+            self.A, W, self.n_threads, self._searched, smooth, self._searched_scale
+        )
 
     def _smoothed(self, group: Group) -> Group:
-        first, *more = (s.smoothed(self.n_threads, self._searched) for s in group.sets)
+        first, *more = (
+            s.smoothed(self.n_threads, self._searched, self._searched_scale) for s in group.sets
+        )
         smooth = Group.of(first)
         for projections in more:
             smooth = smooth.with_set(projections)
@@ -232,6 +245,10 @@ class _Recipe:
     @property
     def _searched(self) -> Indices | None:
         return self.some if len(self.some) < len(self.A) else None
+
+    @property
+    def _searched_scale(self) -> Array | None:
+        return None if self.row_scale is None else self.row_scale[self.some]
 
     def _likeliest(self, groups: list[Group], start: Array) -> Array:
         return likeliest([group.K for group in groups], self.Y[self.some], start)
@@ -250,7 +267,7 @@ class _Recipe:
         kept = {effect: g for effect, g in effects.items() if of_effects[effect] > _FAINT}
         theta = np.array([theta[0], *(of_effects[effect] for effect in kept), theta[-1]])
         groups = [slices, *kept.values(), columns]
-        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads)
+        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads, self.row_scale)
         return Learned(slices, kept, columns, fit, G)
 
     def _found(self, learned: Learned) -> list[Effect]:
@@ -270,7 +287,7 @@ class _Recipe:
         columns, pairs = missing_effects(
             self.A,
             fit.alpha / np.sqrt(noise),
-            draws,
+            scaled(self.row_scale, draws),
             np.diag(learned.G),
             learned.effects,
             self.n_threads,

@@ -9,6 +9,7 @@ from scipy.linalg import lapack
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._sliced.projections import (
     Group,
@@ -34,7 +35,7 @@ class Fit:
     alpha: Array
     """Weights of the training rows, of shape (n_samples, n_targets), noise counted in."""
     L: Array = field(repr=False)
-    """Lower Cholesky factor of the fit's matrix."""
+    """Lower Cholesky factor of the fit's matrix, in the scale of rows."""
 
 
 def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
@@ -102,26 +103,42 @@ def leave_one_out_cost(kernels: list[Array], theta: Array, Y: Array) -> float:
     return float(density + 0.5 * np.mean(np.log(squares)))
 
 
-def fit_of(groups: list[Group], theta: Array, Y: Array, some: Indices, n_threads: int) -> Fit:
-    """Return the fit of all rows under these logarithms of signal over noise."""
+def fit_of(
+    groups: list[Group],
+    theta: Array,
+    Y: Array,
+    some: Indices,
+    n_threads: int,
+    row_scale: Array | None = None,
+) -> Fit:
+    """Return the fit of all rows under these logarithms of signal over noise.
+
+    `Y` are targets times the scale of rows, as the kernels of the searched rows are.
+    """
     while True:
         try:
             if len(some) == len(Y):
                 L = _factor([group.K for group in groups], theta)
             else:
-                L = factorise_in_place(_matrix(groups, theta, n_threads).T)
+                L = factorise_in_place(_matrix(groups, theta, n_threads, row_scale).T)
             break
         except linalg.LinAlgError:
             # More noise makes any kernel matrix definite.
             theta = theta - 1.0
     alpha = lapack.dpotrs(L, Y, lower=1)[0]
-    return Fit(theta, np.einsum("ij,ij->j", Y, alpha) / len(Y), alpha, L)
+    noise = np.einsum("ij,ij->j", Y, alpha) / len(Y)
+    return Fit(theta, noise, scaled(row_scale, alpha), L)
 
 
-def _matrix(groups: Sequence[Group], theta: Array, n_threads: int) -> Array:
+def _matrix(
+    groups: Sequence[Group], theta: Array, n_threads: int, row_scale: Array | None
+) -> Array:
     """Return the weighted kernel matrix of all rows, noise counted in."""
     T = np.hstack([s.T for group in groups for s in group.sets])
     R = kernel_matrix(T, *weights_and_kinds(groups, theta), n_threads)
+    if row_scale is not None:
+        R *= row_scale
+        R *= row_scale[:, None]
     R[np.diag_indices_from(R)] += 1.0
     return R
 

@@ -28,7 +28,7 @@ class Projections:
     T: Array = field(repr=False)
     """Projections of the training rows."""
     K: Array = field(repr=False)
-    """Kernel matrix of the searched rows, divided by `scale`."""
+    """Kernel matrix of the searched rows, divided by `scale`; times the scale of rows, if any."""
     scale: float
     """Its mean diagonal once its mean is taken away; 1 where nothing is left."""
     smooth: bool = False
@@ -42,16 +42,22 @@ class Projections:
         n_threads: int,
         some: Indices | None = None,
         smooth: bool = False,
+        row_scale: Array | None = None,
     ) -> "Projections":
-        """Project rows on directions; `some` are the searched rows, all by default."""
+        """Project rows on directions; `some` are the searched rows, all by default.
+
+        `row_scale` multiplies the kernel matrix of these from both sides.
+        """
         T = A @ W
         low = offsets(T)
         T = np.ascontiguousarray(np.maximum(T - low, 0.0))
-        return cls(W, low, T, *_scaled_kernel(T, some, smooth, n_threads), smooth)
+        return cls(W, low, T, *_scaled_kernel(T, some, smooth, n_threads, row_scale), smooth)
 
-    def smoothed(self, n_threads: int, some: Indices | None = None) -> "Projections":
+    def smoothed(
+        self, n_threads: int, some: Indices | None = None, row_scale: Array | None = None
+    ) -> "Projections":
         """Return the same projections with the kernel of cubic splines."""
-        K, scale = _scaled_kernel(self.T, some, True, n_threads)
+        K, scale = _scaled_kernel(self.T, some, True, n_threads, row_scale)
         return replace(self, K=K, scale=scale, smooth=True)
 
     def slopes(self, alpha: Array) -> Array:
@@ -80,15 +86,19 @@ def _sums_above(terms: Array) -> Array:
 
 
 def _scaled_kernel(
-    T: Array, some: Indices | None, smooth: bool, n_threads: int
+    T: Array, some: Indices | None, smooth: bool, n_threads: int, row_scale: Array | None
 ) -> tuple[Array, float]:
-    """Return the kernel matrix of some rows divided by its size, and that."""
+    """Return the kernel matrix of some rows over its size, times their scale, and the size."""
     gram = _histrs.cubic_spline_gram if smooth else _histrs.intersection_gram
     K = gram(T if some is None else T[some], None, n_threads)
     scale = float(np.trace(K) / len(K) - K.mean())
     if not scale > 1e-12 * float(np.trace(K)) / len(K):
         scale = 1.0
-    return K / scale, scale
+    K /= scale
+    if row_scale is not None:
+        K *= row_scale
+        K *= row_scale[:, None]
+    return K, scale
 
 
 @dataclass

@@ -13,6 +13,7 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
+from histrs.gaussian_process._row_weights import RowWeights, check_weights, roots
 from histrs.gaussian_process._sliced.base import (
     EXACT_ROWS,
     LEARNING_ROWS,
@@ -208,7 +209,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         self.smoothness = smoothness
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn metric, variances and noise, and fit; when it raises, nothing changes.
 
         Parameters
@@ -218,6 +219,9 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             are categories.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+            mean weight over its own. A row of weight 0 is as if it were not there.
 
         Returns
         -------
@@ -227,20 +231,23 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         Raises
         ------
         ValueError
-            If an entry is infinite, a target is not finite, or the lengths differ.
+            If an entry is infinite, a target is not finite, the lengths differ, or a weight is
+            negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
-            numbers, y = draft._read_table(X, reset=True), draft._checked_targets(y)
-            check_consistent_length(numbers, y)
+            given, numbers, y = draft._weighted(X, y, sample_weight, reset=True)
             columns = Columns(numbers)
             A, Y = columns.apply(numbers), y.reshape(len(y), -1)
-            kept = distinct_rows(A, Y)
+            kept = distinct_rows(A, Y, given.weights)
+            weights_of_rows = None if given.weights is None else given.weights[kept]
             random = draft._random()
             rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
             n_sets = draft._n_steps() + 1
             smoothness = draft._smoothness_of(len(kept))
             # As the inner model will: targets of one value, but for rounding, are 0.
-            spread = IntersectionGPRegressor()._standardised(Y[rows])
+            as_inner = IntersectionGPRegressor()
+            some = None if given.weights is None else given.weights[rows]
+            spread = as_inner._standardised(Y[rows], some)
             # Those of one value say nothing of the kernel.
             varied = np.any(spread != 0.0, axis=0)
             learned = learn_metric(
@@ -253,6 +260,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 n_searched=SEARCHED_ROWS,
                 random=random,
                 n_threads=draft._threads(),
+                row_scale=roots(as_inner.sample_weight_fit_),
             )
             weights, smooth = learned.weights_and_kinds()
             inside = None if smooth.any() else weights
@@ -274,19 +282,24 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
                 dense = ProjectedGPRegressor(
                     weights, smooth, n_jobs=draft.n_jobs, verbose=draft.verbose, **scales
                 )
-                dense = draft._with_scales(dense, T, y[kept], random, LEARNING_ROWS)
-                draft._inner = dense.fit(T, y[kept])
+                dense = draft._with_scales(
+                    dense, T, y[kept], random, LEARNING_ROWS, weights_of_rows
+                )
+                draft._inner = dense.fit(T, y[kept], weights_of_rows)
             else:
                 inner = IntersectionGPRegressor(
                     feature_weights=None, **scales, **draft._inner_parameters()
                 )
-                draft._inner = draft._with_scales(inner, T, y[kept], random).fit(T, y[kept])
+                inner = draft._with_scales(inner, T, y[kept], random, sample_weight=weights_of_rows)
+                draft._inner = inner.fit(T, y[kept], weights_of_rows)
             draft.noise_, draft.smoothness_ = draft._inner.noise_, learned.smoothness
             draft._keep_iterations()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add rows; metric, variances and noise stay. The first call is `fit`.
 
         Parameters
@@ -295,6 +308,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             Further rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
 
         Returns
         -------
@@ -307,12 +322,12 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             As `fit`, or if there are other columns or another number of targets than before.
         """
         if not self.__sklearn_is_fitted__():
-            self.fit(X, y)
+            self.fit(X, y, sample_weight)
             return self
         with replaced_whole(self) as draft:
-            T, y = draft._project(X), draft._checked_targets(y)
-            check_consistent_length(T, y)
-            draft._inner = draft._inner_now(tuple(draft._inner_parameters())).partial_fit(T, y)
+            given, numbers, y = draft._weighted(X, y, sample_weight, reset=False)
+            inner = draft._inner_now(tuple(draft._inner_parameters()))
+            draft._inner = inner.partial_fit(draft._projection.apply(numbers), y, given.weights)
             draft._keep_iterations()
         return self
 
@@ -427,9 +442,16 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         )
         return samples
 
-    def _checked_targets(self, y: ArrayLike) -> Array:
+    def _weighted(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[RowWeights, Array, Array]:
+        """Return the weights, the rows that have one as numbers, and their targets."""
+        numbers = self._read_table(X, reset=reset)
         y = validate_targets(self, y, multi_output=True, y_numeric=True)
-        return np.asarray(y, dtype=np.float64)
+        check_consistent_length(numbers, y)
+        given = check_weights(sample_weight, y)
+        numbers = self._read_rows(given, X, numbers, reset=reset)
+        return given, numbers, *given.rows(np.asarray(y, dtype=np.float64))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -1,0 +1,13 @@
+"""Rows of vectors times a number each."""
+
+from histrs._solvers.block_cg import Array
+
+
+def scaled(scale: Array | None, V: Array) -> Array:
+    """Return the rows of `V`, each multiplied by its number; None is 1 for all."""
+    return V if scale is None else scale[:, None] * V
+
+
+def squared(scale: Array | None) -> Array | None:
+    """Return the squares; None is 1 for all."""
+    return None if scale is None else scale**2

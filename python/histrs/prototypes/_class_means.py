@@ -1,0 +1,49 @@
+"""Means of clusters of the matrices of each class, to start prototypes from."""
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from histrs._threads import blas_threads_at_most
+from histrs.prototypes._base import Labels
+from histrs.spd._mean import jbld_mean
+from histrs.spd._reference import tangent_rows
+
+_N_INIT = 3
+
+
+def class_means(
+    X: NDArray[np.float64], labels: Labels, counts: NDArray[np.intp], random: RandomState
+) -> tuple[NDArray[np.float64], Labels]:
+    """Return the divergence's means of clusters, and the places of their classes.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, p, p)
+        Positive definite matrices, whose mean is the identity.
+    labels : ndarray of shape (n_samples,)
+        Places of their classes.
+    counts : ndarray of shape (n_classes,)
+        Clusters of each class. Of fewer different matrices there are as many.
+    random : RandomState
+        Draws the starts of k-means, which is of the logarithms of matrices.
+    """
+    means, places = [], []
+    for place, count in enumerate(counts):
+        own = X[labels == place]
+        for cluster in _clusters(own, int(count), random):
+            means.append(jbld_mean(own[cluster]))
+            places.append(place)
+    return np.stack(means), np.array(places, dtype=labels.dtype)
+
+
+def _clusters(X: NDArray[np.float64], count: int, random: RandomState) -> list[NDArray[np.bool_]]:
+    if count == 1:
+        return [np.ones(len(X), dtype=bool)]
+    rows = tangent_rows(X, None, 1)
+    count = min(count, len(np.unique(rows, axis=0)))
+    # On so few rows, threads would mostly wait.
+    with blas_threads_at_most(1):
+        found = KMeans(count, n_init=_N_INIT, random_state=random).fit_predict(rows)
+    return [found == cluster for cluster in range(count) if np.any(found == cluster)]

@@ -1,0 +1,383 @@
+"""Weights of rows and of classes in Gaussian processes, against the joint normal distribution."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.utils import compute_sample_weight
+
+from histrs import _histrs
+from histrs._solvers.preconditioners import Knots, PivotedCholesky
+from histrs._validation import to_core
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    MinMaxGPClassifier,
+    MinMaxGPRegressor,
+    SlicedGPClassifier,
+    SlicedGPRegressor,
+    SPDGPClassifier,
+    SPDGPRegressor,
+)
+from histrs.metrics import minmax_kernel
+from tests.oracles import intersection, leave_one_out
+from tests.oracles import row_weights as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+CG = {"solver": "cg", "tol": 1e-10}
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "knots": {**CG, "preconditioner": "knots"},
+    "pivoted Cholesky": {**CG, "preconditioner": "pivoted-cholesky"},
+    "plain": {**CG, "preconditioner": None},
+    "greedy block": {**CG, "solver": "greedy-block", "max_iter": 100_000},
+}
+GIVEN = {"noise": 0.3, "amplitude": 0.7, "optimizer": None}
+REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SlicedGPRegressor, SPDGPRegressor]
+CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, SlicedGPClassifier, SPDGPClassifier]
+KERNELS = {
+    IntersectionGPRegressor: intersection.intersection_kernel,
+    MinMaxGPRegressor: minmax_kernel,
+}
+each = pytest.mark.parametrize
+
+
+def sample(seed=0, n=60, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.8)
+    weights = rng.choice([0.05, 0.5, 1.0, 3.0, 40.0], n)
+    return X, X[:, 0] - 2.0 * X[:, 1] + rng.normal(size=n) / np.sqrt(weights), weights
+
+
+def matrices(model_class, X):
+    """The rows, or matrices made of them where the model wants such."""
+    if model_class not in (SPDGPRegressor, SPDGPClassifier):
+        return X
+    signals = np.random.default_rng(0).normal(size=(len(X), 3, 12))
+    return (1.0 + X[:, :1, None]) * (signals @ signals.transpose(0, 2, 1) + np.eye(3))
+
+
+def expected(K_of, X, y, weights, rows):
+    """Mean and predictive standard deviation by the definition, with the given variances."""
+    weights = weights / weights.mean()
+    noise, amplitude = GIVEN["noise"], GIVEN["amplitude"]
+    z, mean, spread = oracle.standardised(y, weights)
+    prior = np.diag(K_of(rows))
+    found, variance = oracle.condition(K_of(X), K_of(X, rows), prior, z, weights, noise, amplitude)
+    return mean + spread * found, spread * np.sqrt(variance + noise)
+
+
+# ---- what is predicted ------------------------------------------------------------------------
+
+
+@each("container", [np.asarray, sparse.csr_matrix])
+@each("solver", SOLVERS.values(), ids=SOLVERS)
+def test_intersection_kernel(solver, container):
+    X, y, weights = sample()
+    rows = sample(1, 9)[0]
+    model = IntersectionGPRegressor(
+        feature_weights=None, variance="exact", **{**GIVEN, **solver}
+    ).fit(container(X), y, sample_weight=weights)
+    mean, std = model.predict(container(rows), return_std=True)
+    want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, rows)
+    np.testing.assert_allclose(mean, want_mean, rtol=1e-6)
+    np.testing.assert_allclose(std, want_std, rtol=1e-6)
+    lower, upper = model.std_bounds(rows, rtol=1e-3)
+    assert np.all(lower <= want_std)
+    assert np.all(want_std <= upper)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.floats(-6, 6))
+def test_any_weights(seed, n, scale):
+    rng = np.random.default_rng(seed)
+    X, y = rng.random((n, 3)), rng.normal(size=n)
+    weights = 10.0**scale * 10.0 ** rng.uniform(-3, 3, n)
+    model = IntersectionGPRegressor(feature_weights=None, variance="exact", **GIVEN)
+    mean, std = model.fit(X, y, weights).predict(X, return_std=True)
+    want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, X)
+    size = np.ptp(y)
+    np.testing.assert_allclose(mean, want_mean, rtol=1e-8, atol=1e-8 * size)
+    np.testing.assert_allclose(std, want_std, rtol=1e-8)
+
+
+def test_minmax_kernel():
+    X, y, weights = sample()
+    rows = sample(1, 9)[0]
+    model = MinMaxGPRegressor(intersection_weight=0.0, **GIVEN).fit(X, y, weights)
+    mean, std = model.predict(rows, return_std=True)
+    want_mean, want_std = expected(minmax_kernel, X, y, weights, rows)
+    np.testing.assert_allclose(mean, want_mean, rtol=1e-9)
+    np.testing.assert_allclose(std, want_std, rtol=1e-9)
+
+
+@each("model_class", REGRESSORS)
+def test_samples_and_covariances_agree_with_standard_deviations(model_class):
+    X, y, weights = sample()
+    model = model_class().fit(matrices(model_class, X), y, weights)
+    rows = matrices(model_class, X)[:5]
+    _, std = model.predict(rows, return_std=True)
+    _, covariance = model.predict(rows, return_cov=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-3)
+
+
+@each("name", ["fine", "coarse", "coarse-quantized"])
+def test_bounds_of_the_variance_bound_it(name):
+    X, y, weights = sample()
+    parameters = {"feature_weights": None, **GIVEN}
+    exact = IntersectionGPRegressor(variance="exact", **parameters).fit(X, y, weights)
+    bound = IntersectionGPRegressor(variance=name, **parameters).fit(X, y, weights)
+    std, upper = (model.predict(X, return_std=True)[1] for model in (exact, bound))
+    assert np.all(upper >= std * (1 - 1e-9))
+    # Nor is it the prior.
+    assert np.mean(upper) < np.sqrt(np.mean(X.sum(axis=1)) * 0.7 + 0.3) * np.std(y) * 2
+
+
+def test_cached_standard_deviations():
+    X, y, weights = sample(n=1500)
+    parameters = {"solver": "cg", "tol": 1e-8}
+    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y, weights)
+    exact = IntersectionGPRegressor(variance="exact", **parameters).fit(X, y, weights)
+    rows = sample(1, 40)[0]
+    std, want = (m.predict(rows, return_std=True)[1] for m in (model, exact))
+    assert np.mean(np.abs(std / want - 1)) < 0.01
+    assert model.std_error_ < 0.01
+
+
+@each("model_class", KERNELS)
+def test_leave_one_out(model_class):
+    X, y, weights = sample()
+    extra = (
+        {"feature_weights": None}
+        if model_class is IntersectionGPRegressor
+        else {"intersection_weight": 0.0}
+    )
+    model = model_class(**GIVEN, **extra).fit(X, y, weights)
+    mean, std = model.predict_leave_one_out()
+    in_units = weights / weights.mean()
+    z, centre, spread = oracle.standardised(y, in_units)
+    A = GIVEN["amplitude"] * KERNELS[model_class](X) + np.diag(GIVEN["noise"] / in_units)
+    means, variances = leave_one_out.refits(A, z[:, None])
+    np.testing.assert_allclose(mean, centre + spread * means[:, 0], rtol=1e-8)
+    np.testing.assert_allclose(std, spread * np.sqrt(variances), rtol=1e-8)
+
+
+# ---- the likelihood ---------------------------------------------------------------------------
+
+
+def test_likelihood_is_the_density():
+    X, y, weights = sample()
+    model = IntersectionGPRegressor(feature_weights=None, **GIVEN).fit(X, y, weights)
+    in_units = weights / weights.mean()
+    z, _, _ = oracle.standardised(y, in_units)
+    K = intersection.intersection_kernel(X)
+    want = oracle.log_density(K, z, in_units, GIVEN["noise"], GIVEN["amplitude"])
+    assert model.log_marginal_likelihood() == pytest.approx(want, rel=1e-10)
+
+
+@each(
+    "model",
+    [
+        IntersectionGPRegressor(feature_transform="power", feature_weights="ard"),
+        MinMaxGPRegressor(),
+        SPDGPRegressor(),
+        IntersectionGPClassifier(shared_hyperparameters=False),
+    ],
+)
+def test_gradient_of_the_likelihood(model):
+    X, y, weights = sample()
+    y = np.digitize(y, [-1, 0]) if isinstance(model, IntersectionGPClassifier) else y
+    model.fit(matrices(type(model), X), y, weights)
+    theta = model.theta_ + 0.1
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    for k, slope in enumerate(gradient):
+        step = 1e-5 * np.eye(len(theta))[k]
+        ends = [model.log_marginal_likelihood(theta + sign * step) for sign in (1, -1)]
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-4 * abs(value))
+
+
+def test_likeliest_noise_is_that_of_an_average_row():
+    rng = np.random.default_rng(0)
+    X = rng.random((800, 2))
+    weights = rng.choice([0.1, 1.0, 10.0], 800)
+    weights /= weights.mean()
+    y = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=800) / np.sqrt(weights)
+    model = IntersectionGPRegressor().fit(X, y, weights)
+    noise = np.sqrt(model.noise_) * model.y_std_[0]
+    assert noise == pytest.approx(0.2, rel=0.1)
+    truth = np.sin(4 * X[:, 0])
+    plain = IntersectionGPRegressor().fit(X, y)
+    errors = [np.mean((m.predict(X) - truth) ** 2) for m in (model, plain)]
+    assert errors[0] < 0.7 * errors[1]
+
+
+# ---- rows that come and go --------------------------------------------------------------------
+
+
+@each("weighted_first", [True, False])
+@each("solver", list(SOLVERS.values())[:4], ids=list(SOLVERS)[:4])
+def test_rows_that_come_and_go(solver, weighted_first):
+    X, y, weights = sample()
+    weights /= weights[:40].mean()
+    if not weighted_first:
+        weights[:40] = 1.0
+    model = IntersectionGPRegressor(
+        feature_weights=None, variance="exact", **{**GIVEN, **solver}
+    ).fit(X[:40], y[:40], weights[:40] if weighted_first else None)
+    model.predict(X[:2], return_std=True)
+    model.partial_fit(X[40:], y[40:], weights[40:]).forget([3, 5, 50])
+    kept = np.delete(np.arange(len(X)), [3, 5, 50])
+    np.testing.assert_allclose(model.sample_weight_fit_, weights[kept], rtol=1e-12)
+    z = (y[kept] - np.average(y[kept], weights=weights[kept])) / model.y_std_[0]
+    K = intersection.intersection_kernel(X[kept])
+    want, variance = oracle.condition(
+        K, K, np.diag(K), z, weights[kept], GIVEN["noise"], GIVEN["amplitude"]
+    )
+    mean, std = model.predict(X[kept], return_std=True)
+    np.testing.assert_allclose((mean - model.y_mean_[0]) / model.y_std_[0], want, atol=1e-7)
+    np.testing.assert_allclose(std / model.y_std_[0], np.sqrt(variance + 0.3), rtol=1e-6)
+
+
+@each("model_class", [MinMaxGPRegressor, SPDGPRegressor])
+def test_rows_of_dense_processes_that_come_and_go(model_class):
+    X, y, weights = sample()
+    rows = matrices(model_class, X)
+    model = model_class().fit(rows[:40], y[:40], weights[:40])
+    unit = weights[:40].mean()
+    model.partial_fit(rows[40:], y[40:], weights[40:]).forget([3])
+    kept = np.delete(np.arange(len(X)), [3])
+    again = model_class().fit(rows[:40], y[:40], weights[:40])
+    again.set_params(optimizer=None)
+    np.testing.assert_allclose(model.sample_weight_fit_, (weights / unit)[kept], rtol=1e-12)
+    # Factorised at once, on the same kernel, in the same units.
+    state = {**vars(again), "X_fit_": model.X_fit_, "Y_fit_": model.Y_fit_}
+    state |= {"sample_weight_fit_": model.sample_weight_fit_}
+    posterior = again._posterior_of({**state, "_standard_weights": model._standard_weights})
+    for system in posterior.systems:
+        Y = model.Y_fit_ / model.y_std_
+        np.testing.assert_allclose(system.solve_targets(Y), model._standard_weights, rtol=1e-7)
+
+
+# ---- what weights mean ------------------------------------------------------------------------
+
+
+def answers(model, rows):
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(rows)
+    return np.column_stack(model.predict(rows, return_std=True))
+
+
+@each("model_class", [*REGRESSORS, *CLASSIFIERS])
+def test_rows_of_no_weight_are_not_there_and_units_do_not_matter(model_class):
+    X, y, weights = sample()
+    rows = matrices(model_class, X)
+    if model_class in CLASSIFIERS:
+        y = np.array(["a", "b", "c"])[np.digitize(y, [-1.5, 0])]
+    weights[::5] = 0.0
+    kept = weights > 0
+    model = model_class().fit(rows, y, weights)
+    without = model_class().fit(rows[kept], y[kept], 1e5 * weights[kept])
+    plain = model_class().fit(rows[kept], y[kept])
+    np.testing.assert_allclose(answers(model, rows), answers(without, rows), rtol=1e-6)
+    assert not np.allclose(answers(model, rows), answers(plain, rows), rtol=1e-3)
+    equal = model_class().fit(rows[kept], y[kept], np.full(kept.sum(), 3.0))
+    assert equal.sample_weight_fit_ is None if hasattr(equal, "sample_weight_fit_") else True
+    np.testing.assert_array_equal(answers(equal, rows), answers(plain, rows))
+
+
+@each("model_class", CLASSIFIERS)
+def test_weights_of_classes(model_class):
+    X, y, weights = sample(n=90)
+    rows, labels = matrices(model_class, X), np.where(y > 0.7, "rare", "common")
+    heavy = model_class(class_weight={"rare": 30.0, "common": 1.0}).fit(rows, labels)
+    plain = model_class().fit(rows, labels)
+    assert heavy.predict_proba(rows)[:, 1].mean() > 1.3 * plain.predict_proba(rows)[:, 1].mean()
+    balanced = model_class(class_weight="balanced").fit(rows, labels, weights)
+    product = weights * compute_sample_weight("balanced", labels)
+    by_hand = model_class().fit(rows, labels, product)
+    np.testing.assert_allclose(answers(balanced, rows), answers(by_hand, rows), rtol=1e-6)
+    with pytest.raises(ValueError, match="all rows at once"):
+        balanced.partial_fit(rows, labels)
+    without = model_class(class_weight={"rare": 1.0, "common": 0.0})
+    with pytest.raises(ValueError, match="2 classes"):
+        without.fit(rows, labels)
+    with pytest.raises(ValueError, match=r"class_weight of 'rare' is -1"):
+        model_class(class_weight={"rare": -1.0}).fit(rows, labels)
+
+
+@each("model_class", CLASSIFIERS)
+def test_rare_classes_that_nothing_tells_apart_stay_rare(model_class):
+    X, _, _ = sample(n=200)
+    labels = np.resize([0] * 9 + [1], 200)
+    rows = matrices(model_class, X)
+    shares = model_class().fit(rows, labels).predict_proba(rows).mean(axis=0)
+    assert shares[1] == pytest.approx(0.1, abs=0.03)
+    balanced = model_class(class_weight="balanced").fit(rows, labels).predict_proba(rows)
+    assert balanced.mean(axis=0)[1] == pytest.approx(0.5, abs=0.1)
+
+
+@each("model_class", [*REGRESSORS, *CLASSIFIERS])
+@each(
+    ("weights", "message"),
+    [
+        (-np.ones(30), "(?i)negative"),
+        (np.full(30, np.nan), "NaN"),
+        (np.full(30, np.inf), "infinity"),
+        (np.ones(29), "sample_weight"),
+        (np.zeros(30), "zero"),
+    ],
+)
+def test_bad_weights_leave_everything_as_it_was(model_class, weights, message):
+    X, y, _ = sample(n=30)
+    rows = matrices(model_class, X)
+    y = np.where(y > 0, 1, 0) if model_class in CLASSIFIERS else y
+    model = model_class().fit(rows, y)
+    before = answers(model, rows)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            call(rows, y, sample_weight=weights)
+    np.testing.assert_array_equal(answers(model, rows), before)
+
+
+def test_a_solver_without_weights_says_so():
+    X, y, weights = sample()
+    model = IntersectionGPRegressor(solver="coordinate-descent", optimizer=None)
+    with pytest.raises(ValueError, match="no sample_weight"):
+        model.fit(X, y, weights)
+
+
+# ---- preconditioners --------------------------------------------------------------------------
+
+
+@each("seed", range(3))
+def test_preconditioners_that_leave_nothing_out_are_the_matrix(seed):
+    X, _, weights = sample(seed, 30, 2)
+    r = np.sqrt(weights)
+    columns = _histrs.SortedColumns(to_core(X), 1)
+    K = intersection.intersection_kernel(X)
+    A = r[:, None] * K * r + 0.4 * np.eye(30)
+    V = np.random.default_rng(seed).normal(size=(30, 3))
+    want = np.linalg.solve(A, V)
+    pivoted = PivotedCholesky(X, np.diag(K), 0.4, 30, 1, r)
+    for preconditioner in (Knots(columns, 0.4, 255, 1, r), pivoted):
+        np.testing.assert_allclose(preconditioner.solve(V), want, rtol=2e-3, atol=2e-3)
+
+
+@each("make", ["knots", "pivoted"])
+def test_preconditioners_of_rows_that_come_and_go(make):
+    _, _, weights = sample(0, 30, 2)
+    # Knots are the values of the first rows, which the others share.
+    X = np.random.default_rng(0).integers(0, 8, (30, 2)).astype(float)
+    r, first = np.sqrt(weights), np.arange(20)
+    K = intersection.intersection_kernel(X)
+    if make == "knots":
+        before = Knots(_histrs.SortedColumns(to_core(X[first]), 1), 0.4, 255, 1, r[first])
+    else:
+        before = PivotedCholesky(X[first], X[first].sum(axis=1), 0.4, 20, 1, r[first])
+        # What the first rows say of the others (Nystroem).
+        K = K[:, first] @ np.linalg.pinv(K[np.ix_(first, first)], rcond=1e-10) @ K[first]
+    kept = np.delete(np.arange(30), [2, 25])
+    changed = before.insert(X[20:], r[20:]).remove(kept, np.array([2, 25]))
+    A = r[kept][:, None] * K[np.ix_(kept, kept)] * r[kept] + 0.4 * np.eye(28)
+    np.testing.assert_allclose(changed.solve(np.eye(28)), np.linalg.inv(A), atol=2e-3)
