@@ -161,9 +161,9 @@ class HistogramCompressor(LearnedPrototypes):
     diagonal of the derivative of the softmax; with :math:`h = \mathrm{softmax}(w)` a gradient
     :math:`g` in :math:`h` becomes :math:`h \circ (g - \langle g, h \rangle)` in :math:`w`.
 
-    Of 64 rows or more, `predict` and `predict_proba` iterate transport to a prototype only as far as
-    the probabilities depend on it, which are right to 1e-6; `decision_function` and `kneighbors`
-    iterate all to the end.
+    Of 64 rows or more, `predict` and `predict_proba` iterate transport to a prototype only as far
+    as the probabilities depend on it, which are right to 1e-6; `decision_function` and
+    `kneighbors` iterate all to the end.
 
     References
     ----------
