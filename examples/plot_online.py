@@ -1,0 +1,56 @@
+"""
+Rows that come, and rows that go
+================================
+
+A Gaussian process takes further rows without starting anew, and forgets rows as if they had never
+been there. Here digits come fifty at a time; then the labels of a hundred turn out to be wrong, and
+are taken back.
+"""
+
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from histrs.gaussian_process import IntersectionGPClassifier
+
+X, y = load_digits(return_X_y=True)
+X_test, y_test = X[1000:], y[1000:]
+wrong = np.random.default_rng(0).choice(np.arange(300, 600), 100, replace=False)
+given = y.copy()
+given[wrong] = (y[wrong] + 1) % 10
+
+model = IntersectionGPClassifier().fit(X[:100], given[:100])
+sizes, scores, seconds = [100], [model.score(X_test, y_test)], []
+for start in range(100, 1000, 50):
+    before = time.perf_counter()
+    model.partial_fit(X[start : start + 50], given[start : start + 50])
+    seconds.append(time.perf_counter() - before)
+    sizes.append(start + 50)
+    scores.append(model.score(X_test, y_test))
+model.forget(wrong)
+print(f"with wrong labels {scores[-1]:.3f}, without them {model.score(X_test, y_test):.3f}")
+
+# %%
+# What is left is the model of the 900 rows with right labels: the same probabilities as a fit on
+# these alone with the same hyper-parameters.
+kept = np.setdiff1d(np.arange(1000), wrong)
+again = IntersectionGPClassifier(
+    optimizer=None,
+    noise=model.noise_,
+    amplitude=model.amplitude_,
+    feature_weights=model.feature_weights_,
+)
+difference = np.abs(
+    again.fit(X[kept], y[kept]).latent_mean_and_variance(X_test)[0]
+    - model.latent_mean_and_variance(X_test)[0]
+)
+print(f"largest difference of a score: {difference.max():.1e}")
+
+fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+ax.plot(sizes, scores, ".-", label="rows come, 100 of them with wrong labels")
+ax.plot([900], [model.score(X_test, y_test)], "o", color="tab:green", label="wrong ones forgotten")
+ax.set(xlabel="training rows", ylabel="accuracy on other rows")
+ax.legend()
+plt.show()
