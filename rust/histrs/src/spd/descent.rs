@@ -28,13 +28,15 @@ use crate::spd::stack::{SymmetricStack, triangle};
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
 const LONGEST: f64 = 50.0;
+/// The same of a step that goes by the least curvature.
+const LONGEST_NEWTON: f64 = 10.0;
 /// Values that the next one is compared with; a step that is too long now may pay later.
 const MEMORY: usize = 5;
 const MOST_HALVINGS: usize = 30;
 /// Gradient of "jbld" at which a step by the least curvature is tried, what it must leave of the
 /// gradient, and where else it is tried again.
 const NEAR: f64 = 1e-2;
-const NEWTON: f64 = 0.2;
+const NEWTON: f64 = 0.7;
 const AGAIN: f64 = 1e-3;
 /// What a step must gain of what its slope promises.
 const ENOUGH: f64 = 1e-4;
@@ -168,23 +170,27 @@ pub fn dispersion_mean<T: Element>(
         }
         let left = spread.step_left(exec, &at.gradient)?;
         let direction = Direction::new(p, &left.step)?;
-        let mut length = 1.0_f64.min(LONGEST / left.size);
-        let mut next = spread.moved(exec, &direction.exponential(0.5 * length))?;
+        let mut length = 1.0_f64.min(LONGEST_NEWTON / left.size);
+        let tried = spread.tried(exec, &direction.exponential(0.5 * length))?;
         // How far it is to where the gradient along the step vanishes, by its change.
         let along: f64 = left.step.iter().zip(&at.gradient).map(|(s, g)| s * g).sum();
-        let rest: f64 = left.step.iter().zip(&next.gradient).map(|(s, g)| s * g).sum();
+        let rest = tried
+            .as_ref()
+            .map_or(along, |next| left.step.iter().zip(&next.gradient).map(|(s, g)| s * g).sum());
         let end = if rest < along { length * along / (along - rest) } else { length };
         let residual = at.residual().max(end * left.size).max(left.rounding);
         if residual <= tol || n_iter >= max_iter || is_stuck {
             break residual;
         }
         n_iter += 1;
-        if end < 0.5 * length {
+        let tried = if end < 0.5 * length {
             // Where matrices do not commute, the curvature is more than the least.
             length = end;
-            next = spread.moved(exec, &direction.exponential(0.5 * length))?;
-        }
-        if next.residual() < NEWTON * at.residual() {
+            spread.tried(exec, &direction.exponential(0.5 * length))?
+        } else {
+            tried
+        };
+        if let Some(next) = tried.filter(|next| next.residual() < NEWTON * at.residual()) {
             spread.accept();
             root = product(p, &root, &direction.exponential(-0.5 * length));
             values = vec![next.value];
@@ -404,6 +410,15 @@ impl Spread {
     /// Multiplies the present factors by a matrix from the left, to be the next ones.
     fn moved(&mut self, exec: &Executor, matrix: &[f64]) -> Result<Point> {
         self.evaluated(exec, matrix, slope)
+    }
+
+    /// As [`Self::moved`]; `None` where that leaves the range of double precision.
+    fn tried(&mut self, exec: &Executor, matrix: &[f64]) -> Result<Option<Point>> {
+        match self.moved(exec, matrix) {
+            Ok(point) => Ok(Some(point)),
+            Err(Error::TooFarFromReference { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// As [`Self::moved`], with the sum of another function than the slope for the gradient.
