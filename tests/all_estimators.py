@@ -76,7 +76,7 @@ CASES = [
     Case(lambda: SlicedGPRegressor(n_projections=16, random_state=0)),
     Case(lambda: SPDGPClassifier(), COVARIANCES),
     Case(lambda: SPDGPRegressor(), COVARIANCES),
-    Case(lambda: IntersectionSVC(random_state=0)),
+    Case(lambda: IntersectionSVC(probability=True, random_state=0)),
     Case(lambda: BundleSVC(alpha=0.01, loss="logistic", random_state=0)),
     Case(lambda: PCARidge()),
     Case(lambda: PCARidgeClassifier()),

@@ -12,8 +12,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from histrs import _calibration
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs.gaussian_process import IntersectionGPClassifier, _calibration, _leave_one_out
+from histrs.gaussian_process import IntersectionGPClassifier, _leave_one_out
 from tests.helpers import PLAIN, assert_close
 from tests.oracles import intersection
 from tests.oracles import leave_one_out as oracle

@@ -13,8 +13,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
 
+from histrs._calibration import fit_calibration
 from histrs._validation import validate_data
-from histrs.gaussian_process._calibration import fit_calibration
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense import base, system
 from histrs.gaussian_process._dense.base import BaseDenseGP

@@ -36,6 +36,7 @@ from histrs.prototypes import (
     ReducedNN,
     _covariance,
 )
+from histrs.prototypes._base import SelectedPrototypes
 from histrs.quantization import ProductQuantizer
 from histrs.spd import (
     MDM,
@@ -72,6 +73,8 @@ ESTIMATORS = [
     IntersectionGPRegressor(),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
+    IntersectionGPClassifier(n_interactions=2),
+    IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4),
     MinMaxGPClassifier(),
     MinMaxGPRegressor(),
     HistogramCompressor(0.2, tol=0.01, random_state=0),
@@ -202,6 +205,47 @@ def expected_failed_checks(estimator):
         if isinstance(estimator.feature_map, SparseAdditiveMap):
             expected["check_class_weight_classifiers"] = negative
         return expected
+    if isinstance(estimator, SelectedPrototypes):
+        repeats = (
+            "of a repeated row the copies that are no prototypes count, of a weighted one none, "
+            "and orders of more rows are drawn; test_selected_prototypes.py tests weights of 0"
+        )
+        only_chosen = (
+            "expects the heavy class nearly everywhere, but weights decide which samples become "
+            "prototypes, and the nearest of these the class"
+        )
+        expected = {
+            "check_sample_weight_equivalence_on_dense_data": repeats,
+            "check_sample_weight_equivalence_on_sparse_data": repeats,
+        }
+        if hasattr(estimator, "class_weight"):
+            expected["check_class_weight_classifiers"] = only_chosen
+        return expected
+    if isinstance(estimator, (MetricKNNClassifier, MetricKNNRegressor)):
+        counts = (
+            "a sample of weight 2 is one neighbour with two votes, and a repeated one two; those "
+            "of weight 0 are left out, which test_neighbors.py tests"
+        )
+        votes = (
+            "expects the heavy class nearly everywhere, but weights are those of the votes of a "
+            "few neighbours, all of which may be of the other class"
+        )
+        expected = {}
+        if estimator.n_neighbors != 1:
+            expected["check_sample_weight_equivalence_on_dense_data"] = counts
+            expected["check_sample_weight_equivalence_on_sparse_data"] = counts
+        if isinstance(estimator, MetricKNNClassifier) and estimator.n_neighbors != "auto":
+            expected["check_class_weight_classifiers"] = votes
+        return expected
+    if isinstance(estimator, StreamingPCA) and estimator.n_components is None:
+        no_variance = (
+            "fits fewer rows than columns, so that directions without variance are drawn by "
+            "rounding; test_streaming_weights.py compares those with variance"
+        )
+        return {
+            "check_sample_weight_equivalence_on_dense_data": no_variance,
+            "check_sample_weight_equivalence_on_sparse_data": no_variance,
+        }
     if isinstance(estimator, HistogramCompressor):
         empty = "fits rows of zeros, of which there is no transport: they are refused by name"
         ratio = (

@@ -487,3 +487,88 @@ def test_single_precision_is_kept_where_it_holds_squares(rng, monkeypatch, size,
     monkeypatch.setattr(_metrics, "pairwise_distances", distances)
     MetricKNNClassifier(1, metric="euclidean").fit(X, np.arange(20) % 2).predict(X)
     assert set(computed) == {np.dtype(dtype)}
+
+
+# ---- weights ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+def test_votes_and_means_are_weighted(rng, weights):
+    X, y, queries = rng.random((60, 4)), rng.integers(0, 3, 60), rng.random((20, 4))
+    w = rng.random(60) * 3
+    model = MetricKNNClassifier(7, metric="euclidean", weights=weights)
+    distances, indices = model.fit(X, y, sample_weight=w).kneighbors(queries)
+    counts = w[indices] / (distances if weights == "distance" else 1.0)
+    shares = np.stack([np.sum(counts * (y[indices] == k), axis=1) for k in range(3)], axis=1)
+    shares /= shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(queries), shares)
+    targets = rng.random((60, 2))
+    regressor = MetricKNNRegressor(7, metric="euclidean", weights=weights)
+    regressor.fit(X, targets, sample_weight=w)
+    expected = np.sum(counts[..., None] * targets[indices], axis=1) / counts.sum(axis=1)[:, None]
+    np.testing.assert_allclose(regressor.predict(queries), expected)
+    # Their unit does not matter.
+    tiny = MetricKNNRegressor(7, metric="euclidean", weights=weights)
+    np.testing.assert_allclose(
+        tiny.fit(X, targets, sample_weight=1e-300 * w).predict(queries), expected
+    )
+
+
+@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_neighbours_of_weight_zero_are_not_there(rng, make, container):
+    X, y = rng.random((50, 4)), rng.integers(0, 3, 50)
+    w = rng.integers(0, 3, 50).astype(float)
+    used = w > 0
+    model = make("auto", metric="chi2", weights="auto").fit(container(X), y, sample_weight=w)
+    other = make("auto", metric="chi2", weights="auto").fit(X[used], y[used], sample_weight=w[used])
+    assert (model.n_neighbors_, model.weights_) == (other.n_neighbors_, other.weights_)
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    assert model.X_fit_.shape[0] == used.sum()
+    with pytest.raises(ValueError, match="zero"):
+        make().fit(X, y, sample_weight=np.zeros(50))
+    with pytest.raises(ValueError, match="Negative"):
+        make().fit(X, y, sample_weight=-w)
+
+
+def test_what_is_chosen_by_leaving_one_out_counts_weights(rng):
+    X = rng.random((80, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    # Labels of the right half are noise: only one neighbour in many is right there.
+    y[40:] = rng.integers(0, 2, 40)
+    w = np.where(np.arange(80) < 40, 1.0, 1e-6)
+    model = MetricKNNClassifier("auto", metric="euclidean").fit(X, y, sample_weight=w)
+    costs = {}
+    for k in (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56):
+        _, indices = model.kneighbors(n_neighbors=k)
+        shares = np.stack([np.sum(w[indices] * (y[indices] == c), axis=1) for c in (0, 1)])
+        costs[k] = np.average(shares.argmax(axis=0) != y, weights=w)
+    assert model.n_neighbors_ == min(costs, key=costs.get)
+    assert (
+        model.n_neighbors_ != MetricKNNClassifier("auto", metric="euclidean").fit(X, y).n_neighbors_
+    )
+
+
+def test_weights_of_classes_weigh_votes(rng):
+    X, y = rng.random((60, 3)), np.array(["rare", "often", "often"])[np.arange(60) % 3]
+    queries = rng.random((20, 3))
+    plain = MetricKNNClassifier(9, metric="euclidean").fit(X, y)
+    balanced = MetricKNNClassifier(9, metric="euclidean", class_weight="balanced").fit(X, y)
+    given = MetricKNNClassifier(9, metric="euclidean", class_weight={"rare": 2.0}).fit(X, y)
+    P = plain.predict_proba(queries) * [1, 2]
+    expected = P / P.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(balanced.predict_proba(queries), expected)
+    np.testing.assert_allclose(given.predict_proba(queries), expected)
+    none = MetricKNNClassifier(9, metric="euclidean", class_weight={"rare": 0.0}).fit(X, y)
+    np.testing.assert_array_equal(none.classes_, ["often", "rare"])
+    assert set(none.predict(queries)) == {"often"}
+    with pytest.raises(ValueError, match="class_weight"):
+        MetricKNNClassifier(class_weight={"rare": -1.0}).fit(X, y)
+
+
+def test_answers_are_single_where_rows_and_targets_are(rng):
+    X, y = rng.random((30, 3)).astype(np.float32), rng.random(30).astype(np.float32)
+    model = MetricKNNRegressor(3).fit(X, y)
+    assert model.predict(X).dtype == np.float32
+    assert model.predict(X.astype(np.float64)).dtype == np.float64
+    assert model.fit(X, y.astype(np.float64)).predict(X).dtype == np.float64

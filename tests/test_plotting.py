@@ -14,6 +14,7 @@ from histrs.plotting import (
     plot_compression,
     plot_explanation,
     plot_kernel_error,
+    plot_pair_functions,
     plot_prototypes,
     plot_relevance,
     plot_shape_functions,
@@ -264,3 +265,33 @@ def test_explanation_of_a_class(rng):
     for options in ({"row": 1}, {"output": 3}, {"row": -1}, {"max_features": 0}):
         with pytest.raises(ValueError, match=r"count from 0|at least 1"):
             plot_explanation(explanation, **options)
+
+
+def test_maps_of_pairs(rng):
+    X = rng.random((150, 4))
+    y = 4 * X[:, 0] * X[:, 2] + X[:, 1] + 0.1 * rng.normal(size=150)
+    model = IntersectionGPRegressor(interactions=[(0, 2), (1, 3)]).fit(X, y)
+    names = ["a", "b", "c", "d"]
+    axes = plot_pair_functions(model, feature_names=names)
+    # The one that varies most comes first.
+    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in axes] == [("a", "c"), ("b", "d")]
+    function = model.pair_functions([(0, 2)])[0]
+    np.testing.assert_allclose(
+        np.ravel(axes[0].collections[0].get_array()), function.values.T.ravel()
+    )
+    figure, ax = plt.subplots()
+    (drawn,) = plot_pair_functions(model, [(2, 0)], bands=False, axes=ax)
+    assert drawn is ax
+    assert len(ax.collections) == 1
+    ax = plot_explanation(model.explain(X[:1]))
+    assert f"x0 = {X[0, 0]:.4g}, x2 = {X[0, 2]:.4g}" in labels(ax)
+    for arguments, said in (
+        ({"output": 1}, "output = 1"),
+        ({"pairs": [(0, 1)]}, "not among the pairs"),
+        ({"axes": axes[:1]}, "1 axes for 2 pairs"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            plot_pair_functions(model, **arguments)
+    with pytest.raises(ValueError, match="has no pairs"):
+        plot_pair_functions(IntersectionGPRegressor().fit(X, y))
+    plt.close(figure)

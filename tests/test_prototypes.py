@@ -136,7 +136,8 @@ def test_training_lowers_the_loss_and_the_error(rng):
 def test_predictions_are_the_most_probable_classes(rng):
     X, y = matrices(rng, 60)
     names = np.array(["c", "a", "b"])[y]
-    model = CovarianceCompressor(0.1, random_state=1, gamma=1.5, prior_weight=0.0).fit(X, names)
+    options = {"gamma": 1.5, "prior_weight": 0.0, "calibration": None}
+    model = CovarianceCompressor(0.1, random_state=1, **options).fit(X, names)
     assert model.prototypes_.shape == (6, 4, 4)
     assert sorted(model.prototype_labels_) == ["a", "a", "b", "b", "c", "c"]
     D = jbld_distances(X, model.prototypes_)
@@ -203,9 +204,23 @@ def test_few_trials_of_many_channels_are_not_learned_by_heart():
     losses = {}
     of_paper = {"init": "subset", "prior_weight": 0.0}
     for name, parameters in (("default", {}), ("paper", of_paper)):
-        model = CovarianceCompressor(1, random_state=0, **parameters).fit(C[:30], y[:30])
+        model = CovarianceCompressor(1, random_state=0, calibration=None, **parameters)
+        model.fit(C[:30], y[:30])
         losses[name] = log_loss(y[30:], model.predict_proba(C[30:]))
     assert losses["default"] < 0.8 * losses["paper"]
+    calibrated = CovarianceCompressor(1, random_state=0).fit(C[:30], y[:30])
+    np.testing.assert_array_equal(
+        calibrated.predict(C),
+        CovarianceCompressor(1, random_state=0, calibration=None).fit(C[:30], y[:30]).predict(C),
+    )
+    assert 0.0 < calibrated.sharpness_ < 1.0
+    assert log_loss(y[30:], calibrated.predict_proba(C[30:])) < losses["default"]
+
+
+def test_a_class_too_small_to_leave_one_out_is_not_calibrated(rng):
+    X, y = matrices(rng, 12)
+    y[-1] = 9
+    assert CovarianceCompressor(1, random_state=0).fit(X, y).sharpness_ == 1.0
 
 
 def test_clusters_of_equal_matrices(rng):

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
 
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
@@ -325,3 +326,80 @@ def test_probabilities_of_prototypes_are_those_of_what_was_left_out(rng):
     P = two.predict_proba(X)
     np.testing.assert_allclose(odds, np.log(P[:, 1] / P[:, 0]), atol=1e-9)
     np.testing.assert_array_equal(odds > 0, two.predict(X))
+
+
+# ---- weights and votes --------------------------------------------------------------------------
+
+RULES_THAT_CHOOSE = [
+    CondensedNN(metric="euclidean", random_state=0),
+    FastCondensedNN(metric="euclidean"),
+    ReducedNN(metric="euclidean", random_state=0),
+    RandomSubset(0.3, metric="euclidean", random_state=0),
+    RandomMutationNN(0.3, metric="euclidean", max_iter=50, random_state=0),
+]
+each_rule = pytest.mark.parametrize(
+    "model", RULES_THAT_CHOOSE, ids=lambda model: type(model).__name__
+)
+
+
+@each_rule
+def test_samples_of_weight_zero_are_not_there(rng, model):
+    X, y, queries = rng.random((60, 3)), rng.integers(0, 3, 60), rng.random((20, 3))
+    w = rng.integers(0, 3, 60).astype(float)
+    used = np.flatnonzero(w)
+    P = clone(model).fit(X[used], y[used], sample_weight=w[used]).predict_proba(queries)
+    weighted = clone(model).fit(X, y, sample_weight=w)
+    np.testing.assert_array_equal(weighted.predict_proba(queries), P)
+    np.testing.assert_array_equal(weighted.prototypes_, X[weighted.sample_indices_])
+    plain = clone(model).fit(X, y)
+    same = clone(model).fit(X, y, sample_weight=np.ones(60))
+    np.testing.assert_array_equal(plain.sample_indices_, same.sample_indices_)
+    assert plain.sharpness_ == pytest.approx(same.sharpness_)
+
+
+@each_rule
+@pytest.mark.parametrize("k", [2, 5])
+def test_the_nearest_prototypes_vote(rng, model, k):
+    X, y, queries = rng.random((90, 3)), rng.integers(0, 3, 90), rng.random((40, 3))
+    labels = np.array(["b", "a", "c"])[y]
+    voted = clone(model).set_params(n_neighbors=k).fit(X, labels)
+    reference = KNeighborsClassifier(k).fit(voted.prototypes_, voted.prototype_labels_)
+    shares = reference.predict_proba(queries)
+    P = voted.predict_proba(queries)
+    np.testing.assert_array_equal(voted.classes_[P.argmax(axis=1)], voted.predict(queries))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    # The vote beside those of neighbours is shared out by the nearest prototype of each class.
+    rest = (k + 1) * P - k * shares
+    assert rest.min() > -1e-9
+    nearest = voted.kneighbors(queries, 1)[1][:, 0]
+    own = voted.prototype_labels_[nearest]
+    np.testing.assert_array_equal(voted.classes_[rest.argmax(axis=1)], own)
+    best = shares.max(axis=1, keepdims=True)
+    alone = np.sum(shares == best, axis=1) == 1
+    np.testing.assert_array_equal(
+        voted.predict(queries)[alone], reference.classes_[shares.argmax(axis=1)][alone]
+    )
+    with pytest.raises(ValueError, match="is more than the"):
+        clone(model).set_params(n_neighbors=91).fit(X, labels)
+
+
+def test_the_hill_climb_and_the_reduction_count_weights(rng):
+    X, y = rng.random((80, 2)), rng.integers(0, 2, 80)
+    w = np.where(X[:, 0] < 0.5, 100.0, 1.0)
+    heavy = w > 1
+    for model in RULES_THAT_CHOOSE[2], RULES_THAT_CHOOSE[4]:
+        right = [
+            np.mean(clone(model).fit(X, y, sample_weight=weight).predict(X)[heavy] == y[heavy])
+            for weight in (w, None)
+        ]
+        assert right[0] >= right[1]
+    by_class, given = (
+        clone(RULES_THAT_CHOOSE[4]).set_params(class_weight=weight).fit(X, y, sample_weight=given)
+        for weight, given in (({0: 5.0}, None), (None, np.where(y == 0, 5.0, 1.0)))
+    )
+    np.testing.assert_array_equal(by_class.sample_indices_, given.sample_indices_)
+    D = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 1.0]])
+    labels, own = np.array([0, 1, 1]), np.array([0, 1])
+    # Without the first column one more is right and one less.
+    np.testing.assert_array_equal(needed(D, labels, own), [False, True])
+    np.testing.assert_array_equal(needed(D, labels, own, np.array([2.0, 1, 1])), [True, True])

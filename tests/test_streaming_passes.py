@@ -320,6 +320,7 @@ def test_every_pass_shows_its_progress(rng, monkeypatch, capsys):
         "products of the components",
         "rows left out",
         "calibration",
+        "probabilities",
     ]
     assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == names
     for quiet in (StreamingPCA(), MomentLasso(), PCARidge(alphas=1.0)):

@@ -31,6 +31,7 @@ from histrs._warnings import warn
 from histrs.gaussian_process._explanation import Explanation, explain
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
+    SCALES,
     Bounds,
     Hyperparameters,
     Scales,
@@ -39,6 +40,14 @@ from histrs.gaussian_process._hyperparameters import (
     check_bounds,
     given_hyperparameters,
 )
+from histrs.gaussian_process._interactions.choice import (
+    Interactions,
+    check_supported,
+    chosen_pairs,
+    likelihood_of_pairs,
+)
+from histrs.gaussian_process._interactions.functions import PairFunction, pair_functions
+from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._online import insert_rows, remove_rows
@@ -60,6 +69,8 @@ from histrs.gaussian_process._variance import VarianceName
 # fewer of which do not tell it.
 _CARRIED = 1e-3
 _MIN_ROWS_OF_SPREADS = 50
+# How often the weight of pairs, and noise and amplitude, are learned in turn.
+_ROUNDS = 2
 
 
 class BaseIntersectionGP(GaussianProcess):
@@ -80,6 +91,10 @@ class BaseIntersectionGP(GaussianProcess):
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
         "feature_weights": [StrOptions({"ard", "relevance", "scale"}), "array-like", None],
+        "n_interactions": [Interval(Integral, 0, None, closed="left")],
+        "interactions": ["array-like", None],
+        "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
+        "interaction_weight": [Interval(Real, 0, None, closed="neither")],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -107,6 +122,10 @@ class BaseIntersectionGP(GaussianProcess):
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
         feature_weights: WeightsName | ArrayLike | None = "scale",
+        n_interactions: int = 0,
+        interactions: Interactions | None = None,
+        n_interaction_knots: int = 12,
+        interaction_weight: float = 0.3,
         optimizer: OptimizerName | None = "l-bfgs-b",
         log_det: LogDetName = "lanczos",
         shared_hyperparameters: bool | None = None,
@@ -114,6 +133,7 @@ class BaseIntersectionGP(GaussianProcess):
         amplitude_bounds: Bounds = (1e-12, 1e12),
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
+        interaction_weight_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
@@ -133,6 +153,10 @@ class BaseIntersectionGP(GaussianProcess):
         self.feature_transform = feature_transform
         self.exponent = exponent
         self.feature_weights = feature_weights
+        self.n_interactions = n_interactions
+        self.interactions = interactions
+        self.n_interaction_knots = n_interaction_knots
+        self.interaction_weight = interaction_weight
         self.optimizer = optimizer
         self.log_det = log_det
         self.shared_hyperparameters = shared_hyperparameters
@@ -140,6 +164,7 @@ class BaseIntersectionGP(GaussianProcess):
         self.amplitude_bounds = amplitude_bounds
         self.exponent_bounds = exponent_bounds
         self.feature_weights_bounds = feature_weights_bounds
+        self.interaction_weight_bounds = interaction_weight_bounds
         self.n_restarts_optimizer = n_restarts_optimizer
         self.variance = variance
         self.n_eigenvectors = n_eigenvectors
@@ -157,6 +182,7 @@ class BaseIntersectionGP(GaussianProcess):
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         if self.shared_hyperparameters is not None:
             shared = self.shared_hyperparameters
+        check_supported(self)
         weights = self._warm_start_weights(Y.shape)
         n_threads = count_threads(self.n_jobs)
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
@@ -181,6 +207,7 @@ class BaseIntersectionGP(GaussianProcess):
         make_system(start.kernel, start.scales()[0], columns).check()
         likelihood = self._make_likelihood(make_system, columns, Y)
         values = self._learn_hyperparameters(start, likelihood)
+        values = self._with_interactions(X, Y, values, likelihood, make_system)
         first, *others = values.scales()
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
@@ -214,6 +241,35 @@ class BaseIntersectionGP(GaussianProcess):
             n_threads,
         )
         return start.with_values({"feature_weights": weights})
+
+    def _with_interactions(
+        self,
+        X: Matrix,
+        Y: Array,
+        values: Hyperparameters,
+        likelihood: Likelihood,
+        make_system: Callable[..., KernelSystem],
+    ) -> Hyperparameters:
+        """Return the hyper-parameters with pairs of features, found in what is left without."""
+        pairs = chosen_pairs(self, X, likelihood, values)
+        if len(pairs) == 0:
+            return values
+        kernel = replace(
+            values.kernel,
+            pairs=PairKernel.of(X, pairs, self.n_interaction_knots),
+            interaction_weight=float(self.interaction_weight),
+        )
+        start = replace(values, kernel=kernel)
+        of_weight = likelihood_of_pairs(self, X, Y, start)
+        if self.interactions is not None and of_weight.shape[0] == len(Y):
+            return self._learn_hyperparameters(start, of_weight)
+        of_all = self._make_likelihood(make_system, likelihood.base, Y)
+        # All rows tell noise and amplitude, but pairs weigh what rows say that did not choose them.
+        for _ in range(_ROUNDS):
+            start = self._learn_hyperparameters(start, of_weight, ["interaction_weight"])
+            start = self._learn_hyperparameters(start, of_all, SCALES)
+        self.theta_ = self._search_space(start).pack(start)
+        return start
 
     def _make_system(
         self,
@@ -286,6 +342,11 @@ class BaseIntersectionGP(GaussianProcess):
         self.feature_transform_, self.exponent_ = kernel.transform, kernel.exponent
         ones = np.ones(self.n_features_in_)
         self.feature_weights_ = ones if kernel.weights is None else kernel.weights
+        pairs = kernel.pairs
+        self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
+        self.interaction_weight_ = 0.0 if pairs is None else kernel.interaction_weight
+        self.interaction_knots_ = [] if pairs is None else list(pairs.knots)
+        self._knot_covariances = [] if pairs is None else list(pairs.covariances)
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
@@ -323,6 +384,8 @@ class BaseIntersectionGP(GaussianProcess):
             free.append("exponent")
         if isinstance(self.feature_weights, str) and self.feature_weights == "ard":
             free.append("feature_weights")
+        if start.kernel.pairs is not None:
+            free.append("interaction_weight")
         bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
         if "feature_weights" in free:
             if bounds["feature_weights"] == "fixed" or self.optimizer is None:
@@ -366,6 +429,10 @@ class BaseIntersectionGP(GaussianProcess):
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
         weights = None if np.all(state["feature_weights_"] == 1.0) else state["feature_weights_"]
         kernel = GeneralizedKernel(state["feature_transform_"], state["exponent_"], weights)
+        if len(state.get("interactions_", ())) > 0:
+            knots, covariances = state["interaction_knots_"], state["_knot_covariances"]
+            pairs = PairKernel(state["interactions_"], tuple(knots), tuple(covariances))
+            kernel = replace(kernel, pairs=pairs, interaction_weight=state["interaction_weight_"])
         noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
         return Hyperparameters(noise, amplitude, kernel)
 
@@ -419,10 +486,11 @@ class BaseIntersectionGP(GaussianProcess):
         return posterior.score(self._predicted, self.n_bins, self.interpolation).error_bound()
 
     def explain(self, X: ArrayLike | Matrix) -> Explanation:
-        r"""Take the posterior mean of rows apart by feature.
+        r"""Take the posterior mean of rows apart by feature, and by pair of features.
 
         The mean of a row is the offset plus the sum of one number for each feature, which depends
-        on that feature alone: :math:`f_d(x(d))` of `shape_functions`. For a classifier it is that
+        on that feature alone: :math:`f_d(x(d))` of `shape_functions`; and of one for each pair of
+        `interactions_`, that of `pair_functions`. For a classifier it is that
         of the targets +1 and -1 (`latent_mean_and_variance`).
 
         Parameters
@@ -433,8 +501,8 @@ class BaseIntersectionGP(GaussianProcess):
         Returns
         -------
         explanation : Explanation
-            Named tuple ``(names, data, values, std, offset)``. The standard deviations are exact,
-            and take a solve for each entry.
+            Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
+            exact, and take a solve for each entry.
         """
         X, state = self._check_test(X), self._state()
         names = state.get("feature_names_in_")
@@ -457,7 +525,8 @@ class BaseIntersectionGP(GaussianProcess):
         Returns
         -------
         tables : AdditiveTables
-            Nodes, values and slopes of a piecewise linear function for each feature.
+            Nodes, values and slopes of a piecewise linear function for each feature, and the grid
+            of each pair, which is exact.
 
         Raises
         ------
@@ -502,7 +571,8 @@ class BaseIntersectionGP(GaussianProcess):
     ) -> list[ShapeFunction]:
         r"""Return what each feature adds to the posterior mean.
 
-        The mean is :math:`\sum_d f_d(x(d))`, plus the mean of the targets in a regression, with
+        The mean is :math:`\sum_d f_d(x(d))`, plus what pairs of features add (`pair_functions`)
+        where there are some, plus the mean of the targets in a regression, with
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
@@ -535,14 +605,56 @@ class BaseIntersectionGP(GaussianProcess):
                 raise ValueError(f"feature {feature} is not in 0..{n_features}.")
             knots = training_values(posterior.system.X, feature, max_knots)
             rows = rows_of_one_feature(knots, feature, n_features)
-            values = posterior.read("mean", rows, n_threads) - posterior.readouts["mean"].offset
+            values = posterior.read_features("mean", rows, n_threads)
             values = values[:, 0] if values.shape[1] == 1 else values
             std = None
             if return_std:
-                variance = posterior.latent_variance(rows, "exact", None, self.n_eigenvectors)
-                std = self._spread(state, np.sqrt(variance))
+                std = self._spread(state, np.sqrt(posterior.feature_variance(rows)))
             functions.append(ShapeFunction(feature, knots, values, std))
         return functions
+
+    def pair_functions(
+        self, pairs: Interactions | None = None, *, return_std: bool = False
+    ) -> list[PairFunction]:
+        r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
+
+        The mean is :math:`\sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`, plus the mean of
+        the targets in a regression. A pair's function is bilinear between its knots, and constant
+        beyond them. Its mean over the training values of either feature is 0, whatever the other
+        one is, so that it holds no main effect of them as if they were independent; where they are
+        not, what they add together over the rows may have one.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of int or str, default=None
+            Which of `interactions_`; None takes all.
+        return_std : bool, default=False
+            Whether to compute the posterior standard deviation of each function too, which takes a
+            solve for each pair of knots. It is exact.
+
+        Returns
+        -------
+        functions : list of PairFunction
+            Named tuples ``(features, knots, values, std)``; `std` is None unless it was asked for.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such pair.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((300, 4))
+        >>> model = IntersectionGPRegressor(n_interactions=1).fit(X, X[:, 3] * X[:, 1] + X[:, 0])
+        >>> (function,) = model.pair_functions()
+        >>> function.features, function.values.shape
+        ((1, 3), (12, 12))
+        """
+        state = self._state()
+        spread = partial(self._spread, state)
+        return pair_functions(state, pairs, spread if return_std else None)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix, to_core
-from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs._validation import Matrix
+from histrs.gaussian_process._interactions.score import score_of
+from histrs.gaussian_process._score import Score
 from histrs.gaussian_process._system import LEAST_NOISE, KernelSystem
 
 # Directions, and right-hand sides from which they are built: whole vectors of the core.
@@ -81,14 +81,14 @@ class CachedVariance:
     def of(self, X: Matrix) -> Array:
         """Return the variance of every row, without amplitude."""
         rows = self._system.kernel.rows(X, self._system.n_threads)
-        prior = _histrs.row_sums(to_core(rows), self._system.n_threads)
+        prior = self._system.prior(rows)
         variance: Array = np.minimum(_evaluate(self._coefficients, self._upper(rows)), prior)
         return variance
 
     def _upper(self, rows: Matrix) -> Array:
         """Return `u` of transformed rows."""
         n_threads = self._system.n_threads
-        prior = _histrs.row_sums(to_core(rows), n_threads)
+        prior = self._system.prior(rows)
         scores = self._score.evaluate(rows, n_threads)
         upper: Array = np.maximum(prior - np.einsum("ij,ij->i", scores, scores), self._floor)
         return upper
@@ -169,11 +169,9 @@ def _new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
 
 
 def _score(system: KernelSystem, R: Array) -> Score:
-    columns, n_threads = system.columns, system.n_threads
+    few = system.columns.n_knots * max(R.shape[1], 1) <= 25 * _MAX_KNOTS
     R = scaled(system.row_scale, R)
-    if columns.n_knots * max(R.shape[1], 1) <= 25 * _MAX_KNOTS:
-        return ExactScore(columns, R, n_threads)
-    return TabulatedScore(columns, R, _N_BINS, "linear", n_threads)
+    return score_of(system, R, None if few else _N_BINS, "linear")
 
 
 def _without_itself(system: KernelSystem, rows: NDArray[np.intp]) -> Array:

@@ -1,4 +1,4 @@
-"""One prediction taken apart by feature."""
+"""One prediction taken apart by feature, and by pair of features."""
 
 from typing import Any, NamedTuple
 
@@ -8,22 +8,28 @@ from scipy import sparse
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
+from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
 from histrs.gaussian_process._posterior import Posterior
 
 
 class Explanation(NamedTuple):
-    """What each feature adds to the prediction of each row, and how sure that is."""
+    """What each feature, and each pair, adds to the prediction of each row, and how sure that is.
+
+    The terms are the features, and behind them the pairs of a model that has some.
+    """
 
     names: NDArray[Any]
-    """Names of the features, of shape (n_features,)."""
+    """Names of the terms, of shape (n_terms,)."""
     data: Array
-    """Their values, of shape (n_samples, n_features)."""
+    """Values of the features, of shape (n_samples, n_features)."""
     values: Array
-    """What they add, of shape (n_samples, n_features), or with a last axis for several outputs."""
+    """What terms add, of shape (n_samples, n_terms), or with a last axis for several outputs."""
     std: Array
     """Posterior standard deviations of that, of the same shape."""
     offset: Array
     """What is added to all, of shape () or (n_outputs,): the sum is the posterior mean."""
+    pairs: NDArray[np.intp]
+    """Features of the terms that are pairs, of shape (n_pairs, 2)."""
 
 
 def explain(
@@ -39,14 +45,31 @@ def explain(
     single = sparse.csr_array((entries, columns, np.arange(n * d + 1)), shape=(n * d, d))
     single.eliminate_zeros()
     offset = posterior.readouts["mean"].offset
-    values = posterior.read("mean", single, n_threads) - offset
-    variance = posterior.latent_variance(single, "exact", None, 1)
-    std = np.sqrt(variance) * units
-    shape = (n, d) if values.shape[1] == 1 else (n, d, values.shape[1])
-    return Explanation(
-        names,
-        data,
-        values.reshape(shape),
-        np.broadcast_to(std, values.shape).reshape(shape),
-        offset[0] if values.shape[1] == 1 else offset,
-    )
+    values = posterior.read_features("mean", single, n_threads).reshape(n, d, len(offset))
+    std = np.sqrt(posterior.feature_variance(single)).reshape(n, d, -1)
+    of_pairs = posterior.system.kernel.pairs
+    pairs = np.empty((0, 2), np.intp) if of_pairs is None else of_pairs.pairs
+    if of_pairs is not None:
+        values_of_pairs, std_of_pairs = _pair_terms(posterior, of_pairs, PairRows(of_pairs, X))
+        values = np.concatenate([values, values_of_pairs], axis=1)
+        std = np.concatenate([std, std_of_pairs], axis=1)
+        both = [f"{names[i]} & {names[j]}" for i, j in pairs]
+        names = np.array([*names, *both], dtype=object)
+    std = np.broadcast_to(std * units, values.shape)
+    if len(offset) == 1:
+        return Explanation(names, data, values[:, :, 0], std[:, :, 0], offset[0], pairs)
+    return Explanation(names, data, values, std, offset, pairs)
+
+
+def _pair_terms(posterior: Posterior, kernel: PairKernel, rows: PairRows) -> tuple[Array, Array]:
+    """Return what pairs add to rows, and its deviations, of shape (n_rows, n_pairs, n_outputs)."""
+    of_cells = posterior.pair_cells("mean")
+    cells = rows.cells.tocsc()
+    values, std = [], []
+    for k in range(len(kernel.pairs)):
+        start, end = kernel.starts[k : k + 2]
+        of_pair = cells[:, start:end]
+        values.append(np.asarray(of_pair @ of_cells[start:end]))
+        variance = posterior.pair_variance(k, of_pair.T.toarray())
+        std.append(np.sqrt(variance))
+    return np.stack(values, axis=1), np.stack(std, axis=1)

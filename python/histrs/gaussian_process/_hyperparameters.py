@@ -17,7 +17,9 @@ Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 LARGEST = 1e300
 
 SCALES = ("noise", "amplitude")
-NAMES = (*SCALES, "exponent", "feature_weights")
+NAMES = (*SCALES, "exponent", "feature_weights", "interaction_weight")
+# That they vanish is an answer.
+_MAY_VANISH = ("noise", "feature_weights", "interaction_weight")
 
 
 class Scales(NamedTuple):
@@ -232,9 +234,9 @@ class SearchSpace:
     def at_bounds(self, theta: Array) -> list[str]:
         """Name the hyper-parameters that have run into a bound, with its value.
 
-        A feature weight at its lower bound says that the feature does not matter, and a noise
-        variance there that there is no noise to speak of; these are answers, and so is either
-        bound where the kernel says so.
+        A feature weight at its lower bound says that the feature does not matter, likewise that of
+        interactions, and a noise variance there that there is no noise to speak of; these are
+        answers, and so is either bound where the kernel says so.
         """
         found = []
         values = self.unpack(theta)
@@ -243,7 +245,7 @@ class SearchSpace:
             value = np.asarray(values.get(name))
             if low == high or name in self.start.kernel.ends_are_answers:
                 continue
-            if name not in ("noise", "feature_weights") and np.any(value <= low * (1 + 1e-6)):
+            if name not in _MAY_VANISH and np.any(value <= low * (1 + 1e-6)):
                 found.append(f"{name} at its lower bound {low:.1e}")
             if np.any(value >= high * (1 - 1e-6)):
                 found.append(f"{name} at its upper bound {high:.1e}")

@@ -11,6 +11,7 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]
 
@@ -22,6 +23,9 @@ class GeneralizedKernel:
     transform: TransformName = "identity"
     exponent: float = 1.0
     weights: Array | None = None
+    pairs: PairKernel | None = None
+    """Pairs of features, whose kernel is added, times `interaction_weight`."""
+    interaction_weight: float = 1.0
 
     ends_are_answers: ClassVar[frozenset[str]] = frozenset()
     """Parameters that a search may well leave at a bound."""
@@ -34,7 +38,8 @@ class GeneralizedKernel:
         """Return the kernel with some parameters replaced."""
         exponent = values.get("exponent", self.exponent)
         weights = values.get("feature_weights", self.weights)
-        return replace(self, exponent=exponent, weights=weights)
+        of_pairs = values.get("interaction_weight", self.interaction_weight)
+        return replace(self, exponent=exponent, weights=weights, interaction_weight=of_pairs)
 
     @property
     def is_plain(self) -> bool:
@@ -57,6 +62,10 @@ class GeneralizedKernel:
         if self.is_plain:
             return base
         return base.transformed(self._core, self.weights, n_threads)
+
+    def pair_rows(self, rows: Matrix) -> PairRows | None:
+        """Return transformed rows as the pairs see them."""
+        return None if self.pairs is None else PairRows(self.pairs, rows, self.weights)
 
     def slope_columns(
         self, base: _histrs.SortedColumns, n_threads: int

@@ -21,6 +21,7 @@ from histrs._solvers.log_det import (
 )
 from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._spectrum import (
     Evaluation,
@@ -60,6 +61,11 @@ class BaseLikelihood:
         self._Y = scaled(row_scale, Y)
         self._row_scale = row_scale
         self._log_jacobian = 0.0 if row_scale is None else float(np.sum(np.log(row_scale)))
+
+    @property
+    def targets(self) -> Array:
+        """The targets."""
+        return self._Y
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -145,7 +151,7 @@ class Likelihood(BaseLikelihood):
         row_scale: Array | None = None,
     ) -> None:
         self._make_system = make_system
-        self._base = base
+        self.base = base
         super().__init__(Y, row_scale)
         self._scale = np.max(np.abs(self._Y), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
@@ -155,6 +161,7 @@ class Likelihood(BaseLikelihood):
         # Of the last evaluation: where the next one starts from.
         self._solutions: dict[int, Array] = {}
         self._columns: tuple[GeneralizedKernel, _histrs.SortedColumns] | None = None
+        self._pair_rows: PairRows | None = None
 
     @property
     def has_gradient(self) -> bool:
@@ -163,12 +170,14 @@ class Likelihood(BaseLikelihood):
 
     def system(self, kernel: GeneralizedKernel, scales: Scales) -> KernelSystem:
         """Return the linear system, whose columns are shared while the kernel stays."""
-        system = self._make_system(kernel, scales, self._base)
+        system = self._make_system(kernel, scales, self.base)
         if self.is_exact(system):
             system = replace(system, solver="cholesky")
         if self._columns is None or not self._columns[0].same_as(kernel):
             self._columns = (kernel, system.columns)
-        return replace(system, transformed_columns=self._columns[1])
+        if self._pair_rows is None and system.pairs is not None:
+            self._pair_rows = system.pairs.rows
+        return replace(system, transformed_columns=self._columns[1], pair_rows=self._pair_rows)
 
     def is_exact(self, system: KernelSystem) -> bool:
         """Whether all is computed from the factor: few rows, or factorised anyway."""
@@ -202,7 +211,7 @@ class Likelihood(BaseLikelihood):
             trace_inverse=float(np.sum(V * V)),
         )
         gradient = terms.gradient(scales) if names else {}
-        if {"exponent", "feature_weights"} & set(names):
+        if {"exponent", "feature_weights", "interaction_weight"} & set(names):
             gradient |= self._kernel_gradient(system, values, B, V, names)
         std = 0.5 * B.shape[1] * log_det.std
         return Evaluation(terms.log_likelihood(scales), std, gradient, solved)
@@ -267,8 +276,10 @@ class Likelihood(BaseLikelihood):
         signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
         by_column = system.columns.quadratic_forms(panel, system.n_threads) @ signs
         gradient: dict[str, Any] = {"feature_weights": by_column}
+        if system.pairs is not None:
+            gradient["interaction_weight"] = float(system.pairs.quadratic_forms(panel) @ signs)
         if "exponent" in names:
-            slope, offset = values.kernel.slope_columns(self._base, system.n_threads)
+            slope, offset = values.kernel.slope_columns(self.base, system.n_threads)
             change = slope.quadratic_forms(panel, system.n_threads) @ signs
             derivative = float(np.sum(change) + offset * np.sum(by_column))
             gradient["exponent"] = values.kernel.exponent * derivative

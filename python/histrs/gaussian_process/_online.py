@@ -63,6 +63,7 @@ def insert_rows(
         X=stacked(system.X, X),
         base_columns=base,
         transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
+        pair_rows=None,
         n_changed=system.n_changed + X.shape[0],
         row_scale=appended(system.row_scale, system.X.shape[0], row_scale),
     )
@@ -83,8 +84,7 @@ def insert_rows(
 
 def _grown_factor(system: KernelSystem, rows: Matrix, row_scale: Array | None) -> CholeskyFactor:
     B = scaled(row_scale, system.cross_kernel(rows).T)
-    rows = to_core(rows.astype(np.float64, copy=False))
-    C = scaled(row_scale, _histrs.intersection_gram(rows, None, system.n_threads))
+    C = scaled(row_scale, system.gram(rows))
     if row_scale is not None:
         C *= row_scale
     C[np.diag_indices_from(C)] += system.s
@@ -110,6 +110,7 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
         X=system.X[kept],
         base_columns=_base_columns(system).remove(removed, system.n_threads),
         transformed_columns=None if plain else system.columns.remove(removed, system.n_threads),
+        pair_rows=None,
         n_changed=system.n_changed + len(removed),
         row_scale=None if system.row_scale is None else system.row_scale[kept],
     )

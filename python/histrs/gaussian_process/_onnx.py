@@ -21,6 +21,11 @@ def to_onnx(tables: "AdditiveTables") -> "onnx.ModelProto":
         from onnx import TensorProto, helper
     except ImportError as error:
         raise ImportError('to_onnx needs onnx: pip install "histrs[onnx]".') from error
+    if tables.pairs:
+        raise ValueError(
+            f"The tables have {len(tables.pairs)} pairs of features, which to_onnx has no graph "
+            "for: serve the tables themselves, or a model without interactions."
+        )
     _check_range(tables)
     n_features, n_outputs = len(tables.nodes), len(tables.offset)
     graph = _Graph()

@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs._calibration import Readout
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._validation import Matrix
 from histrs._warnings import warn
 from histrs.gaussian_process._cached_variance import CachedVariance
-from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._interactions.score import score_of
+from histrs.gaussian_process._score import ExactScore, Score
 from histrs.gaussian_process._system import KernelSystem
 from histrs.gaussian_process._variance import (
     DEFAULT_BINS,
@@ -26,15 +29,6 @@ from histrs.gaussian_process._variance_bounds import are_near, variance_bounds
 
 Interpolation: TypeAlias = Literal["linear", "nearest"]
 Made = TypeVar("Made")
-
-
-class Readout(NamedTuple):
-    """A linear map from the outputs of the model to numbers for the user: `f @ matrix + offset`."""
-
-    matrix: Array
-    """Of shape (n_outputs, n_numbers)."""
-    offset: Array
-    """Of shape (n_numbers,)."""
 
 
 class System(Protocol):
@@ -135,10 +129,7 @@ class Posterior(BasePosterior[KernelSystem]):
 
         def make() -> Score:
             V = self.weights @ self.readouts[name].matrix
-            if n_bins is None:
-                return ExactScore(self.system.columns, V, self.system.n_threads)
-            n_threads = self.system.n_threads
-            return TabulatedScore(self.system.columns, V, n_bins, interpolation, n_threads)
+            return score_of(self.system, V, n_bins, interpolation)
 
         return self._once(("score", name, n_bins, interpolation), make)
 
@@ -155,11 +146,60 @@ class Posterior(BasePosterior[KernelSystem]):
         values = score.evaluate(self.system.kernel.rows(X, n_threads), n_threads)
         return values + self.readouts[name].offset
 
+    def read_features(self, name: str, X: Matrix, n_threads: int) -> Array:
+        """Return what the features of every row add to a readout, without pairs and offset."""
+
+        def make() -> Score:
+            V = self.weights @ self.readouts[name].matrix
+            return ExactScore(self.system.columns, V, self.system.n_threads)
+
+        score = self._once(("features", name), make)
+        return score.evaluate(self.system.kernel.rows(X, n_threads), n_threads)
+
+    def feature_variance(self, X: Matrix) -> Array:
+        """Return the posterior variance of that, exactly, a column for each system."""
+        return self.variance_of(*self.system.feature_covariances(X))
+
+    def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
+        """Return the posterior variances of numbers, exactly, a column for each system.
+
+        `prior` are their variances before, and `cross` gives the covariances of some of them with
+        the training rows, a column for each; both without amplitude.
+        """
+        columns = []
+        for system in self.systems:
+            variance, solved = system.variance_of(prior, cross, self.tol, self.n_outputs_a_system)
+            _warn_of_unsolved(system, solved)
+            columns.append(variance)
+        return np.column_stack(columns) * self.amplitude
+
+    def pair_cells(self, name: str) -> Array:
+        """Return what each cell of the pairs adds to a readout."""
+
+        def make() -> Array:
+            pairs = self.system.pairs
+            V = self.weights @ self.readouts[name].matrix
+            return np.empty((0, V.shape[1])) if pairs is None else pairs.cell_values(V)
+
+        return self._once(("cells", name), make)
+
+    def pair_variance(self, k: int, cells: Array) -> Array:
+        """Return the posterior variance of mixtures of a pair's cells, a column a system."""
+        pairs = self.system.pairs
+        if pairs is None:
+            raise ValueError("The kernel has no pairs.")
+        return self.variance_of(*pairs.of_pair(k, cells))
+
     def latent_variance(
         self, X: Matrix, method: VarianceName, n_bins: int | None, n_eigenvectors: int
     ) -> Array:
         """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
         n_outputs = self.n_outputs_a_system
+        if self.system.pairs is not None and method not in ("auto", "exact", "cached"):
+            raise ValueError(
+                f"variance={method!r} bounds what the additive kernel leaves; with pairs of "
+                'features, set variance to "auto", "exact" or "cached".'
+            )
         columns = []
         for k, system in enumerate(self.systems):
             name: VarianceName = method
@@ -205,10 +245,14 @@ class Posterior(BasePosterior[KernelSystem]):
 
     def _exact_variance(self, system: KernelSystem, X: Matrix, n_outputs: int) -> Array:
         variance, solved = system.latent_variance(X, self.tol, n_outputs)
-        if not np.all(solved):
-            warn(
-                f"The variance of {np.sum(~solved)} rows did not converge in {system.max_iter} "
-                "iterations and is too large there. Raise max_iter, tol or noise.",
-                ConvergenceWarning,
-            )
+        _warn_of_unsolved(system, solved)
         return variance
+
+
+def _warn_of_unsolved(system: KernelSystem, solved: NDArray[np.bool_]) -> None:
+    if not np.all(solved):
+        warn(
+            f"The variance of {np.sum(~solved)} rows did not converge in {system.max_iter} "
+            "iterations and is too large there. Raise max_iter, tol or noise.",
+            ConvergenceWarning,
+        )

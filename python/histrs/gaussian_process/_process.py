@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._calibration import Readout
 from histrs._estimator import BaseEstimator
 from histrs._progress import SearchProgress
 from histrs._solvers.block_cg import Array
@@ -19,7 +20,7 @@ from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
-from histrs.gaussian_process._posterior import Posterior, Readout
+from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import RowWeights, appended, in_units_of_mean, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
@@ -280,8 +281,8 @@ class GaussianProcess(BaseEstimator):
         ----------
         theta : array-like, default=None
             Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
-            of a transform, and the feature weights with "ard", in this order. None takes those of
-            the fit, `theta_`.
+            of a transform, the feature weights with "ard", and the weight of pairs, in this order.
+            None takes those of the fit, `theta_`.
         eval_gradient : bool, default=False
             Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
             estimate itself; the bound has none.

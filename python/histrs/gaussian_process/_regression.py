@@ -9,11 +9,11 @@ from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._calibration import Readout
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._posterior import Readout
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._row_weights import check_weights
 from histrs.gaussian_process._state import replaced_whole

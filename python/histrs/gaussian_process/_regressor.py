@@ -65,6 +65,17 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         after how many to stop, which may be none; for many features of which few matter. "ard"
         (automatic relevance determination) follows the likelihood to its end, which overfits where
         features are many. By default "scale".
+    n_interactions : int, default=0
+        At most so many pairs of features whose functions are added to those of the features: the
+        pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
+        pairs of the 64 that vary most.
+    interactions : sequence of pairs of int or str, default=None
+        The pairs themselves, by index or by name, in place of `n_interactions`.
+    n_interaction_knots : int, default=12
+        Knots of a feature in a pair: quantiles of its training values, or all of few values.
+    interaction_weight : float, default=0.3
+        Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
+        it, where the search for it starts.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -79,6 +90,8 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         each target has its own, as if it were fitted alone.
     noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+        Likewise, of the weight of pairs.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
     variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
@@ -125,11 +138,17 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
+    interactions_ : ndarray of shape (n_pairs, 2)
+        The pairs of features, the strongest first, or as they were given.
+    interaction_weight_ : float
+        Weight of the pairs; 0 where there are none.
+    interaction_knots_ : list of ndarray
+        Knots of each feature of a pair, in the order of the features.
     feature_transform_ : str
         The transform of the fit.
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
-        transform, and feature weights with "ard".
+        transform, feature weights with "ard", and the weight of pairs.
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -149,11 +168,29 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     --------
     IntersectionGPClassifier : The same for class labels.
 
+    Notes
+    -----
+    With pairs of features, the kernel is
+
+    .. math:: \mathrm{amplitude} \Big( \sum_d w_d \min(x(d), x'(d))
+              + w \sum_{(i, j)} c_i(x(i), x'(i)) \, c_j(x(j), x'(j)) \Big),
+
+    where :math:`c_d` is the covariance of a Brownian motion in equal steps over the knots of a
+    feature, less its mean over the training rows and divided by its variance over these. Neither
+    units nor origins of features matter, and a pair's function has a mean of 0 over the values of
+    each of its features: it holds no main effect. The block of a pair is explicit, so that products
+    take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
+    ([2]_). The weight of chosen pairs is that of largest likelihood of rows that did not choose
+    them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
+    them.
+
     References
     ----------
     .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
        process inference with generalized histogram intersection kernels for visual recognition
        tasks", International Journal of Computer Vision, 2016.
+    .. [2] Y. Lou, R. Caruana, J. Gehrke and G. Hooker, "Accurate intelligible models with pairwise
+       interactions", KDD, 2013.
 
     Examples
     --------

@@ -28,6 +28,9 @@ from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._hyperparameters import LARGEST, Scales
+from histrs.gaussian_process._interactions.kernel import PairRows
+from histrs.gaussian_process._interactions.preconditioner import WithPairs
+from histrs.gaussian_process._interactions.term import PairTerm
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
@@ -99,6 +102,8 @@ class KernelSystem:
     """The columns of `X` where they are sorted already, ..."""
     transformed_columns: _histrs.SortedColumns | None = None
     """... and those of the kernel."""
+    pair_rows: PairRows | None = None
+    """The rows as the kernel's pairs see them, where that is known already."""
     n_changed: int = 0
     """Rows that have come and gone since the preconditioner was made."""
     row_scale: Array | None = None
@@ -113,6 +118,7 @@ class KernelSystem:
             amplitude=scales.amplitude,
             base_columns=self.columns if self.kernel.is_plain else self.base_columns,
             transformed_columns=columns,
+            pair_rows=None if self.pairs is None else self.pairs.rows,
             n_changed=0,
         )
 
@@ -124,6 +130,11 @@ class KernelSystem:
     def check(self) -> None:
         """Fail, with the place and the cure, where the system cannot be solved."""
         Scales(self.noise, self.amplitude).check()
+        if self.pairs is not None and self.solver == "coordinate-descent":
+            raise ValueError(
+                "solver='coordinate-descent' solves the additive kernel alone: choose another one "
+                "for pairs of features."
+            )
         # Sorting reads every value and names the first bad one.
         _ = self.columns
         with np.errstate(over="ignore"):
@@ -151,21 +162,52 @@ class KernelSystem:
         return self.kernel.rows(self.X, self.n_threads)
 
     @cached_property
+    def pairs(self) -> PairTerm | None:
+        """The part of `K` that pairs of features add, whatever the scale of rows."""
+        if self.kernel.pairs is None:
+            return None
+        rows = self.pair_rows
+        if rows is None:
+            rows = PairRows(self.kernel.pairs, self.X)
+        return PairTerm(self.kernel.pairs, self.kernel.interaction_weight, rows)
+
+    @cached_property
     def diagonal(self) -> Array:
-        """Diagonal of `K`: the sum of each row."""
-        sums = self.row_sums
+        """Diagonal of `K`."""
+        sums = self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
         return sums if self.row_scale is None else self.row_scale**2 * sums
 
     @cached_property
     def row_sums(self) -> Array:
-        """Kernel of each row with itself, whatever its scale."""
+        """Additive kernel of each row with itself, whatever its scale: the sum of the row."""
         if self.kernel.is_plain:
             return _histrs.row_sums(to_core(self.X), self.n_threads)
         return self.columns.row_sums(self.n_threads)
 
+    def prior(self, X: Matrix) -> Array:
+        """Return `k(x, x)` of transformed rows."""
+        prior = _histrs.row_sums(to_core(X), self.n_threads)
+        others = self.kernel.pair_rows(X)
+        if self.pairs is not None and others is not None:
+            prior += self.pairs.prior(others)
+        return prior
+
+    def gram(self, X: Matrix) -> Array:
+        """Return `K(X, X)` of transformed rows, in double precision."""
+        K = _histrs.intersection_gram(
+            to_core(X.astype(np.float64, copy=False)), None, self.n_threads
+        )
+        others = self.kernel.pair_rows(X)
+        if self.pairs is not None and others is not None:
+            K += self.pairs.gram(others)
+        return K
+
     def product(self, V: Array) -> Array:
         """Return `K V`."""
-        product = self.columns.product(scaled(self.row_scale, V), self.n_threads)
+        V = scaled(self.row_scale, V)
+        product = self.columns.product(V, self.n_threads)
+        if self.pairs is not None:
+            product += self.pairs.product(V)
         return scaled(self.row_scale, product)
 
     def multiply(self, V: Array) -> Array:
@@ -177,6 +219,12 @@ class KernelSystem:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         """The preconditioner that was asked for, or that suits the shape of the data."""
+        additive = self._additive_preconditioner()
+        if self.pairs is None or self.preconditioner_name is None:
+            return additive
+        return WithPairs.of(additive, self.pairs, self.kernel.weights, self.row_scale)
+
+    def _additive_preconditioner(self) -> Preconditioner:
         n_rows, n_columns = self.X.shape
         # With less, the inverse would be lost in rounding.
         s = max(self.s, LEAST_NOISE * self.diagonal.sum())
@@ -220,8 +268,7 @@ class KernelSystem:
 
     def kernel_matrix(self) -> Array:
         """Return `K`."""
-        X = self.rows.astype(np.float64, copy=False)
-        K = _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        K = self.gram(self.rows)
         if self.row_scale is not None:
             K *= self.row_scale
             K *= self.row_scale[:, None]
@@ -413,7 +460,10 @@ class KernelSystem:
 
     def _multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""
-        product = self.columns.product_single(scaled(self.row_scale, V), self.n_threads)
+        R = scaled(self.row_scale, V)
+        product = self.columns.product_single(R, self.n_threads)
+        if self.pairs is not None:
+            product += self.pairs.product(R)
         product = scaled(self.row_scale, product)
         product += self.s * V
         return product
@@ -423,20 +473,40 @@ class KernelSystem:
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, and whether it was solved."""
         X = self.kernel.rows(X, self.n_threads)
+        return self.variance_of(
+            self.prior(X), lambda rows: self._unscaled_cross_kernel(X[rows]), tol, n_outputs
+        )
+
+    def feature_covariances(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
+        """Return the prior variances of what features of rows add, without pairs of features, ...
+
+        ... and a function that gives the covariances of some of them with the training rows.
+        """
+        X = self.kernel.rows(X, self.n_threads)
         prior = _histrs.row_sums(to_core(X), self.n_threads)
+        return prior, lambda rows: self._additive_cross(X[rows])
+
+    def variance_of(
+        self, prior: Array, cross: Callable[[slice], Array], tol: float, n_outputs: int
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the posterior variances of numbers, and whether they were solved.
+
+        `prior` are their variances before, and `cross` gives the covariances of some of them with
+        the training rows, whatever the scale of these, a column for each.
+        """
         variance = np.empty_like(prior)
         solved = np.ones(len(prior), dtype=bool)
         use_cholesky = self.uses_cholesky(n_outputs)
         solve = self._solve_surely if self.solver == "auto" else self._solve_iteratively
         for start in range(0, len(prior), _VARIANCE_BLOCK):
             rows = slice(start, start + _VARIANCE_BLOCK)
-            k = self.cross_kernel(X[rows])
+            k = scaled(self.row_scale, cross(rows))
             if use_cholesky:
                 half = self.factor.solve_lower(k)
                 explained = np.einsum("ij,ij->j", half, half)
             else:
                 # Rows of any scale are solved at scale 1.
-                scale = np.max(k, axis=0, initial=0.0)
+                scale = largest_entries(k)
                 scale[scale == 0.0] = 1.0
                 limit = np.full(k.shape[1], tol)
                 solution = solve(k / scale, limit)
@@ -449,13 +519,12 @@ class KernelSystem:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
         X = self.kernel.rows(X, self.n_threads)
         k = self.cross_kernel(X)
-        X = X.astype(np.float64, copy=False)
-        prior = _histrs.intersection_gram(to_core(X), None, self.n_threads)
+        prior = self.gram(X)
         if self.uses_cholesky(1):
             half = self.factor.solve_lower(k)
             covariance: Array = prior - half.T @ half
         else:
-            scale = np.max(k, axis=0, initial=0.0)
+            scale = largest_entries(k)
             scale[scale == 0.0] = 1.0
             solution = self.solve(k / scale, np.full(k.shape[1], _COVARIANCE_TOLERANCE))
             covariance = prior - k.T @ (solution.X * scale)
@@ -463,13 +532,25 @@ class KernelSystem:
 
     def cross_product(self, X: Matrix, V: Array) -> Array:
         """Return `K(X, X_train) V` of transformed rows."""
-        return self.columns.cross_product(to_core(X), np.ascontiguousarray(V), self.n_threads)
+        V = np.ascontiguousarray(V)
+        product = self.columns.cross_product(to_core(X), V, self.n_threads)
+        others = self.kernel.pair_rows(X)
+        if self.pairs is not None and others is not None:
+            product += others.cells @ self.pairs.cell_values(V)
+        return product
 
     def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""
         return scaled(self.row_scale, self._unscaled_cross_kernel(X))
 
     def _unscaled_cross_kernel(self, X: Matrix) -> Array:
+        K = self._additive_cross(X)
+        others = self.kernel.pair_rows(X)
+        if self.pairs is not None and others is not None:
+            K += self.pairs.cross(others)
+        return K
+
+    def _additive_cross(self, X: Matrix) -> Array:
         left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)

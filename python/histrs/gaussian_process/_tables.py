@@ -9,9 +9,10 @@ from scipy import sparse
 from scipy.special import softmax
 
 from histrs import _histrs
+from histrs._calibration import logits_of_classes
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._calibration import logits_of_classes
+from histrs.gaussian_process._interactions.tables import PairTable, pair_tables
 from histrs.gaussian_process._posterior import Posterior
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class AdditiveTables:
     r"""A sum of one piecewise linear function for each feature, by the values at its nodes.
+
+    And of one bilinear function for each pair of features, where the model has some.
 
     With :math:`k` the last node of feature `d` that is not above :math:`x(d)`, and :math:`u` the
     lesser of :math:`x(d)` and the last node,
@@ -43,6 +46,8 @@ class AdditiveTables:
     """What no score is off by more than, of shape (n_outputs,): 0 where all knots are nodes."""
     classes: NDArray[Any] | None
     """Labels in the order of the probabilities; None for a regression."""
+    pairs: tuple[PairTable, ...] = ()
+    """What pairs of features add, of a model that has some."""
 
     def scores(self, X: ArrayLike) -> Array:
         """Return `s` of rows, of shape (n_samples, n_outputs); entries below 0 count as 0."""
@@ -52,6 +57,8 @@ class AdditiveTables:
             x = np.clip(x, 0.0, t[np.isfinite(t)][-1])
             k = np.searchsorted(t, x, side="right") - 1
             scores += v[k] + m[k] * (x - t[k])[:, None]
+        for pair in self.pairs:
+            scores += pair.scores(X)
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -77,7 +84,8 @@ class AdditiveTables:
         Raises
         ------
         ValueError
-            If nodes or values leave the range of single precision, or labels that of ONNX.
+            If nodes or values leave the range of single precision, or labels that of ONNX; or if
+            there are pairs of features, whose grids are no part of this graph.
         ImportError
             If onnx is not installed: ``pip install "histrs[onnx]"``.
 
@@ -116,7 +124,8 @@ def tables_of(
         tables[1, d, : len(t) - 1] = np.diff(v, axis=0) / np.diff(t)[:, None]
         bound += error
     offset = np.broadcast_to(posterior.readouts[readout].offset, (n_outputs,)).copy()
-    return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes)
+    pairs = pair_tables(posterior, readout)
+    return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes, pairs)
 
 
 def _column(rows: Any, d: int) -> Array:

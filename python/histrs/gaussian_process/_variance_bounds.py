@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs import _histrs
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._validation import Matrix
 from histrs.gaussian_process._system import KernelSystem
 
 # Rows that are solved for at a time.
@@ -44,7 +43,7 @@ def variance_bounds(system: KernelSystem, X: Matrix, gap: float) -> tuple[Array,
         counted in.
     """
     X = system.kernel.rows(X, system.n_threads)
-    prior = _histrs.row_sums(to_core(X), system.n_threads)
+    prior = system.prior(X)
     lower, upper = np.empty_like(prior), np.empty_like(prior)
     for start in range(0, len(prior), _BLOCK):
         rows = slice(start, start + _BLOCK)

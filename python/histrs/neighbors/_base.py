@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix
@@ -33,6 +33,9 @@ class BaseMetricKNN(BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
+    X_fit_: Any
+    sample_weight_: NDArray[np.float64] | None
+
     def __init__(
         self,
         n_neighbors: int | Literal["auto"] = 1,
@@ -48,16 +51,39 @@ class BaseMetricKNN(BaseEstimator):
         self.metric_params = metric_params
         self.n_jobs = n_jobs
 
-    def _keep(self, X: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
-        """Check and keep the training data; return the targets."""
+    def _keep(self, X: Any, y: ArrayLike, sample_weight: Any, **checks: Any) -> NDArray[Any]:
+        """Check and keep the training data of positive weight; return their targets."""
         self.metric_ = chosen(self.metric, X)
         self.metric_params_ = dict(self.metric_params or {})
         space = self._space()
         X, targets = space.check(self, X, y=y, **checks)
         # Refuses now what every prediction would refuse.
         space.distances(X, X[:1])
-        self.X_fit_ = X
-        return np.asarray(targets)
+        self.X_fit_, self.sample_weight_ = X, None
+        targets = np.asarray(targets)
+        if sample_weight is not None:
+            weight = positive_weights(sample_weight, X)
+            targets = targets[self._keep_weights(weight)]
+        return targets
+
+    def _keep_weights(self, weight: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Keep the rows of positive weight, and the weights; return their places."""
+        used = np.flatnonzero(weight)
+        if len(used) < len(weight):
+            self.X_fit_ = self.X_fit_[used]
+        self.sample_weight_ = weight[used]
+        return used
+
+    def _weighed(
+        self, counts: NDArray[np.float64], indices: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return votes times the weights of the neighbours."""
+        if self.sample_weight_ is None:
+            return counts
+        weight = self.sample_weight_[indices]
+        # Divided by the largest first, so that no vote overflows and not all underflow.
+        shares: NDArray[np.float64] = weight / weight.max(axis=1, keepdims=True)
+        return counts * shares
 
     def _choose(self, cost: Callable[[NDArray[Any], NDArray[np.intp]], float]) -> None:
         """Take what is given, or the number and the weights of least cost on left-out samples.
@@ -108,7 +134,7 @@ default=None
         distances : ndarray of shape (n_queries, n_neighbors)
             Distances in ascending order, with `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Places of the neighbours in the training data.
+            Places of the neighbours in `X_fit_`: in the training data, less rows of weight 0.
         """
         check_is_fitted(self)
         wanted = self._settings()[0] if n_neighbors is None else n_neighbors
@@ -140,7 +166,8 @@ default=None
         Returns
         -------
         graph : CSR matrix of shape (n_queries, n_samples_fit)
-            Entry (i, j) is stored where training sample j is a neighbour of query i.
+            Entry (i, j) is stored where training sample j is a neighbour of query i; samples of
+            weight 0 are not counted.
 
         Raises
         ------
@@ -168,6 +195,16 @@ default=None
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         return set_input_tags(super().__sklearn_tags__(), self.metric)
+
+
+def positive_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
+    """Return checked weights of samples, of which some are positive."""
+    weight: NDArray[np.float64] = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weight.any():
+        raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
+    return weight
 
 
 def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:

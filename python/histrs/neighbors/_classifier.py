@@ -1,14 +1,17 @@
 """The nearest-neighbour classifier."""
 
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import StrOptions
 
 from histrs._labels import encode
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._base import BaseMetricKNN, votes
+from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
 
 
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
@@ -40,6 +43,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         others.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the votes of each class.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -57,6 +62,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         The training data, matrices flattened.
     y_fit_ : ndarray of shape (n_samples,)
         Places of their labels in `classes_`.
+    sample_weight_ : ndarray of shape (n_samples,) or None
+        Factors of their votes, where they differ.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -83,8 +90,34 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     array(['wide'], dtype='<U5')
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseMetricKNN._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int | Literal["auto"] = 1,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "auto",
+        weights: WeightsName = "uniform",
+        metric_params: dict[str, Any] | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_neighbors,
+            metric=metric,
+            weights=weights,
+            metric_params=metric_params,
+            n_jobs=n_jobs,
+        )
+        self.class_weight = class_weight
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Keep the training data.
 
         Parameters
@@ -93,6 +126,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             Histograms, vectors or covariance matrices, as the metric asks.
         y : array-like of shape (n_samples,)
             Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of their votes; samples of weight 0 are left out. The number of
+            neighbours counts samples, whatever they weigh.
 
         Returns
         -------
@@ -100,14 +136,36 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            y = self._keep(X, y)
+            y = self._keep(X, y, sample_weight)
             self.classes_, self.y_fit_ = encode(y)
+            self._weigh_classes()
             self._choose(self._error)
         return self
 
+    def _weigh_classes(self) -> None:
+        """Multiply the weights of samples by those of their classes."""
+        if self.class_weight is None:
+            return
+        before = self.sample_weight_
+        factors = compute_class_weight(
+            self.class_weight,
+            classes=self.classes_,
+            y=self.classes_[self.y_fit_],
+            sample_weight=before,
+        )
+        weight = np.ones(len(self.y_fit_)) if before is None else before
+        weight = weight * factors[self.y_fit_]
+        if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+            raise ValueError(
+                f"class_weight = {self.class_weight!r}: weights are finite and not negative, and "
+                "some is positive."
+            )
+        self.y_fit_ = self.y_fit_[self._keep_weights(weight)]
+
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
         shares = self._shares(counts, indices)
-        return float(np.mean(np.argmax(shares, axis=1) != self.y_fit_))
+        wrong = np.argmax(shares, axis=1) != self.y_fit_
+        return float(np.average(wrong, weights=self.sample_weight_))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Predict classes; of classes with as many votes the first of `classes_` is taken.
@@ -144,6 +202,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
 
     def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
         shares = np.zeros((len(counts), len(self.classes_)))
+        counts = self._weighed(counts, indices)
         np.add.at(shares, (np.arange(len(counts))[:, None], self.y_fit_[indices]), counts)
         shares /= shares.sum(axis=1, keepdims=True)
         return shares

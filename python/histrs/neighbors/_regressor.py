@@ -41,6 +41,8 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
         The training data, matrices flattened.
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Their targets.
+    sample_weight_ : ndarray of shape (n_samples,) or None
+        Factors of their part in means, where they differ.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -60,7 +62,9 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Keep the training data.
 
         Parameters
@@ -69,6 +73,9 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
             Histograms, vectors or covariance matrices, as the metric asks.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of their part in means; samples of weight 0 are left out. The number of
+            neighbours counts samples, whatever they weigh.
 
         Returns
         -------
@@ -76,18 +83,23 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            y = self._keep(X, y, multi_output=True, y_numeric=True)
-            self.y_fit_ = y.astype(np.float64)
+            y = self._keep(X, y, sample_weight, multi_output=True, y_numeric=True)
+            self.y_fit_ = y.astype(y.dtype if y.dtype == np.float32 else np.float64, copy=False)
             self._choose(self._error)
         return self
 
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
         errors = self._means(counts, indices) - self.y_fit_
+        weight = self.sample_weight_
         # Each target in its own unit, in which squares stay within the range.
-        size = np.max(np.abs(self.y_fit_), axis=0)
+        targets = self.y_fit_.astype(np.float64, copy=False)
+        size = np.max(np.abs(targets), axis=0)
         size = np.where(size > 0.0, size, 1.0)
-        spread = np.std(self.y_fit_ / size, axis=0)
-        return float(np.mean((errors / size / np.where(spread > 0.0, spread, 1.0)) ** 2))
+        targets = targets / size
+        mean = np.average(targets, axis=0, weights=weight)
+        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+        squares = (errors / size / np.where(spread > 0.0, spread, 1.0)) ** 2
+        return float(np.mean(np.average(squares, axis=0, weights=weight)))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Predict targets.
@@ -100,14 +112,18 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
         Returns
         -------
         y : ndarray of shape (n_queries,) or (n_queries, n_targets)
-            Weighted means.
+            Weighted means; float32 when both `X` and the targets of training are.
         """
         distances, indices = self.kneighbors(X)
-        return self._means(votes(distances, self._settings()[1]), indices)
+        means = self._means(votes(distances, self._settings()[1]), indices)
+        # Targets may have more digits than rows.
+        return means.astype(np.result_type(distances, self.y_fit_), copy=False)
 
     def _means(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+        counts = self._weighed(counts, indices)
         shares = counts / counts.sum(axis=1, keepdims=True)
-        means: NDArray[np.float64] = np.einsum("ij,ij...->i...", shares, self.y_fit_[indices])
+        targets = self.y_fit_[indices].astype(np.float64, copy=False)
+        means: NDArray[np.float64] = np.einsum("ij,ij...->i...", shares, targets)
         return means
 
     def __sklearn_tags__(self) -> Tags:

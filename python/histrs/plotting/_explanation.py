@@ -16,7 +16,7 @@ def plot_explanation(
     max_features: int = 10,
     ax: Any = None,
 ) -> Any:
-    """Draw what each feature adds to one prediction, the largest first, with two deviations.
+    """Draw what features and pairs add to one prediction, the largest first, with two deviations.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def plot_explanation(
     adds, std = values[row, :, output], std[row, :, output]
     order = np.argsort(-np.abs(adds), kind="stable")
     shown, rest = order[:max_features], order[max_features:]
-    names = [f"{explanation.names[d]} = {explanation.data[row, d]:.4g}" for d in shown]
+    names = [_label(explanation, row, int(term)) for term in shown]
     heights, bands = adds[shown], 2.0 * std[shown]
     if len(rest) > 0:
         names.append(f"{len(rest)} others")
@@ -79,3 +79,10 @@ def plot_explanation(
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def _label(explanation: Explanation, row: int, term: int) -> str:
+    """Return the name of a term with the values of its features."""
+    n_features = explanation.data.shape[1]
+    own = [term] if term < n_features else explanation.pairs[term - n_features]
+    return ", ".join(f"{explanation.names[d]} = {explanation.data[row, d]:.4g}" for d in own)

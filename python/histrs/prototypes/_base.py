@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +17,8 @@ from histrs._estimator import BaseEstimator
 from histrs._labels import encode
 from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import Matrix, unchanged_on_error
-from histrs.neighbors._search import Found, check_count, in_precision
+from histrs.neighbors._base import positive_weights
+from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 Labels = NDArray[np.int64]
@@ -156,6 +157,11 @@ class Training(NamedTuple):
     X: Matrix
     labels: Labels
     classes: NDArray[Any]
+    weights: NDArray[np.float64] | None = None
+
+    def weight_of(self, rows: NDArray[np.bool_]) -> float:
+        """Return the number of the samples that are marked, or the sum of their weights."""
+        return float(np.sum(rows if self.weights is None else self.weights[rows]))
 
     def distances(self, places: Places) -> NDArray[Any]:
         """Return the distances of all samples to some."""
@@ -163,22 +169,26 @@ class Training(NamedTuple):
 
 
 class SelectedPrototypes(InSpace):
-    """Prototypes that are training samples; the nearest decides."""
+    """Prototypes that are training samples; the nearest decide."""
 
     sharpness_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "metric": METRIC_CONSTRAINTS,
         "metric_params": [dict, None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
     }
 
     metric: str | Callable[..., NDArray[Any]]
     metric_params: dict[str, Any] | None
+    n_neighbors: int
     n_jobs: int | None
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Choose the prototypes; when it raises, the estimator is as it was.
 
         Parameters
@@ -187,6 +197,9 @@ class SelectedPrototypes(InSpace):
             Histograms, vectors or covariance matrices, as the metric asks.
         y : array-like of shape (n_samples,)
             Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples that probabilities are learned from, and that are counted where
+            the rule counts misclassified ones. Samples of weight 0 are left out.
 
         Returns
         -------
@@ -198,29 +211,55 @@ class SelectedPrototypes(InSpace):
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
+            weight = None if sample_weight is None else positive_weights(sample_weight, X)
+            used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+            if weight is not None:
+                X, y, weight = X[used], y[used], weight[used]
             self.classes_, labels = encode(y)
             # Refuses what every prediction would refuse.
             space.distances(X, X[:1])
-            training = Training(space, X, labels, self.classes_)
-            self.sample_indices_ = self._select(training)
-            self.prototypes_ = space.shaped(X[self.sample_indices_])
-            self.prototype_labels_ = self.classes_[labels[self.sample_indices_]]
-            self.sharpness_ = self._likely_sharpness(training)
+            weight = self._with_classes(weight, labels)
+            training = Training(space, X, labels, self.classes_, weight)
+            places = self._select(training)
+            check_count(self.n_neighbors, len(places))
+            self.prototypes_ = space.shaped(X[places])
+            self.prototype_labels_ = self.classes_[labels[places]]
+            self.sharpness_ = self._likely_sharpness(training, places)
+            self.sample_indices_ = used[places]
         return self
 
-    def _likely_sharpness(self, training: Training) -> float:
+    def _with_classes(
+        self, weight: NDArray[np.float64] | None, labels: Labels
+    ) -> NDArray[np.float64] | None:
+        """Return weights times those of the classes, for rules that have them."""
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return weight
+        factors = compute_class_weight(
+            class_weight, classes=self.classes_, y=self.classes_[labels], sample_weight=weight
+        )
+        if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
+            raise ValueError(
+                f"class_weight = {class_weight!r}: weights are finite and not negative, and some "
+                "is positive."
+            )
+        found: NDArray[np.float64] = factors[labels] * (1.0 if weight is None else weight)
+        return found
+
+    def _likely_sharpness(self, training: Training, chosen: Places) -> float:
         """Return the sharpness at which labels of samples that are no prototypes are likeliest."""
-        others = np.setdiff1d(np.arange(len(training.labels)), self.sample_indices_)
+        others = np.setdiff1d(np.arange(len(training.labels)), chosen)
         # Some are enough for one number.
         others = others[:: max(1, len(others) // _CALIBRATION_ROWS)]
-        if len(others) == 0:
+        weights = np.ones(len(others)) if training.weights is None else training.weights[others]
+        if not weights.any():
             return 1.0
-        distances = self._class_distances(training.X[others])
-        return likely_sharpness(distances, training.labels[others], np.ones(len(others)))
+        D = self._space().distances(training.X[others], self.prototypes_)
+        distances = self._class_distances(D.astype(np.float64))
+        return likely_sharpness(distances, training.labels[others], weights)
 
-    def _class_distances(self, queries: Matrix) -> NDArray[np.float64]:
+    def _class_distances(self, D: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return distances to the nearest prototype of each class, infinite where it has none."""
-        D = self._space().distances(queries, self.prototypes_).astype(np.float64)
         # What is too far to be told is still nearer than a class without a prototype.
         D = np.minimum(D, np.finfo(np.float64).max)
         of_class = self.prototype_labels_ == self.classes_[:, None]
@@ -229,11 +268,28 @@ class SelectedPrototypes(InSpace):
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
         queries = self._check_queries(X)
-        scores = -self.sharpness_ * self._class_distances(queries)
+        D = self._space().distances(queries, self.prototypes_).astype(np.float64)
+        scores = -self.sharpness_ * self._class_distances(D)
+        if self.n_neighbors > 1:
+            scores = self._voted(D, scores)
         return in_precision(scores, queries.dtype)
 
+    def _voted(self, D: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return logarithms of the shares of votes, with one vote more by the nearest distances.
+
+        It is less than one for a class, so that it decides where others tie.
+        """
+        k = check_count(self.n_neighbors, len(self.prototype_labels_))
+        _, indices = nearest(D, k)
+        labels = self.prototype_labels_[indices]
+        votes = np.stack([np.sum(labels == label, axis=1) for label in self.classes_], axis=1)
+        shares = (votes + softmax(scores, axis=1)) / (k + 1)
+        return np.log(np.maximum(shares, np.finfo(np.float64).tiny))
+
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the classes of the nearest prototypes, which are the most probable ones.
+        """Return the classes of the nearest prototypes, or those that most of them have.
+
+        They are the most probable ones.
 
         Parameters
         ----------
@@ -245,6 +301,8 @@ class SelectedPrototypes(InSpace):
         y : ndarray of shape (n_queries,)
             Classes; of prototypes at the same distance the first decides.
         """
+        if self.n_neighbors > 1:
+            return super().predict(X)
         _, indices = self._kneighbors(X, 1)
         return np.asarray(self.prototype_labels_[indices[:, 0]])
 

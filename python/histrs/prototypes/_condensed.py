@@ -26,6 +26,8 @@ class CondensedNN(SelectedPrototypes):
         matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    n_neighbors : int, default=1
+        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
     random_state : int, RandomState instance or None, default=None
         Draws the order in which samples are looked at.
     n_jobs : int or None, default=None
@@ -81,11 +83,13 @@ class CondensedNN(SelectedPrototypes):
         *,
         metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
+        n_neighbors: int = 1,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
+        self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -29,6 +29,8 @@ class FastCondensedNN(SelectedPrototypes):
         matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    n_neighbors : int, default=1
+        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
 
@@ -78,10 +80,12 @@ class FastCondensedNN(SelectedPrototypes):
         *,
         metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
+        n_neighbors: int = 1,
         n_jobs: int | None = None,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
+        self.n_neighbors = n_neighbors
         self.n_jobs = n_jobs
 
     def _select(self, training: Training) -> Places:

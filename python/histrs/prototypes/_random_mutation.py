@@ -1,13 +1,13 @@
 """Random mutation hill climbing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._validation import check_random_state
 from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
@@ -35,6 +35,10 @@ class RandomMutationNN(SelectedPrototypes):
         matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    n_neighbors : int, default=1
+        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the samples of each class.
     max_iter : int, default=500
         Number of exchanges that are tried.
     random_state : int, RandomState instance or None, default=None
@@ -86,6 +90,7 @@ class RandomMutationNN(SelectedPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
         "compression": COMPRESSION_CONSTRAINTS,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -97,6 +102,8 @@ class RandomMutationNN(SelectedPrototypes):
         *,
         metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
+        n_neighbors: int = 1,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         max_iter: int = 500,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -104,6 +111,8 @@ class RandomMutationNN(SelectedPrototypes):
         self.compression = compression
         self.metric = metric
         self.metric_params = metric_params
+        self.n_neighbors = n_neighbors
+        self.class_weight = class_weight
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -134,8 +143,8 @@ def hill_climb(training: Training, sample: Places, max_iter: int, random: Random
     # A row for each prototype.
     D = np.ascontiguousarray(training.distances(chosen).T)
 
-    def n_right() -> int:
-        return int(np.sum(labels[chosen[np.argmin(D, axis=0)]] == labels))
+    def n_right() -> float:
+        return training.weight_of(labels[chosen[np.argmin(D, axis=0)]] == labels)
 
     best = n_right()
     for start in range(0, max_iter, _TOGETHER):

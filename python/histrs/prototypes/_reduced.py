@@ -26,6 +26,8 @@ class ReducedNN(SelectedPrototypes):
         matrices, and "chi2" for rows.
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    n_neighbors : int, default=1
+        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
     random_state : int, RandomState instance or None, default=None
         Draws the order in which samples are looked at.
     n_jobs : int or None, default=None
@@ -81,20 +83,26 @@ class ReducedNN(SelectedPrototypes):
         *,
         metric: str | Callable[..., NDArray[Any]] = "auto",
         metric_params: dict[str, Any] | None = None,
+        n_neighbors: int = 1,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
+        self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _select(self, training: Training) -> Places:
         chosen = condense(training, check_random_state(self.random_state))
-        return chosen[needed(training.distances(chosen), training.labels, training.labels[chosen])]
+        labels = training.labels
+        D = training.distances(chosen)
+        return chosen[needed(D, labels, labels[chosen], training.weights)]
 
 
-def needed(D: NDArray[Any], labels: Labels, own: Labels) -> NDArray[np.bool_]:
+def needed(
+    D: NDArray[Any], labels: Labels, own: Labels, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.bool_]:
     """Return which columns are left when those that change nothing for the worse are dropped.
 
     Parameters
@@ -105,7 +113,10 @@ def needed(D: NDArray[Any], labels: Labels, own: Labels) -> NDArray[np.bool_]:
         Classes of the samples.
     own : ndarray of shape (n_prototypes,)
         Classes of the prototypes.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the samples; None gives each a weight of 1.
     """
+    weights = np.ones(len(labels)) if weights is None else weights
     kept = np.ones(len(own), dtype=bool)
     nearest = np.argmin(D, axis=1)
     for j in range(len(own)):
@@ -114,7 +125,8 @@ def needed(D: NDArray[Any], labels: Labels, own: Labels) -> NDArray[np.bool_]:
         if len(others) == 0:
             break
         heirs = others[np.argmin(D[np.ix_(cell, others)], axis=1)]
-        if np.sum(own[heirs] == labels[cell]) >= np.sum(own[j] == labels[cell]):
+        right, before = (weights[cell[by == labels[cell]]].sum() for by in (own[heirs], own[j]))
+        if right >= before:
             kept[j] = False
             nearest[cell] = heirs
     return kept

@@ -11,7 +11,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
+from histrs._likely_sharpness import likely_sharpness
 from histrs.prototypes._base import PrototypeClassifier, Training
+from histrs.prototypes._learned import LearnedPrototypes
 
 # What is tried in turn, in units of the scale.
 _FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -19,6 +21,8 @@ _FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _LOWEST, _HIGHEST = 0.25, 16.0
 _TRIALS = 20
 _FOLDS = 3
+# Of more rows, one fold tells how sharp probabilities are.
+_MANY_ROWS = 300
 
 
 def searched_gamma(
@@ -58,6 +62,47 @@ def searched_gamma(
     return scale * search(accuracy, seed)
 
 
+def held_out_sharpness(
+    estimator: LearnedPrototypes, training: Training, random: RandomState
+) -> float:
+    """Return the factor of scores of classes at which labels that training leaves out are likely.
+
+    Of few rows each third is left out in turn, of many one third. Where a class has too few rows to
+    leave one out, the factor is 1.
+
+    Parameters
+    ----------
+    estimator : LearnedPrototypes
+        Cloned; its `gamma` is a number.
+    training : Training
+        The data.
+    random : RandomState
+        Cuts the folds, and draws a start for them.
+    """
+    parameters = estimator.get_params()
+    n_folds = _possible_folds(training, parameters["compression"])
+    if n_folds < 2:
+        return 1.0
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=random)
+    model = clone(estimator).set_params(
+        random_state=random.randint(np.iinfo(np.int32).max), calibration=None, verbose=0
+    )
+    scores, labels = [], []
+    for kept, held in folds.split(training.labels, training.labels):
+        with warnings.catch_warnings():
+            # The model that is kept speaks for itself.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(training.X[kept], training.labels[kept])
+        scores.append(model._class_scores(training.X[held]))
+        labels.append(training.labels[held])
+        if len(training.labels) > _MANY_ROWS:
+            break
+    distances, places = -np.concatenate(scores), np.concatenate(labels)
+    # Distances to classes: what is common to a row's says nothing.
+    distances -= distances.min(axis=1, keepdims=True)
+    return likely_sharpness(distances, places, np.ones(len(places)))
+
+
 def _in_turn(accuracy: Callable[[float], float], seed: int) -> float:
     return _FACTORS[int(np.argmax([accuracy(factor) for factor in _FACTORS]))]
 
@@ -91,14 +136,22 @@ def _import_optuna() -> Any:
     return optuna
 
 
+def _possible_folds(training: Training, compression: Any) -> int:
+    """Return how many folds leave each class as many rows as it needs; 0 for none."""
+    smallest = int(np.bincount(training.labels).min())
+    needed = int(compression) if isinstance(compression, Integral) else 1
+    folds = min(_FOLDS, smallest)
+    left = smallest - -(-smallest // max(folds, 1))
+    return 0 if folds < 2 or left < needed else folds
+
+
 def _count_folds(training: Training, parameters: dict[str, Any]) -> int:
     compression = parameters["compression"]
     sizes = np.bincount(training.labels)
     smallest = int(np.argmin(sizes))
     needed = compression if isinstance(compression, Integral) else 1
-    folds = min(_FOLDS, int(sizes[smallest]))
-    left = sizes[smallest] - -(-sizes[smallest] // max(folds, 1))
-    if folds < 2 or left < needed:
+    folds = _possible_folds(training, compression)
+    if folds < 2:
         raise ValueError(
             f'gamma = "{parameters["gamma"]}" leaves rows of each class out of training, and class '
             f"{training.classes[smallest]} has {sizes[smallest]} of {len(training.labels)} rows "

@@ -342,7 +342,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"(n_samples, {len(self.codebooks_)})."
             )
         parts, n = [], 0
-        for chunk, _ in chunks(rows, None, chunk_size):
+        for chunk, *_ in chunks(rows, None, None, chunk_size):
             codes = self.transform(chunk)
             if out is None:
                 parts.append(codes)

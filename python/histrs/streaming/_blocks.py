@@ -102,7 +102,7 @@ def _moments(source: RowSource, moments_of: Callable[[RowSource], list[Moments]]
 def _of_blocks(columns: Sequence[slice], source: RowSource) -> list[Moments]:
     """Return the moments of each block; targets play no part in the directions."""
     blocks = [Moments(part.stop - part.start) for part in columns]
-    for number, (Z, _) in enumerate(source.chunks("directions of the blocks")):
+    for number, (Z, _, weights) in enumerate(source.chunks("directions of the blocks")):
         with in_chunk(number, source):
             if n_columns(Z) != columns[-1].stop:
                 raise ValueError(
@@ -110,19 +110,19 @@ def _of_blocks(columns: Sequence[slice], source: RowSource) -> list[Moments]:
                 )
             rows = checked(Z)
             for block, part in zip(blocks, columns, strict=True):
-                block._add(rows[:, part], None)
-    if blocks[0].n < 2:
-        raise ValueError(f"n_samples = {blocks[0].n}: directions need two rows or more.")
+                block._add(rows[:, part], None, weights)
+    if blocks[0].n_rows < 2:
+        raise ValueError(f"n_samples = {blocks[0].n_rows}: directions need two rows or more.")
     return blocks
 
 
 def _of_projections(projection: BlockProjection, source: RowSource) -> list[Moments]:
     moments: Moments | None = None
-    for number, (Z, targets) in enumerate(source.chunks("products of the components")):
+    for number, (Z, targets, weights) in enumerate(source.chunks("products of the components")):
         with in_chunk(number, source):
             projected = projection(checked(Z))
             moments = Moments._begin(moments, projected, targets, "", None)
-            moments._add(projected, targets)
+            moments._add(projected, targets, weights)
     if moments is None:
         raise ValueError("there are no rows: moments need at least one chunk.")
     return [moments]

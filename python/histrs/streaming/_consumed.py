@@ -13,23 +13,23 @@ from histrs.streaming._fingerprint import feed
 class Consumed:
     """Checksums of the chunks of a pass, those of an earlier run first.
 
-    They are CRC-32, of the bytes, the dtype and the shape of rows and of targets: a tenth of the
-    time of reading them, and enough against what is not on purpose.
+    They are CRC-32, of the bytes, the dtype and the shape of rows, targets and weights: a tenth of
+    the time of reading them, and enough against what is not on purpose.
     """
 
-    def __init__(self, checksums: Sequence[int] = (), n_rows: int = 0, file: Any = "") -> None:
+    def __init__(self, checksums: Sequence[int] = (), n_rows: float = 0, file: Any = "") -> None:
         self.checksums = list(checksums)
         self._n_held = len(self.checksums)
         self._n_rows = n_rows
         self._file = file
         self._n_taken = 0
 
-    def take(self, Z: Any, targets: Any) -> bool:
+    def take(self, Z: Any, targets: Any, weights: Any = None) -> bool:
         """Take note of the next chunk; say whether it is one of the earlier run.
 
         A ValueError says that it has the place of one, but is another.
         """
-        checksum, number = _checksum(Z, targets), self._n_taken
+        checksum, number = _checksum(Z, targets, weights), self._n_taken
         self._n_taken += 1
         if number >= self._n_held:
             self.checksums.append(checksum)
@@ -38,7 +38,7 @@ class Consumed:
             raise ValueError(
                 f"the checkpoint holds {self._n_rows} rows in {self._n_held} chunks, and chunk "
                 f"{number} of these data, counted from 0, is not the one that was consumed: now it "
-                f"is {_description(Z, targets)}. {self._cure()}"
+                f"is {_description(Z, targets, weights)}. {self._cure()}"
             )
         return True
 
@@ -67,19 +67,20 @@ class _Crc:
         self.value = zlib.crc32(data, self.value)
 
 
-def _checksum(Z: Any, targets: Any) -> int:
+def _checksum(Z: Any, targets: Any, weights: Any) -> int:
     digest = _Crc()
-    for part in (Z, targets):
+    # Without weights the checksums are those of before there were any.
+    for part in (Z, targets) if weights is None else (Z, targets, weights):
         # A frame, say, becomes an array; lists may be of any things, images of several sizes too.
         as_it_is = part is None or is_sparse(part) or isinstance(part, list | tuple)
         feed(digest, part if as_it_is else np.asarray(part))
     return digest.value
 
 
-def _description(Z: Any, targets: Any) -> str:
+def _description(Z: Any, targets: Any, weights: Any) -> str:
     parts = [
         f"{name} of shape {np.shape(part)} and dtype {getattr(part, 'dtype', type(part).__name__)}"
-        for name, part in (("rows", Z), ("targets", targets))
+        for name, part in (("rows", Z), ("targets", targets), ("weights", weights))
         if part is not None
     ]
     return " with ".join(parts)

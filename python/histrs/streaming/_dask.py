@@ -29,30 +29,36 @@ def unique(labels: Any) -> NDArray[Any]:
     return classes_of(labels)
 
 
-def partitions(rows: Array, targets: Any) -> list[tuple[Any, Any]]:
-    """Return the partitions of rows, whole rows each, and of their targets, as delayed values."""
+def partitions(rows: Array, targets: Any, weights: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the partitions of rows, whole rows each, of their targets and of their weights.
+
+    They are delayed values.
+    """
     if rows.ndim != 2:
         raise ValueError(f"X has shape {rows.shape}: expected rows and columns, a 2D array.")
     rows = rows.rechunk({1: -1}) if rows.numblocks[1] > 1 else rows
     blocks = list(rows.to_delayed().ravel())
     if not blocks:
         raise ValueError("there are no rows: moments need at least one chunk.")
-    if targets is None:
-        return [(block, None) for block in blocks]
-    return list(zip(blocks, _like(targets, rows), strict=True))
+    others = [
+        [None] * len(blocks) if part is None else _like(part, rows, name, each)
+        for part, name, each in ((targets, "Y", "target"), (weights, "sample_weight", "weight"))
+    ]
+    return list(zip(blocks, *others, strict=True))
 
 
-def _like(targets: Any, rows: Array) -> list[Any]:
-    """Return partitions of targets that fit those of the rows."""
+def _like(targets: Any, rows: Array, name: str, each: str) -> list[Any]:
+    """Return partitions of targets, or of weights, that fit those of the rows."""
     known = not np.isnan(np.sum(rows.shape[0]))
     if known and len(targets) != rows.shape[0]:
         raise ValueError(
-            f"Y has {len(targets)} rows and the data {rows.shape[0]}: give a target for each row."
+            f"{name} has {len(targets)} rows and the data {rows.shape[0]}: give a {each} for each "
+            "row."
         )
     if not is_dask(targets):
         if not known:
             raise ValueError(
-                "Y must be a dask array with the partitions of X, whose sizes are unknown."
+                f"{name} must be a dask array with the partitions of X, whose sizes are unknown."
             )
         edges = np.cumsum([0, *rows.chunks[0]])
         return [np.asarray(targets)[a:b] for a, b in pairwise(edges)]
@@ -61,18 +67,18 @@ def _like(targets: Any, rows: Array) -> list[Any]:
         targets = targets.rechunk(chunks if known else {1: -1})
     if targets.numblocks[0] != rows.numblocks[0]:
         raise ValueError(
-            f"X has {rows.numblocks[0]} partitions and Y {targets.numblocks[0]}: compute the sizes "
-            "of the partitions, or give Y the partitions of X."
+            f"X has {rows.numblocks[0]} partitions and {name} {targets.numblocks[0]}: compute the "
+            f"sizes of the partitions, or give {name} the partitions of X."
         )
     return list(targets.to_delayed().ravel())
 
 
-def computed_partitions(rows: Array, targets: Any) -> Iterator[tuple[Any, Any]]:
+def computed_partitions(rows: Array, targets: Any, weights: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield the partitions one after the other; no more than one is in memory here."""
     import dask
 
-    for block, target in partitions(rows, targets):
-        yield dask.compute(block, target)
+    for parts in partitions(rows, targets, weights):
+        yield dask.compute(*parts)
 
 
 def reduced(source: "RowSource", moments_of: Callable[["RowSource"], list[Any]]) -> list[Any]:
@@ -87,8 +93,8 @@ def reduced(source: "RowSource", moments_of: Callable[["RowSource"], list[Any]])
     merge = dask.delayed(_merge, pure=False)
     bare = source.without_rows()
     parts = [
-        of_part(moments_of, bare, block, target)
-        for block, target in partitions(source.rows, source.targets)
+        of_part(moments_of, bare, *parts)
+        for parts in partitions(source.rows, source.targets, source.weights)
     ]
     while len(parts) > 1:
         pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
@@ -98,9 +104,9 @@ def reduced(source: "RowSource", moments_of: Callable[["RowSource"], list[Any]])
 
 
 def _of_partition(
-    moments_of: Callable[["RowSource"], list[Any]], source: "RowSource", block: Any, target: Any
+    moments_of: Callable[["RowSource"], list[Any]], source: "RowSource", *parts: Any
 ) -> list[Any]:
-    return moments_of(source.with_rows([(block, target)]))
+    return moments_of(source.with_rows([parts]))
 
 
 def _merge(first: list[Any], second: list[Any]) -> list[Any]:

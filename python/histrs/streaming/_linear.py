@@ -18,6 +18,7 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
+from histrs.streaming._weights import weights_of
 
 
 def learns_in_chunks(model: Any) -> bool:
@@ -43,13 +44,21 @@ class LinearModel(BaseEstimator):
         return tags
 
     def _source(
-        self, rows: Rows, Y: Any, feature_map: Any = None, chunk_size: int = CHUNK_SIZE
+        self,
+        rows: Rows,
+        Y: Any,
+        weights: Any,
+        feature_map: Any = None,
+        chunk_size: int = CHUNK_SIZE,
     ) -> RowSource:
         """Return rows to learn from."""
         if is_dask(rows) and feature_map is None:
             set_n_features(self, rows.shape[1])
         return RowSource(
-            rows, Y, feature_map, chunk_size=chunk_size, n_jobs=self.n_jobs, verbose=self.verbose
+            *(rows, Y, feature_map, weights),
+            chunk_size=chunk_size,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
 
     def _needs_rows(self) -> str:
@@ -60,7 +69,7 @@ class LinearModel(BaseEstimator):
         """Say whether `partial_fit` has seen no rows."""
         return not hasattr(self, "moments_")
 
-    def _see(self, X: Matrix, Y: Array, first: bool) -> Moments:
+    def _see(self, X: Matrix, Y: Array, weights: Any, first: bool) -> Moments:
         """Keep the moments of the rows of `partial_fit`, and return those of all so far.
 
         Of rows of another fit nothing is known.
@@ -70,7 +79,7 @@ class LinearModel(BaseEstimator):
                 "partial_fit begins anew: this model was fitted to rows whose moments it does not "
                 "keep. Call fit_moments with the moments of all rows, or partial_fit alone."
             )
-        chunk = Moments(X.shape[1], Y.shape[1]).update(cast(Any, X), Y)
+        chunk = Moments(X.shape[1], Y.shape[1]).update(cast(Any, X), Y, weights)
         self.moments_ = chunk if first else self.moments_.merge(chunk)
         return self.moments_
 
@@ -91,7 +100,9 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
     """Regression from rows or from their moments."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from rows; on an error nothing changes.
 
         Parameters
@@ -100,6 +111,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             At least two finite rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -123,15 +136,18 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                     **ROW_CHECKS,
                 )
                 y = np.asarray(y, dtype=np.float64)
+                sample_weight = weights_of(sample_weight, len(y))
             self._forget()
-            self._learn_source(self._source(X, y))
+            self._learn_source(self._source(X, y, sample_weight))
             if np.ndim(y) == 1:
                 self._drop_target_axis()
         return self
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
         After another way of fitting, which keeps no moments, it begins anew, with a warning.
@@ -142,6 +158,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             Finite rows, two or more in the first call.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -161,7 +179,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                 self, X, y, reset=first, multi_output=True, y_numeric=True, **ROW_CHECKS
             )
             targets = np.asarray(y, dtype=np.float64)
-            self._learn(self._see(X, targets.reshape(len(targets), -1), first))
+            Y = targets.reshape(len(targets), -1)
+            self._learn(self._see(X, Y, weights_of(sample_weight, len(Y)), first))
             if targets.ndim == 1:
                 self._drop_target_axis()
         return self
@@ -172,6 +191,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         rows: Rows,
         Y: Any = None,
         *,
+        sample_weight: Any = None,
         feature_map: base.BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
     ) -> Self:
@@ -185,6 +205,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
             Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
             array.
+        sample_weight : {array-like of shape (n_rows,), str}, default=None
+            Weights of the rows, as `Moments.of` takes them.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time. The model is one of its features.
         chunk_size : int, default=4096
@@ -203,7 +225,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             self._forget()
-            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[-1])
             if len(self.coef_) == 1:
                 self._drop_target_axis()
@@ -265,8 +287,9 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
 def check_labelled(moments: Moments) -> None:
     """Refuse moments of fewer than two rows, or without targets."""
-    if not moments.n_labelled or moments.n < 2:
+    if not moments.n_labelled or moments.n_rows < 2:
+        n_labelled = moments._labelled_rows().n_rows
         raise ValueError(
-            f"n_samples = {moments.n}, {moments.n_labelled} with targets: two rows or more, "
+            f"n_samples = {moments.n_rows}, {n_labelled} with targets: two rows or more, "
             "and a target, are needed."
         )

@@ -16,6 +16,7 @@ from histrs.streaming._fingerprint import fingerprint as fingerprint_of
 from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full
+from histrs.streaming._weights import checked_weights
 
 _KIND = "moments"
 _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
@@ -51,10 +52,13 @@ class Moments:
         As given.
     fingerprint : str
         As given.
-    n : int
-        Number of rows.
-    n_labelled : int
-        Number of rows with targets.
+    n : int or float
+        Number of rows; with weights, the sum of these.
+    n_labelled : int or float
+        Number of rows with targets, or the sum of their weights.
+    n_rows : int or float
+        Number of rows of positive weight. One of more weight than 1 counts as that many, as it
+        stands for equal rows. Moments without weights have `n` rows.
     n_chunks : int
         Number of calls of `update`.
 
@@ -103,14 +107,19 @@ class Moments:
     # ---- what is known -------------------------------------------------------------------------
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
+    def n(self) -> float:
+        """Number of rows, or the sum of their weights."""
         return self.n_labelled + (self._unlabelled.n if self._unlabelled else 0)
 
     @property
-    def n_labelled(self) -> int:
-        """Number of rows with targets."""
+    def n_labelled(self) -> float:
+        """Number of rows with targets, or the sum of their weights."""
         return self._labelled.n if self._labelled else 0
+
+    @property
+    def n_rows(self) -> float:
+        """Number of rows; one of more weight than 1 counts as that many."""
+        return sum(sums.n_rows for sums in self._kinds().values())
 
     @property
     def m(self) -> Array:
@@ -158,7 +167,9 @@ class Moments:
 
     # ---- adding --------------------------------------------------------------------------------
 
-    def update(self, Z: ArrayLike, Y: ArrayLike | None = None) -> Self:
+    def update(
+        self, Z: ArrayLike, Y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add a chunk of rows.
 
         Parameters
@@ -167,6 +178,9 @@ class Moments:
             Finite rows. A sparse matrix is made dense 4096 rows at a time.
         Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Finite targets; None where the rows have none.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights, finite and not negative: all sums are of rows times weights. A row of weight 2
+            is two equal rows, one of weight 0 is not there; None gives each a weight of 1.
 
         Returns
         -------
@@ -186,13 +200,13 @@ class Moments:
         else:
             self._labelled = labelled and labelled.copy()
         try:
-            self._add(Z, Y)
+            self._add(Z, Y, sample_weight)
         except BaseException:
             self._labelled, self._unlabelled, self.n_chunks = labelled, unlabelled, n_chunks
             raise
         return self
 
-    def _add(self, Z: ArrayLike, Y: ArrayLike | None) -> None:
+    def _add(self, Z: ArrayLike, Y: ArrayLike | None, sample_weight: Any = None) -> None:
         """Add a chunk in place: on an interrupt part of it may have been added."""
         Z = matrix(Z)
         if Z.shape[1] != self.n_features:
@@ -200,12 +214,13 @@ class Moments:
                 f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
             )
         targets = np.zeros((Z.shape[0], 0)) if Y is None else self._check_targets(Y, Z.shape[0])
+        weights = checked_weights(sample_weight, Z.shape[0])
         kind = "_unlabelled" if Y is None else "_labelled"
         sums = getattr(self, kind)
         if sums is None:
             sums = CentredSums.zeros(self.n_features, targets.shape[1])
         try:
-            sums.add_rows(Z, targets)
+            sums.add_rows(Z, targets, weights)
         except FloatingPointError:
             check_finite(Z)
             raise ValueError(OVERFLOW) from None
@@ -341,6 +356,7 @@ class Moments:
             "fingerprint": self.fingerprint,
             "n_chunks": self.n_chunks,
             "n": {kind: sums.n for kind, sums in self._kinds().items()},
+            "n_rows": {kind: sums.n_rows for kind, sums in self._kinds().items()},
             **extra,
         }
         arrays = {
@@ -390,10 +406,12 @@ class Moments:
             )
             moments = cls(*counts[:2], fingerprint=header["fingerprint"])
             moments.n_chunks = counts[2]
+            # Files of before there were weights have one number of rows.
+            n_rows = header.get("n_rows", header["n"])
             for kind, n in header["n"].items():
                 parts = {part: arrays.pop(f"{kind}.{part}") for part in _PARTS}
                 n_targets = moments.n_targets if kind == "labelled" else 0
-                sums = CentredSums.stored(n, moments.n_features, n_targets, parts)
+                sums = CentredSums.stored(n, n_rows[kind], moments.n_features, n_targets, parts)
                 _archive.require(sums is not None, "its sums are not those of rows")
                 setattr(moments, {"labelled": "_labelled", "unlabelled": "_unlabelled"}[kind], sums)
             _archive.require(not arrays, "it has arrays of no use")
@@ -413,6 +431,7 @@ class Moments:
         rows: Rows,
         Y: ArrayLike | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         feature_map: BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -427,10 +446,14 @@ class Moments:
         rows : {ndarray, memmap, DataFrame, sparse matrix, dask array, path, iterable}
             The rows. A path is that of an .npy file, or of a Parquet file or a folder of them
             (with pyarrow). An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be
-            None. The partitions of a dask array are reduced where they lie, and merged.
+            None, or triples ``(Z, Y, sample_weight)``. The partitions of a dask array are reduced
+            where they lie, and merged.
         Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
             Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
             array.
+        sample_weight : {array-like of shape (n_rows,), str}, default=None
+            Weights of the rows, as `update` takes them, unless `rows` is an iterable; for Parquet
+            the column that holds them, or an array.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its fingerprint is kept.
         chunk_size : int, default=4096
@@ -476,7 +499,10 @@ class Moments:
             raise ValueError(f"checkpoint_every = {checkpoint_every}: it is 1 or more.")
         name = "" if feature_map is None else fingerprint_of(feature_map)
         source = RowSource(
-            rows, Y, feature_map, chunk_size=chunk_size, n_jobs=n_jobs, verbose=verbose
+            *(rows, Y, feature_map, sample_weight),
+            chunk_size=chunk_size,
+            n_jobs=n_jobs,
+            verbose=verbose,
         )
         if is_dask(rows) and checkpoint is not None:
             raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
@@ -500,10 +526,10 @@ class Moments:
         """Make one pass, and go on with the file if there is one."""
         moments, consumed = cls._resumed(path, source.chunk_size, name)
         saved = moments.n_chunks if moments else 0
-        for number, (Z, targets) in enumerate(source.chunks("moments", consumed), saved):
+        for number, chunk in enumerate(source.chunks("moments", consumed), saved):
             with in_chunk(number, source):
-                moments = cls._begin(moments, Z, targets, name, path)
-                moments._add(Z, targets)
+                moments = cls._begin(moments, *chunk[:2], name, path)
+                moments._add(*chunk)
             if moments.n_chunks - saved == checkpoint_every:
                 moments._write_checkpoint(path, source.chunk_size, consumed)
                 saved = moments.n_chunks

@@ -15,8 +15,8 @@ def is_parquet(path: Path) -> bool:
 
 def parquet_chunks(
     path: Path, targets: Sequence[str], chunk_size: int
-) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
-    """Yield the columns but the targets, and the targets.
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield the columns but the targets, and the targets, a column each.
 
     All chunks but the last have `chunk_size` rows, whatever the groups and files.
     """
@@ -40,12 +40,10 @@ def parquet_chunks(
 
 def _split(
     values: NDArray[Any], names: list[str], targets: Sequence[str]
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+) -> tuple[NDArray[Any], NDArray[Any]]:
     is_target = np.array([name in targets for name in names])
-    if not targets:
-        return values, None
     Y = values[:, [names.index(name) for name in targets]]
-    return values[:, ~is_target], Y[:, 0] if len(targets) == 1 else Y
+    return values[:, ~is_target] if targets else values, Y
 
 
 def _batches(path: Path, size: int) -> Iterator[tuple[list[str], NDArray[Any]]]:

@@ -10,16 +10,23 @@ from scipy.linalg import blas
 from histrs._sparse import is_sparse
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
+from histrs.streaming._probabilities import LeftOut
 from histrs.streaming._rows import Chunk, checked
 from histrs.streaming._sums import BLOCK_ROWS, Array
+from histrs.streaming._weights import RowWeights, checked_weights
+
+# What rounding may change in a sum of weights.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class RidgePath:
     """The regression in a basis in which its matrix is diagonal (Algorithm 3, steps 1 to 3)."""
 
-    n: int
-    """Number of rows with targets."""
+    n: float
+    """Sum of the weights of the rows with targets: their number, where all weigh the same."""
+    n_rows: float
+    """Number of rows with targets; one of more weight than 1 counts as that many."""
     mean: Array
     y_mean: Array
     y_squares: Array
@@ -35,13 +42,14 @@ class RidgePath:
         """Decompose moments; the directions are those of all rows, with targets and without."""
         sums = moments._labelled_rows()
         values, basis = principal_directions(moments._all_rows().scatter, n_components)
-        if moments.n > moments.n_labelled:
+        if moments._unlabelled is not None and moments._unlabelled.n:
             # H' of the rows with targets is not diagonal in the directions of all rows.
             inner = basis.T @ blas.dsymm(1.0, sums.scatter, basis)
             values, rotation = principal_directions(inner, n_components)
             basis = basis @ rotation
         return cls(
             sums.n,
+            sums.n_rows,
             sums.mean.copy(),
             sums.y_mean.copy(),
             sums.y_squares.copy(),
@@ -59,7 +67,7 @@ class RidgePath:
         """Return penalties for any units: from the sum of the squares of the rows downwards."""
         total = float(np.sum(self.values))
         # Where the model may interpolate, smaller penalties leave nothing but rounding.
-        decades = 14 if self.n > len(self.values) + 1 else 10
+        decades = 14 if self.n_rows > len(self.values) + 1 else 10
         return (total if total > 0 else 1.0) * np.logspace(-decades, 3, 2 * (decades + 3) + 1)
 
     def variance(self) -> float:
@@ -73,7 +81,7 @@ class RidgePath:
         explained = (self.values[:, None] + 2 * alphas) / shrunk / shrunk
         residual = np.sum(self.y_squares) - np.sum(self.projected**2, axis=1) @ explained
         # One degree of freedom is the intercept's.
-        free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n
+        free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n_rows
         # The residual is a difference whose rounding, over the square of free, must stay small.
         usable = free > 1e-6
         errors = np.full(len(alphas), np.inf)
@@ -82,32 +90,65 @@ class RidgePath:
         return errors
 
     def leave_one_out_errors(self, chunks: Iterable[Chunk], alphas: Array) -> Array:
-        """Return the mean squared errors of rows left out, for these directions."""
+        """Return the mean squared errors of rows left out, for these directions.
+
+        Of a weight of 1 or less the whole row is left out; of more, one of the equal rows that it
+        stands for. A weight of a class is that of each of its rows.
+        """
         inverse = 1.0 / (self.values[:, None] + alphas)
-        errors, n_rows, n_targets = np.zeros(len(alphas)), 0, 0
-        for rows, targets in self._projected_blocks(chunks):
-            n_rows += len(targets)
-            n_targets += targets.size
+        errors = np.zeros(len(alphas))
+        n_rows: float = 0
+        for rows, targets, weights in self._projected_blocks(chunks):
+            n_rows += len(targets) if weights is None else float(weights.copies.sum())
             leverage = 1 / self.n + rows**2 @ inverse
+            if weights is not None:
+                leverage *= weights.unit[:, None]
             for i in range(len(alphas)):
                 residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
                 kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
-                errors[i] += np.sum((residual / kept[:, None]) ** 2)
-        if n_rows != self.n:
+                squares = (residual / kept[:, None]) ** 2
+                errors[i] += np.sum(squares) if weights is None else np.sum(weights.total @ squares)
+        # Sums of weights are rounded.
+        if abs(n_rows - self.n_rows) > _ROUNDING * self.n_rows:
             raise ValueError(
                 f"a second pass over the rows, which leaves out each in turn, found {n_rows} with "
-                f"targets where the first found {self.n}: give an array, a path, or a list or an "
-                'object whose __iter__ begins again, or choose selection="gcv".'
+                f"targets where the first found {self.n_rows}: give an array, a path, or a list or "
+                'an object whose __iter__ begins again, or choose selection="gcv".'
             )
-        return errors / n_targets
+        return errors / (self.n * len(self.y_mean))
 
-    def _projected_blocks(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Array, Array]]:
-        for Z, targets in chunks:
+    def left_out(self, chunks: Iterable[Chunk], alpha: float) -> LeftOut:
+        """Return the scores of rows by models of all others; none of weight 0."""
+        inverse = 1.0 / (self.values + alpha)
+        found: list[tuple[Array, Array, Array]] = []
+        for rows, targets, weights in self._projected_blocks(chunks):
+            leverage = 1 / self.n + rows**2 @ inverse
+            if weights is not None:
+                leverage *= weights.unit
+            residual = targets - rows @ (self.projected * inverse[:, None])
+            kept = np.maximum(1 - leverage, np.finfo(np.float64).eps)
+            total = np.ones(len(rows)) if weights is None else weights.total
+            targets = targets + self.y_mean
+            found.append((targets - residual / kept[:, None], targets, total))
+        if not found:
+            raise ValueError("a further pass over the rows, for probabilities, found none.")
+        return LeftOut(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def _projected_blocks(
+        self, chunks: Iterable[Chunk]
+    ) -> Iterator[tuple[Array, Array, RowWeights | None]]:
+        """Yield rows in the basis, their targets and weights; none of weight 0."""
+        for Z, targets, sample_weight in chunks:
             if targets is None:
                 continue
             Z = checked(Z)
             Y = np.asarray(targets, dtype=np.float64).reshape(np.shape(Z)[0], -1)
+            weights = checked_weights(sample_weight, len(Y))
+            if weights is not None:
+                used = np.flatnonzero(weights.total > 0)
+                Z, Y, weights = Z[used], Y[used], weights.part(used)
             for start in range(0, len(Y), BLOCK_ROWS):
                 part = slice(start, start + BLOCK_ROWS)
                 block = Z[part].toarray() if is_sparse(Z) else Z[part]
-                yield (block - self.mean) @ self.basis, Y[part] - self.y_mean
+                projected = (block - self.mean) @ self.basis
+                yield projected, Y[part] - self.y_mean, weights and weights.part(part)

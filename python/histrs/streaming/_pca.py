@@ -23,6 +23,7 @@ from histrs.streaming._principal import check_n_components, principal_directions
 from histrs.streaming._rows import ROW_CHECKS, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
+from histrs.streaming._weights import weights_of
 
 
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -66,8 +67,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         What is known of the rows.
     n_components_ : int
         Number of components.
-    n_samples_seen_ : int
-        Number of rows.
+    n_samples_seen_ : int or float
+        Number of rows; one of more weight than 1 counts as that many.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -121,7 +122,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the components of all rows; on an error nothing changes.
 
         Parameters
@@ -130,6 +133,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             At least two finite rows. A dask array is reduced where it lies.
         y : None
             Not used; there for pipelines.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -150,14 +155,19 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 rows = validate_data(
                     self, rows, ensure_min_samples=2, ensure_all_finite=False, **ROW_CHECKS
                 )
+                sample_weight = weights_of(sample_weight, rows.shape[0])
             self._checked_n_components(rows.shape[1])
-            source = RowSource(rows, n_jobs=self.n_jobs, verbose=self.verbose)
+            source = RowSource(
+                rows, weights=sample_weight, n_jobs=self.n_jobs, verbose=self.verbose
+            )
             self._set_moments(Moments._gathered(source))
             self._decompose()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add rows to those seen so far; on an error nothing changes.
 
         Parameters
@@ -166,6 +176,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Finite rows.
         y : None
             Not used; there for pipelines.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -182,7 +194,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)
             self._checked_n_components(X.shape[1])
             moments = Moments(X.shape[1]) if first else self.moments_
-            self._set_moments(moments.update(X))
+            weights = weights_of(sample_weight, X.shape[0])
+            self._set_moments(moments.update(X, sample_weight=weights))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -289,7 +302,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def explained_variance_(self) -> Array:
         """Variances of the components."""
-        return self._decomposed()[0] / (self.n_samples_seen_ - 1)
+        values, n, n_rows = self._decomposed()[0], self._weight_seen, self.n_samples_seen_
+        return values / (n_rows - 1 if n == n_rows else n * (1 - 1 / n_rows))
 
     @property
     def explained_variance_ratio_(self) -> Array:
@@ -314,7 +328,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _set_moments(self, moments: Moments) -> None:
         self.moments_ = moments
-        self.n_samples_seen_ = moments.n
+        self.n_samples_seen_, self._weight_seen = moments.n_rows, moments.n
         self._n_wanted = self._checked_n_components(moments.n_features)
         self.mean_ = moments._all_rows().mean.copy()
         self._decomposition: tuple[Array, Array] | None = None
@@ -327,9 +341,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._decomposition
 
     def _decompose(self) -> None:
-        if self.moments_.n < 2:
+        if self.moments_.n_rows < 2:
             raise ValueError(
-                f"n_samples = {self.moments_.n}: principal components need two rows or more."
+                f"n_samples = {self.moments_.n_rows}: principal components need two rows or more."
             )
         scatter = self.moments_._all_rows().scatter
         values, directions = principal_directions(scatter, self._n_wanted)

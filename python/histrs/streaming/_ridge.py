@@ -1,16 +1,18 @@
 """Ridge regression and classification after principal components, from moments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from histrs._calibration import logits_of_classes
 from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
@@ -26,8 +28,15 @@ from histrs.streaming._linear import (
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._principal import check_n_components
+from histrs.streaming._probabilities import (
+    SHARPNESS_ROWS,
+    SOFTMAX_ROWS,
+    sharpness_of,
+    softmax_of,
+)
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
 
 # Penalties are worth a warning where the next one changes the error by this part of it, and of the
 # variance of the targets.
@@ -67,8 +76,8 @@ class _RidgeOnComponents(LinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_source(self, source: RowSource) -> int:
-        """Learn, and return the number of rows with targets."""
+    def _fit_source(self, source: RowSource) -> RidgePath:
+        """Learn, and return the models of all penalties."""
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
         if self.blocks is None:
@@ -82,7 +91,7 @@ class _RidgeOnComponents(LinearModel):
             self.n_components_ = sum(components)
             path = block_path(source, sizes, components)
         self._choose(path, source)
-        return path.n
+        return path
 
     def _needs_rows(self) -> str:
         if self.selection == "loo":
@@ -195,10 +204,11 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
         error of leaving out a row, with the directions of all rows, exactly and in closed form;
-        it reads the rows again, which must be the same number. "gcv" is generalized
-        cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the moments alone,
-        and may go wrong with fewer rows than features. "auto" is "loo" where there are several
-        penalties and the rows are at hand: not from moments, iterators and dask arrays.
+        it reads the rows again, which must be the same number. A row of more weight than 1 is left
+        out as one of the equal rows that it stands for, a row of less as a whole. "gcv" is
+        generalized cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the
+        moments alone, and may go wrong with fewer rows than features. "auto" is "loo" where there
+        are several penalties and the rows are at hand: not from moments, iterators and dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the
@@ -278,6 +288,15 @@ class SignedTargets:
         return signs[:, 1:] if len(self.classes) == 2 else signs
 
 
+def _has_probabilities(model: Any) -> bool:
+    if hasattr(model, "coef_") and not hasattr(model, "sharpness_"):
+        raise AttributeError(
+            "probabilities are learned from the rows, read again: call fit, or fit_rows with an "
+            "array, a path or a list."
+        )
+    return True
+
+
 class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
@@ -294,13 +313,19 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         The squared error that the chosen penalty minimises, as in `PCARidge`.
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
-    calibrate : {"equal-rate"} or None, default=None
-        "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
-        same for all (section 7.3 of [1]_ does so with the 500th), so that all classes exceed that
-        score at the same rate. For classes of about the same size; it takes one more pass over
-        the rows. The mean of the shifts is zero.
+    calibrate : {"softmax", "equal-rate"} or None, default=None
+        "softmax" makes scores the logits of the classes: sums of the scores of all, with offsets,
+        for which the labels of rows left out are most likely. Predictions change with it, mostly
+        for the better, and probabilities become good ones. "equal-rate" shifts the scores of each
+        class until the `calibration_rank`-th highest is the same for all (section 7.3 of [1]_ does
+        so with the 500th), so that all classes exceed that score at the same rate. For classes of
+        about the same size; it takes one more pass over the rows. The mean of the shifts is zero.
     calibration_rank : int, default=None
-        The rank; None takes the mean number of rows of a class.
+        The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
+        as that many.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
+        same, which needs all rows before the first pass over them.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
     verbose : int, default=0
@@ -314,6 +339,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
+    sharpness_ : float
+        What scores are multiplied with before the softmax that makes them probabilities; not there
+        after `fit_moments` and `partial_fit`, nor where rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
         of the first are minus those of the second.
@@ -350,8 +378,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_RidgeOnComponents._parameter_constraints,
-        "calibrate": [StrOptions({"equal-rate"}), None],
+        "calibrate": [StrOptions({"softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     def __init__(
@@ -361,8 +390,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         alphas: float | Sequence[float] | Literal["auto"] = "auto",
         selection: Literal["auto", "gcv", "loo"] = "auto",
         blocks: Sequence[int] | Literal["union"] | None = None,
-        calibrate: Literal["equal-rate"] | None = None,
+        calibrate: Literal["softmax", "equal-rate"] | None = None,
         calibration_rank: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -376,9 +406,12 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         )
         self.calibrate = calibrate
         self.calibration_rank = calibration_rank
+        self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from rows; on an error nothing changes.
 
         Parameters
@@ -387,6 +420,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             At least two finite rows. A dask array, with one for `y`, is reduced where it lies.
         y : array-like of shape (n_samples,)
             Classes, two or more.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -403,15 +438,23 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             if not is_dask(X):
                 X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
                 check_labels(y)
+                sample_weight = weights_of(sample_weight, len(y))
+                if sample_weight is not None and not np.all(sample_weight):
+                    used = np.flatnonzero(sample_weight)
+                    X, y, sample_weight = X[used], y[used], sample_weight[used]
             self._forget()
             self._set_classes(unique(y))
-            self._learn_source(self._source(X, y))
+            self._learn_source(self._source(X, y, sample_weight))
         return self
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike | Matrix, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
@@ -425,6 +468,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             Classes of the rows.
         classes : array-like of shape (n_classes,), default=None
             All classes; needed in the first call of a new estimator.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
         Returns
         -------
@@ -450,7 +495,12 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError(
                     f"classes = {classes!r} are not those of the first call: {self.classes_}."
                 )
-            self._fit_moments(self._see(X, SignedTargets(self.classes_)(y), first))
+            targets = SignedTargets(self.classes_)(y)
+            weights = weights_of(sample_weight, len(y))
+            factors = self._class_weights(y, weights)
+            weighed = weights if factors is None else factors(y, weights)
+            self._fit_moments(self._see(X, targets, weighed, first))
+            self.__dict__.pop("sharpness_", None)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -460,6 +510,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Y: Any = None,
         *,
         classes: ArrayLike | None = None,
+        sample_weight: Any = None,
         feature_map: BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
     ) -> Self:
@@ -475,6 +526,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
             The classes; needed unless `Y` is an array.
+        sample_weight : {array-like of shape (n_rows,), str}, default=None
+            Weights of the rows, as `Moments.of` takes them.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time. The model is one of its features.
         chunk_size : int, default=4096
@@ -495,7 +548,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
             self._forget()
             self._set_classes(unique(Y if classes is None else classes))
-            self._learn_source(self._source(rows, Y, feature_map, chunk_size))
+            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
             set_n_features(self, self.coef_.shape[1])
         return self
 
@@ -534,18 +587,30 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                     f"the moments have {moments.n_targets} targets for {n_classes} classes: "
                     "one for each is needed, or a single one for two."
                 )
+            if self.calibrate == "softmax":
+                raise ValueError(
+                    'calibrate = "softmax" needs the rows and their classes: call fit or fit_rows.'
+                )
             if (self.calibrate is None) != (calibration_rows is None):
                 raise ValueError(
                     f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
                     "if scores are calibrated."
                 )
+            if self.class_weight is not None:
+                raise ValueError(
+                    f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
+                    "already; give Moments.update the weights."
+                )
             set_n_features(self, moments.n_features)
             self._fit_moments(moments)
             if calibration_rows is not None:
-                self._calibrate(self._source(calibration_rows, None), moments.n_labelled)
+                n_rows = moments._labelled_rows().n_rows
+                self._calibrate(self._source(calibration_rows, None, None), n_rows)
         return self
 
     def _needs_rows(self) -> str:
+        if self.class_weight == "balanced":
+            return 'class_weight = "balanced"'
         return super()._needs_rows() if self.calibrate is None else "calibrate"
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -559,7 +624,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Predicted targets, which are between -1 and 1 in training.
+            Predicted targets, which are between -1 and 1 in training; with ``calibrate="softmax"``
+            the logits of the classes.
         """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -579,6 +645,34 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         """
         return best_class(self.decision_function(X), self.classes_)
 
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the probabilities of the classes.
+
+        They are those of a softmax of scores times one number, `sharpness_`, for which the labels
+        of rows, by models of all others, are most likely. So the most probable class is the
+        prediction. Better ones come with ``calibrate="softmax"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        with np.errstate(over="ignore"):
+            logits = self.sharpness_ * logits_of_classes(scores)
+            # Scores beyond the range of single precision are infinite.
+            return np.asarray(softmax(np.nan_to_num(logits), axis=1))
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("sharpness_", None)
+
     def _set_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:
             raise ValueError(
@@ -586,22 +680,49 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             )
         self.classes_ = classes
 
+    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
+        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
+
     def _learn_source(self, source: RowSource) -> None:
-        source = replace(source, encode=SignedTargets(self.classes_))
+        encode = SignedTargets(self.classes_)
+        if self.class_weight == "balanced":
+            named = any(isinstance(part, str) for part in (source.targets, source.weights))
+            if source.targets is None or named:
+                raise ValueError(
+                    'class_weight = "balanced" needs all labels and weights: give Y, and '
+                    "sample_weight if there is any, as arrays, or class_weight as a dict."
+                )
+            encode(source.targets)
+        weigh = self._class_weights(source.targets, source.weights)
+        source = replace(source, encode=encode, weigh=weigh)
         if self.calibrate is not None:
             source.check_rereadable("calibrate")
-        n_labelled = self._fit_source(source)
-        if self.calibrate is not None:
-            self._calibrate(source, n_labelled)
+        path = self._fit_source(source)
+        learned = self.intercept_
+        if self.calibrate == "equal-rate":
+            self._calibrate(source, path.n_rows)
+        if self.calibrate == "softmax":
+            some = source.thinned(path.n_rows, SOFTMAX_ROWS)
+            readout = softmax_of(path.left_out(some.chunks("probabilities"), self.alpha_))
+            self.coef_ = readout.matrix.T @ self.coef_
+            self.intercept_ = learned @ readout.matrix + readout.offset
+            self.sharpness_ = 1.0
+        elif source.is_at_hand():
+            some = source.thinned(path.n_rows, SHARPNESS_ROWS)
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
+            self.sharpness_ = sharpness_of(shifted)
 
-    def _calibrate(self, source: RowSource, n_rows: int) -> None:
+    def _calibrate(self, source: RowSource, n_rows: float) -> None:
         """Shift scores, with their mean kept, until those of one rank are the same."""
         n_classes = len(self.classes_)
-        highest = HighestScores(self.calibration_rank or max(1, n_rows // n_classes))
-        for number, (Z, _) in enumerate(source.chunks("calibration")):
+        highest = HighestScores(self.calibration_rank or max(1, int(n_rows // n_classes)))
+        for number, (Z, _, sample_weight) in enumerate(source.chunks("calibration")):
             with in_chunk(number, source):
                 scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
-                highest.update(np.hstack([-scores, scores]) if n_classes == 2 else scores)
+                scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
+                weights = checked_weights(sample_weight, len(scores))
+                highest.update(scores, None if weights is None else weights.copies)
         self.score_thresholds_ = lowest = highest.lowest()
         shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
         self.intercept_ = self.intercept_ - shift

@@ -16,7 +16,8 @@ from histrs.streaming._parquet import is_parquet, parquet_chunks
 # An array or a frame, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or
 # an iterable of such chunks.
 Rows: TypeAlias = Any
-Chunk: TypeAlias = tuple[Any, NDArray[Any] | None]
+# Rows, their targets and their weights.
+Chunk: TypeAlias = tuple[Any, NDArray[Any] | None, Any]
 
 # What estimators ask of scikit-learn's check of rows.
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -71,17 +72,17 @@ def _first_not_finite(Z: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
-    """Yield chunks of rows and targets.
+def chunks(rows: Rows, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+    """Yield chunks of rows, targets and weights.
 
     Sparse chunks are sound: feature maps of others see them next.
     """
     rows = sound(rows, "rows") if is_sparse(rows) else rows
-    for Z, targets in _chunks(rows, Y, chunk_size):
-        yield (sound(Z, "Z") if is_sparse(Z) else Z), targets
+    for Z, *others in _chunks(rows, Y, weights, chunk_size):
+        yield (sound(Z, "Z") if is_sparse(Z) else Z), *others
 
 
-def _chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
+def _chunks(rows: Rows, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
     if isinstance(rows, str | os.PathLike):
         path = Path(rows)
         if not path.exists():
@@ -89,19 +90,30 @@ def _chunks(rows: Rows, Y: Any, chunk_size: int) -> Iterator[Chunk]:
         if path.is_dir() and not is_parquet(path):
             raise ValueError(f"{path} is a folder without Parquet files.")
         if is_parquet(path):
-            yield from _parquet(path, Y, chunk_size)
+            yield from _parquet(path, Y, weights, chunk_size)
             return
-        yield from _slices(_NpyFile(path), Y, chunk_size)
+        yield from _slices(_NpyFile(path), Y, weights, chunk_size)
     elif is_dask(rows):
-        yield from computed_partitions(rows, Y)
+        yield from computed_partitions(rows, Y, weights)
     elif is_sparse(rows) or hasattr(rows, "__array__"):
         whole = rows.tocsr() if is_sparse(rows) else np.asanyarray(rows)
-        yield from _slices(whole, Y, chunk_size)
+        yield from _slices(whole, Y, weights, chunk_size)
     elif isinstance(rows, Iterable):
         if Y is not None:
             raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")
+        if weights is not None:
+            raise ValueError(
+                "sample_weight must be None for an iterable of chunks: yield triples "
+                "(Z, Y, sample_weight), where Y may be None."
+            )
         for chunk in rows:
-            yield chunk if isinstance(chunk, tuple) else (chunk, None)
+            parts = chunk if isinstance(chunk, tuple) else (chunk,)
+            if not 1 <= len(parts) <= 3:
+                raise ValueError(
+                    f"a chunk is a tuple of {len(parts)}: expected rows, with or without targets "
+                    "and weights."
+                )
+            yield (*parts, *(None,) * (3 - len(parts)))
     else:
         raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
 
@@ -139,32 +151,60 @@ class _NpyFile:
         return rows
 
 
-def _parquet(path: Path, Y: Any, chunk_size: int) -> Iterator[Chunk]:
-    """Yield rows; targets are the names of columns, or an array."""
-    if Y is None or isinstance(Y, str):
-        yield from parquet_chunks(path, [] if Y is None else [Y], chunk_size)
-        return
-    Y = np.asarray(Y)
-    if Y.dtype.kind == "U":
-        yield from parquet_chunks(path, Y.tolist(), chunk_size)
-        return
+def _parquet(path: Path, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+    """Yield rows; targets and weights are the names of columns, or arrays."""
+    columns = [_column_names(part) for part in (Y, weights)]
+    arrays = [
+        None if part is None or names else np.asarray(part)
+        for part, names in zip((Y, weights), columns, strict=True)
+    ]
     start = 0
-    for Z, _ in parquet_chunks(path, [], chunk_size):
-        if start + len(Z) > len(Y):
-            break
-        yield Z, Y[start : start + len(Z)]
-        start += len(Z)
-    else:
-        if start == len(Y):
-            return
-    raise ValueError(f"Y has {len(Y)} rows, not as many as {path}: give a target for each row.")
+    for Z, values in parquet_chunks(
+        path, [name for names in columns for name in names], chunk_size
+    ):
+        stop = start + len(Z)
+        named = np.split(values, [len(columns[0])], axis=1)
+        chunk: list[Any] = [Z]
+        for what, array, names, own in zip(_EACH, arrays, columns, named, strict=True):
+            if array is not None and stop > len(array):
+                raise _not_one_each(what, array, path)
+            picked = own[:, 0] if len(names) == 1 else own
+            chunk.append(picked if names else None if array is None else array[start:stop])
+        yield tuple(chunk)
+        start = stop
+    for what, array in zip(_EACH, arrays, strict=True):
+        if array is not None and start != len(array):
+            raise _not_one_each(what, array, path)
 
 
-def _slices(rows: Any, Y: Any, chunk_size: int) -> Iterator[Chunk]:
+# What there is one of for each row, by the name of its argument.
+_EACH = {"Y": "target", "sample_weight": "weight"}
+
+
+def _column_names(part: Any) -> list[str]:
+    """Return the names of columns; none of what is no name."""
+    if isinstance(part, str):
+        return [part]
+    named = part is not None and np.asarray(part).dtype.kind == "U"
+    return np.asarray(part).ravel().tolist() if named else []
+
+
+def _not_one_each(what: str, array: NDArray[Any], path: Path) -> ValueError:
+    return ValueError(
+        f"{what} has {len(array)} rows, not as many as {path}: give a {_EACH[what]} for each row."
+    )
+
+
+def _slices(rows: Any, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
     n_rows = rows.shape[0]
-    Y = None if Y is None else np.asarray(Y)
-    if Y is not None and len(Y) != n_rows:
-        raise ValueError(f"Y has {len(Y)} rows and the data {n_rows}: give a target for each row.")
+    parts = [None if part is None else np.asarray(part) for part in (Y, weights)]
+    for (what, each), array in zip(_EACH.items(), parts, strict=True):
+        # A single number has no length.
+        if array is not None and (array.ndim == 0 or len(array) != n_rows):
+            raise ValueError(
+                f"{what} has {array.size} rows and the data {n_rows}: give a {each} for each row."
+            )
     for start in range(0, n_rows, chunk_size):
         part = slice(start, start + chunk_size)
-        yield rows[part], None if Y is None else Y[part]
+        Y_part, weights_part = (None if array is None else array[part] for array in parts)
+        yield rows[part], Y_part, weights_part

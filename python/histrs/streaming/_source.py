@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
@@ -41,11 +43,16 @@ class RowSource:
     rows: Rows
     targets: Any = None
     feature_map: Any = None
+    weights: Any = None
     encode: Callable[[Any], Any] = unchanged
     """What is made of targets."""
+    weigh: Callable[[Any, Any], Any] | None = None
+    """What is made of weights, and of targets before they are encoded."""
     chunk_size: int = CHUNK_SIZE
     n_jobs: int | None = None
     verbose: int = 0
+    step: int = 1
+    """Every so many rows are read."""
 
     def __post_init__(self) -> None:
         if self.chunk_size < 1:
@@ -68,21 +75,40 @@ class RowSource:
 
         Those that an earlier run has consumed are compared with it, and left out.
         """
+        n_seen = 0
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
-            for Z, targets in chunks(self.rows, self.targets, self.chunk_size):
-                if consumed is not None and consumed.take(Z, targets):
+            for Z, targets, weights in self._chunks():
+                if consumed is not None and consumed.take(Z, targets, weights):
                     progress(np.shape(Z)[0])
                     continue
+                if self.step > 1:
+                    n_rows = _num_samples(Z)
+                    Z, targets, weights = self._thinned(n_seen, Z, targets, weights)
+                    n_seen += n_rows
+                    if not _num_samples(Z):
+                        continue
                 Z = Z if self.feature_map is None else self.feature_map.transform(Z)
-                yield Z, None if targets is None else self.encode(targets)
+                encoded = None if targets is None else self.encode(targets)
+                if targets is not None and self.weigh is not None:
+                    weights = self.weigh(targets, weights)
+                yield Z, encoded, weights
                 progress(np.shape(Z)[0])
             if consumed is not None:
                 consumed.finish()
 
+    def _thinned(self, n_seen: int, *parts: Any) -> Iterator[Any]:
+        """Yield those rows of the parts of a chunk that are read."""
+        kept = np.arange(-n_seen % self.step, np.shape(parts[0])[0], self.step)
+        for part in parts:
+            yield None if part is None else _safe_indexing(part, kept)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        return chunks(self.rows, self.targets, self.weights, self.chunk_size)
+
     def first_row(self) -> Any:
         """Return the first row before it is mapped, as a matrix."""
-        for Z, _ in chunks(self.rows, self.targets, self.chunk_size):
+        for Z, *_ in self._chunks():
             return Z[:1]
         raise ValueError("there are no rows.")
 
@@ -92,7 +118,11 @@ class RowSource:
 
     def without_rows(self) -> Self:
         """Return how a pass is made, to be sent to where the rows are."""
-        return replace(self, rows=None, targets=None, verbose=0)
+        return replace(self, rows=None, targets=None, weights=None, verbose=0)
+
+    def thinned(self, n_rows: float, most: int) -> Self:
+        """Return a source that reads about `most` of so many rows, each as far from the next."""
+        return replace(self, step=max(1, int(n_rows // most)))
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the source of other rows."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from histrs._sparse import is_sparse
+from histrs.streaming._weights import RowWeights
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -28,7 +29,10 @@ _LONGEST_PRODUCT = 1 << 31
 class CentredSums:
     """Count, means and sums of products about the means, of rows `z` with targets `y`."""
 
-    n: int
+    n: float
+    """Sum of the weights of the rows: their number, where all weigh the same."""
+    n_rows: float
+    """Number of rows; one of more weight than 1 counts as that many."""
     mean: Array
     """Mean of the rows, (D,)."""
     scatter: Array
@@ -45,6 +49,7 @@ class CentredSums:
         """Return the sums of no rows."""
         return cls(
             0,
+            0,
             np.zeros(n_features),
             np.zeros((n_features, n_features), order="F"),
             np.zeros(n_targets),
@@ -54,51 +59,71 @@ class CentredSums:
 
     @classmethod
     def stored(
-        cls, n: int, n_features: int, n_targets: int, parts: dict[str, Array]
+        cls, n: float, n_rows: float, n_features: int, n_targets: int, parts: dict[str, Array]
     ) -> Self | None:
         """Return sums of a file, or None where no rows have such sums."""
         zeros = cls.zeros(n_features, n_targets)
         if any(part.shape != getattr(zeros, name).shape for name, part in parts.items()):
             return None
-        sums = cls(n, **parts)
+        sums = cls(n, n_rows, **parts)
         sums.scatter, sums.cross = map(np.asfortranarray, (sums.scatter, sums.cross))
         squares = np.concatenate([sums.scatter.diagonal(), sums.y_squares])
-        return sums if type(n) is int and n >= 0 and np.all(squares >= 0) else None
+        if type(n) is int:
+            counted = n == n_rows >= 0 and type(n_rows) is int
+        else:
+            # Weights make numbers of both.
+            counted = all(type(k) is float and 0 <= k < math.inf for k in (n, n_rows))
+        return sums if counted and np.all(squares >= 0) else None
 
     def copy(self) -> Self:
         """Return sums that share nothing with these."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "n"}
-        return type(self)(n=self.n, **{name: part.copy("K") for name, part in parts.items()})
+        parts: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        arrays = {k: part.copy("K") for k, part in parts.items() if isinstance(part, np.ndarray)}
+        return type(self)(**(parts | arrays))
 
-    def add_rows(self, Z: Any, Y: Array) -> None:
+    def add_rows(self, Z: Any, Y: Array, weights: RowWeights | None = None) -> None:
         """Add rows, in blocks from the first one on; a FloatingPointError if they are not finite.
 
-        Blocks before the error have been added then.
+        Blocks before the error have been added then. Rows of weight 0 are in no block.
         """
-        buffer = np.empty((min(BLOCK_ROWS, Z.shape[0]) + 1, len(self.mean)))
-        for start in range(0, Z.shape[0], BLOCK_ROWS):
-            block = Z[start : start + BLOCK_ROWS]
+        used = None if weights is None else np.flatnonzero(weights.total > 0)
+        n_used = Z.shape[0] if used is None else len(used)
+        buffer = np.empty((min(BLOCK_ROWS, n_used) + 1, len(self.mean)))
+        for start in range(0, n_used, BLOCK_ROWS):
+            part: Any = slice(start, start + BLOCK_ROWS)
+            part = part if used is None else used[part]
+            block = Z[part]
             rows = buffer[: block.shape[0] + 1]
             if is_sparse(block) or block.dtype != np.float64 or not block.flags.c_contiguous:
                 # Into the layout that columns are always summed in.
                 rows[:-1] = block.toarray() if is_sparse(block) else block
                 block = rows[:-1]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._add_block(block, rows, Y[start : start + BLOCK_ROWS])
+                self._add_block(block, rows, Y[part], weights and weights.part(part))
             self.check()
 
-    def _add_block(self, block: Array, rows: Array, Y: Array) -> None:
+    def _add_block(self, block: Array, rows: Array, Y: Array, weights: RowWeights | None) -> None:
         """Add a block; `rows` is room for it and for the distance of the means."""
-        n_block = len(block)
-        mean, y_mean = block.mean(axis=0), Y.mean(axis=0)
+        n_block: float = len(block)
+        n_rows: float = n_block
+        if weights is None:
+            mean, y_mean = block.mean(axis=0), Y.mean(axis=0)
+        else:
+            n_block, n_rows = float(weights.total.sum()), float(weights.copies.sum())
+            shares = weights.total / n_block
+            mean, y_mean = shares @ block, shares @ Y
         # One entry that is not finite is enough to make the mean so.
         if not np.isfinite(mean).all():
             raise FloatingPointError("the mean of a column is not finite")
         np.subtract(block, mean, out=rows[:-1])
         targets = np.vstack([Y - y_mean, y_mean - self.y_mean])
+        if weights is not None:
+            roots = np.sqrt(weights.total)[:, None]
+            rows[:-1] *= roots
+            targets[:-1] *= roots
         rows[-1] = mean - self.mean
         # Chan, Golub and LeVeque 1979: the step between the means counts as one more row.
-        weight = np.sqrt(self.n * n_block / (self.n + n_block))
+        weight = np.sqrt(self.n * (n_block / (self.n + n_block)))
         rows[-1] *= weight
         targets[-1] *= weight
         # BLAS cannot be interrupted: of wide rows it is given some at a time.
@@ -115,6 +140,7 @@ class CentredSums:
         self.mean += share * (mean - self.mean)
         self.y_mean += share * (y_mean - self.y_mean)
         self.n += n_block
+        self.n_rows += n_rows
 
     def merged(self, other: Self) -> Self:
         """Return the sums of the rows of both."""
@@ -127,14 +153,15 @@ class CentredSums:
 
     def _merged(self, other: Self) -> Self:
         n = self.n + other.n
-        weight = self.n * other.n / n
+        weight = self.n * (other.n / n)
         step, y_step = other.mean - self.mean, other.y_mean - self.y_mean
         scatter = self.scatter + other.scatter
         return type(self)(
             n,
-            (self.n * self.mean + other.n * other.mean) / n,
+            self.n_rows + other.n_rows,
+            (self.n / n) * self.mean + (other.n / n) * other.mean,
             blas.dsyr(weight, step, a=scatter, overwrite_a=1),
-            (self.n * self.y_mean + other.n * other.y_mean) / n,
+            (self.n / n) * self.y_mean + (other.n / n) * other.y_mean,
             self.cross + other.cross + weight * np.outer(step, y_step),
             self.y_squares + other.y_squares + weight * y_step**2,
         )
@@ -144,16 +171,19 @@ class CentredSums:
 
         A ValueError where there are no such rows.
         """
-        n = self.n - other.n
-        if n < 0:
+        n, n_rows = self.n - other.n, self.n_rows - other.n_rows
+        # Sums of weights are rounded, numbers of rows are not.
+        exact = isinstance(self.n, int) and isinstance(other.n, int)
+        lost = 0.0 if exact else _LOST * self.n
+        if n < -lost or n_rows < -lost:
             raise ValueError(f"{other.n} rows cannot be taken from {self.n}.")
-        if n == 0:
+        if n <= lost or n_rows <= 0:
             return type(self).zeros(len(self.mean), len(self.y_mean))
         if other.n == 0:
             return self.copy()
         mean = self.mean + (other.n / n) * (self.mean - other.mean)
         y_mean = self.y_mean + (other.n / n) * (self.y_mean - other.y_mean)
-        weight = n * other.n / self.n
+        weight = n * (other.n / self.n)
         step, y_step = other.mean - mean, other.y_mean - y_mean
         scatter = blas.dsyr(-weight, step, a=self.scatter - other.scatter, overwrite_a=1)
         y_squares = self.y_squares - other.y_squares - weight * y_step**2
@@ -164,7 +194,7 @@ class CentredSums:
         scatter[np.diag_indices_from(scatter)] = np.maximum(squares, 0.0)
         cross = self.cross - other.cross - weight * np.outer(step, y_step)
         return type(self)(
-            n, mean, scatter, y_mean, np.asfortranarray(cross), np.maximum(y_squares, 0.0)
+            n, n_rows, mean, scatter, y_mean, np.asfortranarray(cross), np.maximum(y_squares, 0.0)
         )
 
     def check(self) -> None:
@@ -179,11 +209,12 @@ class CentredSums:
         """Return the sums of the rows alone; they share the arrays."""
         none = np.zeros(0)
         return type(self)(
-            self.n, self.mean, self.scatter, none, np.zeros((len(self.mean), 0)), none
+            *(self.n, self.n_rows, self.mean, self.scatter),
+            *(none, np.zeros((len(self.mean), 0)), none),
         )
 
 
-def finite(n: int, *factors: Array, add: Array | float = 0.0) -> Array:
+def finite(n: float, *factors: Array, add: Array | float = 0.0) -> Array:
     """Return n times a product, and more; an overflow is an error."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.asarray(n * math.prod(factors) + add)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._progress import SolverProgress
 from histrs.svm._planes import Planes
 from histrs.svm._rows import Rows
 
@@ -70,6 +71,10 @@ class Solution:
     dual_gap: Array
     n_iter: NDArray[np.intp]
     n_planes: NDArray[np.intp]
+    squares: Array
+    """`v^T K^+ v` of the models."""
+    planes: tuple[Planes, ...] = ()
+    """What is known of the losses, whatever the strength of the regulariser."""
 
 
 def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
@@ -111,7 +116,9 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
 class _Search:
     """The state of all problems, of which fewer and fewer are active."""
 
-    def __init__(self, rows: Rows, targets: Targets, alpha: float, tol: float) -> None:
+    def __init__(
+        self, rows: Rows, targets: Targets, alpha: float, tol: float, start: "Solution | None"
+    ) -> None:
         n_problems = len(targets.positive)
         self.rows, self.alpha, self.tol = rows, alpha, tol
         self.targets = targets
@@ -127,9 +134,27 @@ class _Search:
         nowhere = np.zeros(n_problems)
         self.cut_losses = targets.step(self.scores, self.work, nowhere, nowhere)
         self.losses = self.cut_losses.copy()
+        if start is not None:
+            self._start_from(start)
         self.bounds = np.full(n_problems, -np.inf)
         self._least_gap = np.full(n_problems, np.inf)
         self._stale = np.zeros(n_problems, dtype=np.intp)
+
+    def _start_from(self, start: Solution) -> None:
+        """Begin with models, where they are better than none, and with planes below the losses."""
+        scores = self.rows.scores(np.ascontiguousarray(start.models))
+        work = scores.copy()
+        nowhere = np.zeros(len(scores))
+        losses = self.targets.step(scores, work, nowhere, nowhere)
+        better = self.alpha / 2 * start.squares + losses < self.objective()
+        self.scores[better], self.work[better] = scores[better], work[better]
+        self.best[better] = self.cut[better] = start.models[better]
+        self.squares[better], self.losses[better] = start.squares[better], losses[better]
+        self.cut_losses[better] = losses[better]
+        for k, planes in enumerate(start.planes):
+            self.planes[k] = planes.with_alpha(self.alpha)
+            if not better[k]:
+                planes.at_best = np.zeros(len(planes))
 
     def objective(self) -> Array:
         value: Array = self.alpha / 2 * self.squares + self.losses
@@ -202,21 +227,41 @@ class _Search:
         return gaps
 
 
-def solve(rows: Rows, targets: Targets, alpha: float, tol: float, max_iter: int) -> Solution:
+def solve(
+    rows: Rows,
+    targets: Targets,
+    alpha: float,
+    tol: float,
+    max_iter: int,
+    *,
+    start: Solution | None = None,
+    progress: SolverProgress | None = None,
+) -> Solution:
     r"""Minimise :math:`\frac\lambda2 v^T K^+ v + \sum_i w_i l(y_i v^T \phi_i)` for all problems.
 
     An iteration adds to each problem a plane below its loss, minimises the regulariser plus the
     largest plane, goes from the best point so far to the best one on the line to that minimiser,
     and takes the next plane a little behind it. The value of the dual is a lower bound of the
-    objective, so that the gap to it is certified.
+    objective, so that the gap to it is certified. `start` has models of the same features to begin
+    with, and planes of the same rows and targets, or none.
     """
-    state = _Search(rows, targets, alpha, tol)
+    state = _Search(rows, targets, alpha, tol, start)
     for _ in range(max_iter):
         if not len(state.active):
             break
         state.iterate()
+        if progress is not None:
+            progress(relative_gaps(state.gaps(), state.objective()))
     n_planes = np.array([len(planes) for planes in state.planes])
-    return Solution(state.best, state.objective(), state.gaps(), state.n_iter, n_planes)
+    return Solution(
+        *(state.best, state.objective(), state.gaps(), state.n_iter, n_planes, state.squares),
+        tuple(state.planes),
+    )
+
+
+def relative_gaps(gaps: Array, objective: Array) -> Array:
+    """Return gaps as parts of the objective; of none where it is 0."""
+    return np.divide(gaps, objective, out=np.zeros_like(gaps), where=objective > 0)
 
 
 def solved(solution: Solution, tol: float) -> Any:

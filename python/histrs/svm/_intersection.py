@@ -7,15 +7,20 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin, _fit_context
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
+from histrs._calibration import logits_of_classes
 from histrs._estimator import BaseEstimator
 from histrs._labels import best_class, check_labels, classes_of
+from histrs._likely_sharpness import likely_sharpness
+from histrs._progress import TrainingProgress
 from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -30,6 +35,7 @@ from histrs._validation import (
 )
 from histrs._warnings import warn
 from histrs.svm._columns import Columns, without_spare_room
+from histrs.svm._held_out import folds
 from histrs.svm._objective import Lengths, objective, signs_of
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
@@ -37,6 +43,15 @@ _DECREASE = 1e-3
 _PATIENCE = 5
 # The constant of the intercept, in mean sums of a row: scores are within one.
 _CONSTANT_ROWS = 10.0
+
+
+def _has_probabilities(model: Any) -> bool:
+    if not (hasattr(model, "sharpness_") if hasattr(model, "coef_") else model.probability):
+        raise AttributeError(
+            "there are no probabilities: fit with probability=True, or wrap the model in "
+            "sklearn.calibration.CalibratedClassifierCV."
+        )
+    return True
 
 
 class IntersectionSVC(ClassifierMixin, BaseEstimator):
@@ -93,10 +108,16 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     early_stopping : bool, default=False
         Drop the step, and later stop, when the objective on the training data has not fallen by
         a thousandth in 5 passes; with "continuation", once `t` is 0.
+    probability : bool, default=False
+        Whether `fit` learns probabilities, from the scores of rows in each of five folds by models
+        of the others. That takes six times as long; predictions are the same.
     random_state : int, RandomState instance or None, default=None
-        Draws the order of the rows.
+        Draws the order of the rows, and folds.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it.
+    verbose : int, default=0
+        1 shows the objective after every pass of `fit`, with tqdm where it is installed, for which
+        the rows are read once more.
 
     Attributes
     ----------
@@ -112,6 +133,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
         batches up to the last in which a column varied for the first time.
+    sharpness_ : float
+        What scores are multiplied with before the softmax that makes them probabilities; with
+        `probability`, after `fit` alone.
     n_iter_ : int
         Passes made.
     n_features_in_ : int
@@ -140,8 +164,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
         "early_stopping": ["boolean"],
+        "probability": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     coef_: NDArray[np.float64] | sparse.csr_matrix
@@ -163,8 +189,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average: bool = True,
         early_stopping: bool = False,
+        probability: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.margin = margin
         self.alpha = alpha
@@ -176,8 +204,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.average = average
         self.early_stopping = early_stopping
+        self.probability = probability
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -207,8 +237,11 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                     f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
                     "greater than one."
                 )
-            X = self._start(X)
-            self._train(X, signs_of(y, self.classes_), self._weights(weight, y))
+            rows = self._start(X)
+            self._train(rows, signs_of(y, self.classes_), self._weights(weight, y))
+            self.__dict__.pop("sharpness_", None)
+            if self.probability:
+                self.sharpness_ = self._likely_sharpness(X, y, weight)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -248,6 +281,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             first = not hasattr(self, "coef_")
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
+            # Those learned before are of other models.
+            self.__dict__.pop("sharpness_", None)
             X = self._start(X) if first else self._continue(X)
             signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
             order = check_random_state(self.random_state if first else self._order_seed)
@@ -298,6 +333,47 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             Classes.
         """
         return best_class(self.decision_function(X), self.classes_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the probabilities of the classes; there after `fit` with ``probability=True``.
+
+        They are a softmax of scores times one number, `sharpness_`, for which the labels of rows
+        held out are most likely, as in Platt's calibration. So the most probable class is the
+        prediction.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        scores = self.decision_function(X).reshape(-1, self._n_problems())
+        return np.asarray(softmax(self.sharpness_ * logits_of_classes(scores), axis=1))
+
+    def _likely_sharpness(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> float:
+        """Return the factor of scores at which the labels of rows held out are most likely."""
+        random = check_random_state(self.random_state)
+        places = np.searchsorted(self.classes_, y)
+        model = clone(self).set_params(probability=False, verbose=0)
+        scores, held_out = [], []
+        for learned, others in folds(places, random):
+            model.fit(X[learned], y[learned], sample_weight=weight[learned])
+            found = model.decision_function(X[others]).astype(np.float64)
+            scores.append(logits_of_classes(found.reshape(-1, self._n_problems())))
+            held_out.append(others)
+        if not scores:
+            raise ValueError(
+                "probability = True needs two rows of a class or more, of which one is held out."
+            )
+        logits, rows = np.concatenate(scores), np.concatenate(held_out)
+        total = weight * compute_sample_weight(self.class_weight, y)
+        distances = logits.max(axis=1, keepdims=True) - logits
+        return likely_sharpness(distances, places[rows], total[rows])
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a CSR matrix.
@@ -431,24 +507,28 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
         half = self.max_iter // 2
         eta, dropped, best, stale, stopped = self.eta_, False, np.inf, 0, False
-        for iteration in range(self.max_iter):
-            if iteration == half and not dropped:
-                eta, dropped = eta / 10, True
-            t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
-            self._last = self._pass(X, signs, weights, rng, self._last, eta, t, alpha)
-            self._record(averaged=dropped)
-            if not self.early_stopping or t > 0.0:
-                continue
-            value = objective(
-                X, signs, weights, self._last, self.margin_, alpha, count_threads(self.n_jobs)
-            )
-            stale = 0 if value < best * (1 - _DECREASE) else stale + 1
-            best = min(best, value)
-            if stale >= _PATIENCE and dropped:
-                stopped = True
-                break
-            if stale >= _PATIENCE:
-                eta, dropped, stale = eta / 10, True, 0
+        with TrainingProgress(type(self).__name__, self.verbose) as progress:
+            for iteration in range(self.max_iter):
+                if iteration == half and not dropped:
+                    eta, dropped = eta / 10, True
+                t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
+                self._last = self._pass(X, signs, weights, rng, self._last, eta, t, alpha)
+                self._record(averaged=dropped)
+                stops = self.early_stopping and t == 0.0
+                if not (stops or self.verbose):
+                    continue
+                n_threads = count_threads(self.n_jobs)
+                value = objective(X, signs, weights, self._last, self.margin_, alpha, n_threads)
+                progress(value * mean)
+                if not stops:
+                    continue
+                stale = 0 if value < best * (1 - _DECREASE) else stale + 1
+                best = min(best, value)
+                if stale >= _PATIENCE and dropped:
+                    stopped = True
+                    break
+                if stale >= _PATIENCE:
+                    eta, dropped, stale = eta / 10, True, 0
         if self.early_stopping and not stopped:
             warn(
                 f"The objective, {best * mean:.3g}, was still falling after "

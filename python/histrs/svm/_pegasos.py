@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from histrs.svm._bundle_solver import Solution, Targets
+from histrs._progress import SolverProgress
+from histrs.svm._bundle_solver import Solution, Targets, relative_gaps
 from histrs.svm._rows import Rows
 
 Array = NDArray[np.float64]
@@ -18,6 +19,7 @@ def pegasos(
     max_iter: int,
     batch_size: int,
     rng: np.random.RandomState,
+    progress: SolverProgress,
 ) -> Solution:
     r"""Make steps :math:`v \leftarrow v - \eta_t (\lambda v + K g_t)` of length `1 / (lambda t)`.
 
@@ -69,8 +71,9 @@ def pegasos(
         objective = penalty + losses[:, 0]
         bound = _conjugate(duals / n_iter, targets.loss) @ targets.weights - penalty
         gap = np.maximum(objective - bound, 0.0)
+        progress(relative_gaps(gap, objective))
     counts = np.full(n_problems, n_iter)
-    return Solution(v, objective, gap, counts, np.zeros(n_problems, dtype=np.intp))
+    return Solution(v, objective, gap, counts, np.zeros(n_problems, dtype=np.intp), square)
 
 
 def _conjugate(dual: Array, loss: str) -> Array:

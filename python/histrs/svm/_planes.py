@@ -1,5 +1,7 @@
 """The cutting planes of one problem, and the model that they determine."""
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,6 +61,11 @@ class Planes:
         self._idle = np.append(self._idle, 0)
         self.weights = np.append(self.weights, 0.0 if n else 1.0)
         self.at_best = np.append(self.at_best, at_best)
+
+    def with_alpha(self, alpha: float) -> Self:
+        """Return the same planes for another strength of the regulariser; these are used up."""
+        self._lambda = alpha
+        return self
 
     def solve(self, tol: float, n_threads: int) -> float:
         """Find the weights to a tolerance; return the value of the dual, a lower bound."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import log_softmax
 
+from histrs._calibration import LEAST_SIZE
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.row_scale import squared
 from histrs._threads import leavable
-from histrs.gaussian_process._calibration import LEAST_SIZE
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, SearchSpace

@@ -1,11 +1,13 @@
 """The posterior of a stored kernel matrix."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._posterior import BasePosterior
 
@@ -26,6 +28,19 @@ class DensePosterior(BasePosterior[DenseSystem]):
     def latent_variance(self, X: Any) -> Array:
         """Return the posterior variance of latent functions, a column for each system."""
         columns = [system.latent_variance(X) for system in self.systems]
+        return np.column_stack(columns) * self.amplitude
+
+    def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
+        """Return the posterior variances of numbers, a column for each system.
+
+        `prior` are their variances before, and `cross` gives the covariances of some of them with
+        the training rows, a column for each; both without amplitude.
+        """
+        k = scaled(self.system.row_scale, cross(slice(None)))
+        columns = []
+        for system in self.systems:
+            half = system.factor.solve_lower(k)
+            columns.append(np.maximum(prior - np.einsum("ij,ij->j", half, half), 0.0))
         return np.column_stack(columns) * self.amplitude
 
     def variance_bounds(self, X: Any, gap: float) -> tuple[Array, Array]:

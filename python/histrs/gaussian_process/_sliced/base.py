@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,9 +21,17 @@ from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
+from histrs.gaussian_process._sliced.partial_dependence import (
+    PartialDependence,
+    averaged,
+    check_features,
+    grid_of,
+    grid_points,
+    with_values,
+)
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._sliced.table import Table, has_categories
+from histrs.gaussian_process._sliced.table import Table, has_categories, is_frame
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
@@ -248,6 +256,90 @@ class BaseSlicedGP(BaseEstimator):
         )
         return answers
 
+    def partial_dependence(
+        self,
+        X: Any,
+        features: int | str | Sequence[int | str],
+        *,
+        grid_resolution: int = 20,
+        percentiles: tuple[float, float] = (0.05, 0.95),
+        max_rows: int | None = 200,
+    ) -> PartialDependence:
+        r"""Return what one or two features do on average over rows, and how sure that is.
+
+        For each value of the features, all rows get it, and the latent function is averaged over
+        them (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). The
+        average of a Gaussian process is Gaussian: with :math:`x_r^v` row `r` with these values,
+
+        .. math:: \frac{1}{R} \sum_r f(x_r^v) \sim \mathcal N\Big(
+                  \frac{1}{R} \sum_r \mu(x_r^v), \;
+                  \frac{1}{R^2} \sum_{r, s} \Sigma(x_r^v, x_s^v) \Big),
+
+        with :math:`\mu` and :math:`\Sigma` mean and covariance of the posterior. Both are exact,
+        whatever `n_bins` and `variance` are.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows to average over, as a rule those of the fit.
+        features : int, str, or sequence of one or two of them
+            Which.
+        grid_resolution : int, default=20
+            Values of a feature, evenly spaced; where it has no more distinct ones, these, and all
+            categories of a feature that is none of numbers.
+        percentiles : pair of float, default=(0.05, 0.95)
+            Shares of the rows between which evenly spaced values are.
+        max_rows : int or None, default=200
+            At most so many rows are averaged over, drawn by `random_state`; None takes all.
+
+        Returns
+        -------
+        dependence : PartialDependence
+            Named tuple ``(features, grid, mean, std)``. For a classifier, of the targets +1 and -1
+            (`latent_mean_and_variance`).
+
+        Raises
+        ------
+        ValueError
+            If `X` has other columns than the fit, features are not there, or are more than two.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import SlicedGPRegressor
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = SlicedGPRegressor(n_projections=100).fit(X, X[:, 0] * X[:, 1])
+        >>> found = model.partial_dependence(X, (0, 1), grid_resolution=5)
+        >>> found.mean.shape, found.std.shape
+        ((5, 5), (5, 5))
+        """
+        check_is_fitted(self)
+        check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
+        if max_rows is not None:
+            check_scalar(max_rows, "max_rows", Integral, min_val=1)
+        low, high = percentiles
+        if not 0.0 <= low < high <= 1.0:
+            raise ValueError(f"percentiles = {percentiles}: give two ascending shares, 0 to 1.")
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        numbers = fitted._read_table(X, reset=False)
+        rows: Any = X if is_frame(X) else numbers
+        names = getattr(fitted, "feature_names_in_", None)
+        places = check_features(features, names, fitted.n_features_in_)
+        grid = [grid_of(rows, place, grid_resolution, percentiles) for place in places]
+        if max_rows is not None and len(rows) > max_rows:
+            some = self._rows_to_learn_from(len(rows), max_rows, self._random())
+            rows = rows.iloc[some] if is_frame(rows) else rows[some]
+        parts = [
+            fitted._projection.apply(fitted._table.read(with_values(rows, places, values)))
+            for values in grid_points(grid)
+        ]
+        inner = fitted._inner_now(("n_jobs", "verbose"))
+        mean, std = averaged(inner._state()["_posterior"], parts, fitted._threads())
+        shape = tuple(len(values) for values in grid)
+        std = np.broadcast_to(std * inner._units(), mean.shape)
+        return PartialDependence(places, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
+
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "_inner")
@@ -281,6 +373,11 @@ def _of_features(
         first, second = sorted(int(sources[column]) for column in pair)
         total[first, second] = total.get((first, second), 0.0) + share
     return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])
+
+
+def _on_grid(values: Array, shape: tuple[int, ...]) -> Array:
+    """Return numbers on a grid, with an axis for outputs where there are several."""
+    return values.reshape(shape if values.shape[1] == 1 else (*shape, values.shape[1]))
 
 
 def distinct_rows(A: Array, Y: Array, weights: Array | None = None) -> NDArray[np.intp]:

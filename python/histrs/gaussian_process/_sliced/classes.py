@@ -8,8 +8,8 @@ from scipy import linalg
 from scipy.special import log_softmax
 
 from histrs import _histrs
+from histrs._calibration import fit_calibration, logits_of_classes
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._calibration import fit_calibration, logits_of_classes
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Pair,

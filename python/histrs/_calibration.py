@@ -1,5 +1,7 @@
 """From scores of classes to probabilities."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
@@ -7,7 +9,6 @@ from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs.gaussian_process._posterior import Readout
 
 _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
 # Standard deviation of logits before anything is seen, and part of the root of the number of rows
@@ -23,6 +24,15 @@ _FTOL = 1e-13
 _GTOL = 1e-7
 # Scores that are smaller, of targets -1 and +1, say nothing.
 LEAST_SIZE = 1e-100
+
+
+class Readout(NamedTuple):
+    """A linear map from the outputs of the model to numbers for the user: `f @ matrix + offset`."""
+
+    matrix: Array
+    """Of shape (n_outputs, n_numbers)."""
+    offset: Array
+    """Of shape (n_numbers,)."""
 
 
 def logits_of_classes(logits: Array) -> Array:

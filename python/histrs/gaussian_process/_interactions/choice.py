@@ -1,0 +1,131 @@
+"""Which pairs of features a model has."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array, largest_entries
+from histrs._solvers.row_scale import scaled
+from histrs._validation import Matrix, count_threads, to_core
+from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._interactions.halves import HalvesLikelihood
+from histrs.gaussian_process._interactions.kernel import PairKernel
+from histrs.gaussian_process._interactions.search import (
+    Interactions,
+    check_pairs,
+    strongest_pairs,
+)
+from histrs.gaussian_process._likelihood import BaseLikelihood, Likelihood
+from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._system import KernelSystem
+
+__all__ = ["Interactions", "check_supported", "chosen_pairs", "likelihood_of_pairs"]
+
+# Rows of a likelihood that the weight of pairs is learned by: more take long, fewer tell nothing.
+_MOST_ROWS = 1024
+_MIN_HALF = 16
+# Of what the additive fit leaves, more digits do not matter.
+_TOLERANCE = 1e-2
+
+
+def check_supported(model: Any) -> None:
+    """Refuse parameters of a model that ask for pairs together with what pairs do not go with."""
+    if model.interactions is None and model.n_interactions == 0:
+        return
+    if model.interactions is not None and model.n_interactions > 0:
+        raise ValueError(
+            f"interactions are given, and n_interactions = {model.n_interactions} asks for pairs "
+            "to be found: choose one of the two."
+        )
+    if model.feature_transform != "identity":
+        raise ValueError(
+            f"feature_transform={model.feature_transform!r} goes without interactions: transform "
+            "the features before the fit."
+        )
+    for name, refused in (
+        ("log_det", ("bound",)),
+        ("variance", ("fine", "coarse", "coarse-quantized")),
+        ("solver", ("coordinate-descent",)),
+    ):
+        if getattr(model, name) in refused:
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} holds for the additive kernel alone: leave "
+                f"{name} as it is by default, or leave interactions out."
+            )
+
+
+def chosen_pairs(
+    model: Any, X: Matrix, likelihood: Likelihood, values: Hyperparameters
+) -> NDArray[np.intp]:
+    """Return the pairs that are given, or those that the residuals of the additive fit show."""
+    if model.interactions is not None:
+        names = getattr(model, "feature_names_in_", None)
+        return check_pairs(model.interactions, X.shape[1], names)
+    if model.n_interactions == 0 or X.shape[1] < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    alpha, strength = _additive_fit(likelihood, values)
+    rng = np.random.default_rng(model._seed)
+    return strongest_pairs(X, alpha, strength, model.n_interactions, model.n_interaction_knots, rng)
+
+
+def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters) -> BaseLikelihood:
+    """Return the likelihood that the weight of pairs is learned by, at `values` with these pairs.
+
+    Of few rows it is that of halves, each with the other's choice of pairs, unless pairs are given;
+    of many, that of some rows, which hardly had a say in which pairs there are.
+    """
+    n = len(Y)
+    order = np.random.default_rng(model._seed).permutation(n)
+    few = n <= 2 * _MOST_ROWS
+    if model.interactions is not None or not few or n < 2 * _MIN_HALF:
+        some = np.sort(order[: 2 * _MOST_ROWS if few else _MOST_ROWS])
+        return _exact_likelihood(model, X, Y, some)
+    additive = replace(values, kernel=replace(values.kernel, pairs=None))
+    likelihoods, kernels = [], []
+    for rows in (np.sort(order[: n // 2]), np.sort(order[n // 2 :])):
+        likelihood = _exact_likelihood(model, X, Y, rows)
+        pairs = chosen_pairs(model, X[rows], likelihood, additive)
+        likelihoods.append(_exact_likelihood(model, X, Y, rows))
+        kernels.append(PairKernel.of(X, pairs, model.n_interaction_knots))
+    return HalvesLikelihood(Y, list(zip(likelihoods, kernels[::-1], strict=True)))
+
+
+def _exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) -> Likelihood:
+    """Return the likelihood of few rows, whatever solves for all of them."""
+    X, part = X[rows], of_rows(model, rows)
+    columns = _histrs.SortedColumns(to_core(X), count_threads(model.n_jobs))
+
+    def make_system(*arguments: Any) -> KernelSystem:
+        system: KernelSystem = part._make_system(X, *arguments)
+        return replace(system, solver="cholesky")
+
+    likelihood: Likelihood = part._make_likelihood(make_system, columns, Y[rows])
+    return likelihood
+
+
+def of_rows(model: Any, rows: NDArray[np.intp]) -> Any:
+    """Return a copy of a model that knows the weights of some of its rows alone."""
+    part = copied(model)
+    if model.sample_weight_fit_ is not None:
+        part.sample_weight_fit_ = model.sample_weight_fit_[rows]
+    return part
+
+
+def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:
+    """Return the weights of the fit, of unit length an output, and how much features vary."""
+    Y = likelihood.targets
+    parts = []
+    for scales, outputs in zip(values.scales(), values.outputs(Y.shape[1]), strict=True):
+        system = likelihood.system(values.kernel, scales)
+        B = np.ascontiguousarray(Y[:, outputs])
+        solution = system.solve(B, _TOLERANCE * largest_entries(B)).X
+        parts.append(scaled(system.row_scale, solution))
+    alpha = np.hstack(parts)
+    length = np.sqrt(np.sum(alpha**2, axis=0))
+    alpha /= np.where(length > 0.0, length, 1.0)
+    system = likelihood.system(values.kernel, values.scales()[0])
+    forms = system.columns.quadratic_forms(np.ascontiguousarray(alpha), system.n_threads)
+    return alpha, forms.sum(axis=1)

@@ -1,0 +1,56 @@
+"""Scores of rows to which the pairs add their part."""
+
+from typing import Literal
+
+import numpy as np
+
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix
+from histrs.gaussian_process._interactions.kernel import PairRows
+from histrs.gaussian_process._interactions.term import PairTerm
+from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._system import KernelSystem
+
+# Rows whose places among the knots are in memory at once.
+_ROWS = 1 << 15
+
+
+class ScoreWithPairs:
+    """An additive score, and what pairs of features add, which is a table of its own."""
+
+    def __init__(
+        self, additive: Score, term: PairTerm, V: Array, feature_weights: Array | None
+    ) -> None:
+        self._additive, self._kernel = additive, term.kernel
+        self._feature_weights = feature_weights
+        self._values = term.cell_values(V)
+
+    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        scores = self._additive.evaluate(X, n_threads)
+        for start in range(0, len(scores), _ROWS):
+            part = slice(start, start + _ROWS)
+            cells = PairRows(self._kernel, X[part], self._feature_weights).cells
+            scores[part] += np.asarray(cells @ self._values)
+        return scores
+
+    def error_bound(self) -> Array:
+        """Return what no score of an output is off by more than: the pairs' part is exact."""
+        return self._additive.error_bound()
+
+
+def score_of(
+    system: KernelSystem,
+    V: Array,
+    n_bins: int | None,
+    interpolation: Literal["linear", "nearest"],
+) -> Score:
+    """Return `K(X, X_train) V` as a score of rows; with bins, from tables."""
+    additive: Score
+    if n_bins is None:
+        additive = ExactScore(system.columns, V, system.n_threads)
+    else:
+        additive = TabulatedScore(system.columns, V, n_bins, interpolation, system.n_threads)
+    if system.pairs is None:
+        return additive
+    return ScoreWithPairs(additive, system.pairs, V, system.kernel.weights)

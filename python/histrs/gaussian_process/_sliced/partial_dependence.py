@@ -1,0 +1,159 @@
+"""What one or two features do on average, with the deviations of that average."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._validation import to_core
+from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._sliced.table import is_frame
+
+
+class PartialDependence(NamedTuple):
+    """The mean prediction of rows as a function of one feature of theirs, or of two."""
+
+    features: tuple[int, ...]
+    """Indices of the features."""
+    grid: tuple[NDArray[Any], ...]
+    """Values of each."""
+    mean: Array
+    """Posterior mean of the average: an axis for each feature, and one for several outputs."""
+    std: Array
+    """Its posterior standard deviation, without noise, of the shape of `mean`."""
+
+
+def check_features(features: Any, names: NDArray[Any] | None, n_features: int) -> tuple[int, ...]:
+    """Return one feature or two as indices.
+
+    Raises
+    ------
+    ValueError
+        If they are others than the model has, or not one or two.
+    """
+    given = [features] if isinstance(features, str) or np.ndim(features) == 0 else list(features)
+    found = []
+    for feature in given:
+        if isinstance(feature, str):
+            known = [] if names is None else names.tolist()
+            if feature not in known:
+                raise ValueError(f"There is no feature {feature!r}; named are {known}.")
+            found.append(known.index(feature))
+        elif isinstance(feature, bool) or not isinstance(feature, int | np.integer):
+            raise ValueError(f"features = {features!r}: name features by index or by name.")
+        elif not 0 <= feature < n_features:
+            raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+        else:
+            found.append(int(feature))
+    if len(found) not in (1, 2) or len(set(found)) < len(found):
+        raise ValueError(f"features = {features!r}: give one feature, or two different ones.")
+    return tuple(found)
+
+
+def grid_of(
+    X: Any, feature: int, resolution: int, percentiles: tuple[float, float]
+) -> NDArray[Any]:
+    """Return the distinct values of a feature, or evenly spaced ones where there are more."""
+    column = column_of(X, feature)
+    if column.dtype.kind not in "fiu":
+        known = [value for value in column.tolist() if value is not None and value == value]
+        return np.array(sorted(set(known), key=str), dtype=object)
+    values = column[~np.isnan(column.astype(np.float64))]
+    distinct = np.unique(values)
+    if len(distinct) == 0:
+        raise ValueError(f"Feature {feature} is missing in every row of X.")
+    if len(distinct) <= resolution:
+        return distinct
+    low, high = np.quantile(values, percentiles)
+    return np.linspace(low, high, resolution)
+
+
+def column_of(X: Any, feature: int) -> NDArray[Any]:
+    """Return a feature of rows; numbers as numbers, categories as objects."""
+    if not is_frame(X):
+        return np.asarray(X[:, feature])
+    column = X.iloc[:, feature]
+    dtype = column.dtype
+    if getattr(dtype, "kind", "O") in "fiu" and str(dtype) != "category":
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column.astype(object).to_numpy(dtype=object))
+
+
+def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
+    """Return a copy of rows in which features have these values."""
+    changed = X.copy()
+    for feature, value in zip(features, values, strict=True):
+        if not is_frame(X):
+            changed[:, feature] = value
+            continue
+        kept = column_of(X, feature)
+        if kept.dtype.kind == "f":
+            changed.isetitem(feature, np.full(len(X), float(value)))
+        else:
+            # Of the column's own type, whatever that is.
+            place = int(np.flatnonzero(kept == value)[0])
+            column = X.iloc[:, feature].array.take(np.full(len(X), place))
+            changed.isetitem(feature, column)
+    return changed
+
+
+def averaged(
+    posterior: Posterior | DensePosterior, parts: Sequence[NDArray[Any]], n_threads: int
+) -> tuple[Array, Array]:
+    r"""Return mean and standard deviation of the average latent function over groups of rows.
+
+    The average of a Gaussian process over rows :math:`x_r` is Gaussian, with covariance
+    :math:`\bar k_i = \frac{1}{R} \sum_r k(x_i, x_r)` with a training row, and variance
+    :math:`\frac{1}{R^2} \sum_{r, s} k(x_r, x_s)`. Covariances of the rows with one another count:
+    the average of their variances would be too large.
+
+    Parameters
+    ----------
+    posterior : Posterior or DensePosterior
+        Of projections.
+    parts : sequence of ndarray of shape (n_rows, n_projections)
+        Groups of rows.
+    n_threads : int
+        Threads of the core.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_groups, n_outputs)
+        In the units of the targets.
+    std : ndarray of shape (n_groups, n_systems)
+        In units in which targets have scale 1.
+    """
+    found = [_covariances(posterior, T, n_threads) for T in parts]
+    k = np.ascontiguousarray(np.column_stack([cross for cross, _ in found]))
+    prior = np.array([variance for _, variance in found])
+    readout = posterior.readouts["mean"]
+    mean = k.T @ (posterior.weights @ readout.matrix) + readout.offset
+    variance = posterior.variance_of(prior, lambda some: k[:, some])
+    return mean, np.sqrt(variance)
+
+
+def _covariances(
+    posterior: Posterior | DensePosterior, T: NDArray[Any], n_threads: int
+) -> tuple[Array, float]:
+    """Return the covariances of the average with training rows, and its variance."""
+    if isinstance(posterior, DensePosterior):
+        system = posterior.system
+        cross = system.kernel.matrix(system.kernel.parts(T, system.X, n_threads)).mean(axis=0)
+        among = system.kernel.matrix(system.kernel.parts(T, None, n_threads))
+        return cross, float(among.mean())
+    # Products with the kernel of the group, in time linear in the rows of both.
+    rows = posterior.system.kernel.rows(T, n_threads)
+    columns = _histrs.SortedColumns(to_core(rows), n_threads)
+    share = np.full((len(T), 1), 1.0 / len(T))
+    cross = columns.cross_product(to_core(posterior.system.rows), share, n_threads)[:, 0]
+    return cross, float(columns.product(share, n_threads).mean())
+
+
+def grid_points(grid: Sequence[NDArray[Any]]) -> list[tuple[Any, ...]]:
+    """Return all combinations of values, the last feature's fastest."""
+    return list(product(*(values.tolist() for values in grid)))

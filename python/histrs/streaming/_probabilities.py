@@ -1,0 +1,43 @@
+"""Probabilities of the classes of a ridge regression on signed targets, from rows left out."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs._calibration import Readout, fit_calibration
+from histrs._likely_sharpness import likely_sharpness
+from histrs.streaming._sums import Array
+
+# Rows that probabilities are learned from: one number, or one for each pair of classes.
+SHARPNESS_ROWS, SOFTMAX_ROWS = 2000, 5000
+
+
+class LeftOut(NamedTuple):
+    """Scores of rows by models of all others, their signed targets and their weights."""
+
+    scores: Array
+    targets: Array
+    weights: Array
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """The places of the classes of the rows."""
+        binary = self.targets.shape[1] == 1
+        return (self.targets[:, 0] > 0).astype(np.intp) if binary else self.targets.argmax(axis=1)
+
+
+def sharpness_of(left_out: LeftOut) -> float:
+    """Return what scores are multiplied with so that their softmax is most likely right.
+
+    Of two classes there is one score, against 0 for the first.
+    """
+    scores = left_out.scores
+    scores = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+    distances = scores.max(axis=1, keepdims=True) - scores
+    return likely_sharpness(distances, left_out.places, left_out.weights)
+
+
+def softmax_of(left_out: LeftOut) -> Readout:
+    """Return the map from scores to logits that is most likely right."""
+    return fit_calibration(left_out.scores, left_out.places, weights=left_out.weights)

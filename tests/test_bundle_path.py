@@ -1,0 +1,152 @@
+"""Strengths chosen by rows held out, and fits that go on from the one before."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.quantization import ProductQuantizer
+from histrs.svm import BundleSVC
+from histrs.svm._bundle_solver import solve
+from histrs.svm._held_out import folds
+
+ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    rows = y < 4
+    return X[rows][:300] / 16, y[rows][:300]
+
+
+MODELS = {
+    "rows": BundleSVC(tol=1e-4),
+    "logistic": BundleSVC(tol=1e-4, loss="logistic"),
+    "map": BundleSVC(SparseAdditiveMap(n_knots=4), tol=1e-4),
+    "codes": BundleSVC(ProductQuantizer(8, 8, metric="hellinger", random_state=0), tol=1e-4),
+}
+each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+@each_model
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_strength_is_chosen_by_rows_held_out(digits, model, n_classes):
+    X, y = digits
+    X, y = X[y < n_classes], y[y < n_classes]
+    w = np.where(y == 0, 2.0, 1.0)
+    chosen = clone(model).set_params(alphas=ALPHAS, cv=3, random_state=0)
+    chosen.fit(X, y, sample_weight=w)
+    np.testing.assert_array_equal(chosen.alphas_, [1.0, 1e-1, 1e-2, 1e-3])
+    expected = np.empty((4, 3))
+    # The map of the folds is that of all rows.
+    frozen = chosen.feature_map_
+    features = X if frozen is None else frozen.transform(X)
+    parts = list(folds(y, np.random.RandomState(0), 3))
+    for j, (learned, others) in enumerate(parts):
+        for i, alpha in enumerate(chosen.alphas_):
+            one = clone(model).set_params(alpha=alpha)
+            if frozen is not None:
+                one.set_params(input="features").feature_map = frozen
+            one.fit(features[learned], y[learned], sample_weight=w[learned])
+            expected[i, j] = one.score(features[others], y[others], sample_weight=w[others])
+    # Both are solved to a gap, within which a row or two may change sides.
+    np.testing.assert_allclose(chosen.cv_scores_, expected, atol=0.04)
+    mass = [w[others].sum() for _, others in parts]
+    best = np.argmax(np.average(chosen.cv_scores_, axis=1, weights=mass))
+    assert chosen.alpha_ == chosen.alphas_[best]
+    plain = clone(model).set_params(alpha=chosen.alpha_).fit(X, y, sample_weight=w)
+    gap = plain.dual_gap_ + chosen.dual_gap_
+    assert np.all(np.abs(plain.objective_ - chosen.objective_) <= gap + 1e-12)
+    assert np.all(chosen.dual_gap_ <= 1e-4 * chosen.objective_)
+
+
+@each_model
+def test_a_warm_start_takes_fewer_passes_to_the_same_minimum(digits, model):
+    X, y = digits
+    warm = clone(model).set_params(alpha=1e-2, warm_start=True).fit(X, y)
+    kept = warm.feature_map_
+    cold = clone(model).set_params(alpha=5e-3).fit(X, y)
+    warm.set_params(alpha=5e-3).fit(X, y)
+    assert warm.feature_map_ is kept
+    gap = warm.dual_gap_ + cold.dual_gap_
+    assert np.all(np.abs(warm.objective_ - cold.objective_) <= gap + 1e-12)
+    assert warm.n_iter_ <= cold.n_iter_
+    assert warm.alpha_ == 5e-3
+
+
+def test_a_path_knows_the_planes_of_the_strength_before(digits):
+    X, y = digits
+    model = BundleSVC(alpha=1e-2, tol=1e-4).fit(X, y)
+    rows = model._rows(X)
+    targets = model._targets(y, np.ones(len(y)))
+    alphas = np.logspace(-1, -3, 9)
+    cold = [solve(rows, targets, alpha, 1e-4, 1000) for alpha in alphas]
+    warm, start = [], None
+    for alpha in alphas:
+        start = solve(rows, targets, alpha, 1e-4, 1000, start=start)
+        warm.append(start)
+    for alpha, one, other in zip(alphas, warm, cold, strict=True):
+        assert np.all(one.dual_gap <= 1e-4 * one.objective)
+        gap = one.dual_gap + other.dual_gap
+        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
+        # The objective is that of the models.
+        signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
+        losses = np.maximum(0.0, 1 - signs * rows.scores(one.models)) @ targets.weights
+        penalty = np.sum(one.models**2, axis=1)
+        np.testing.assert_allclose(one.squares, penalty, rtol=1e-6)
+        np.testing.assert_allclose(one.objective, alpha / 2 * penalty + losses, rtol=1e-6)
+    assert sum(s.n_iter.sum() for s in warm) < 0.8 * sum(s.n_iter.sum() for s in cold)
+
+
+def test_what_is_no_start_is_refused(digits):
+    X, y = digits
+    model = BundleSVC(alpha=1e-2, warm_start=True).fit(X, y)
+    before = model.coef_.copy()
+    for change in ({"intercept_scaling": 2.0}, {"fit_intercept": False}):
+        with pytest.raises(ValueError, match="warm_start = True, but"):
+            _refit(model, X, y, change)
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.fit(X[:, :-1], y)
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.fit(X, y + 1)
+    np.testing.assert_array_equal(model.coef_, before)
+    model.set_params(warm_start=False).fit(X[:, :-1], y + 1)
+
+
+def _refit(model, X, y, change):
+    kept = {name: getattr(model, name) for name in change}
+    try:
+        model.set_params(**change).fit(X, y)
+    finally:
+        model.set_params(**kept)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alphas": [0.1, -1.0]}, "expected positive"),
+        ({"alphas": []}, "expected positive"),
+        ({"alphas": [[0.1]]}, "expected positive"),
+        ({"alphas": [np.inf]}, "expected positive"),
+        ({"alphas": [0.1], "solver": "pegasos"}, "are for solver"),
+        ({"warm_start": True, "solver": "pegasos"}, "are for solver"),
+    ],
+)
+def test_bad_paths_are_refused(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        BundleSVC(**parameters).fit(*digits)
+
+
+@pytest.mark.parametrize("solver", ["bundle", "pegasos"])
+def test_passes_are_shown(digits, solver, capsys, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    quiet = BundleSVC(alpha=1.0, solver=solver, random_state=0, tol=0.5).fit(*digits)
+    assert not capsys.readouterr().err
+    loud = clone(quiet).set_params(verbose=1).fit(*digits)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == loud.n_iter_
+    assert lines[-1].startswith(f"BundleSVC: iteration {loud.n_iter_}, residual ")
+    assert lines[-1].endswith("4/4 solved")
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)

@@ -1,0 +1,224 @@
+"""Averages of sliced Gaussian processes over rows, with one or two features set."""
+
+import numpy as np
+import pytest
+from sklearn.inspection import partial_dependence
+
+from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
+from histrs.plotting import plot_partial_dependence
+
+KINDS = [
+    {"smoothness": "linear"},
+    {"smoothness": "cubic"},
+    {"smoothness": "linear", "solver": "cg", "tol": 1e-9},
+]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 4))
+    X[:, 2] = rng.integers(0, 4, 120)
+    return X, X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(120)
+
+
+def small(options):
+    return SlicedGPRegressor(n_projections=64, n_metric_steps=1, **options)
+
+
+def by_definition(model, X, found):
+    """Mean and deviation of the average, from the joint distribution of all rows."""
+    mean, std = [], []
+    points = np.stack(np.meshgrid(*found.grid, indexing="ij"), axis=-1)
+    for values in points.reshape(-1, len(found.grid)):
+        rows = X.copy()
+        rows[:, list(found.features)] = values
+        at, covariance = model.predict(rows, return_cov=True)
+        unit = model._inner.y_std_[0]
+        latent = covariance - model.noise_ * unit**2 * np.eye(len(X))
+        mean.append(at.mean())
+        std.append(np.sqrt(latent.mean()))
+    return np.reshape(mean, found.mean.shape), np.reshape(std, found.std.shape)
+
+
+@pytest.mark.parametrize("options", KINDS)
+@pytest.mark.parametrize("features", [0, (2,), (1, 0), (0, 2)])
+def test_mean_and_deviation_are_those_of_the_average(table, options, features):
+    X, y = table
+    model = small(options).fit(X, y)
+    found = model.partial_dependence(X, features, grid_resolution=4)
+    assert found.features == (features if isinstance(features, tuple) else (features,))
+    mean, std = by_definition(model, X, found)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.std, std, rtol=1e-4)
+
+
+def test_samples_have_that_mean_and_deviation(table):
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    found = model.partial_dependence(X, 3, grid_resolution=2)
+    for k, value in enumerate(found.grid[0]):
+        rows = X.copy()
+        rows[:, 3] = value
+        draws = model.sample_y(rows, 4000, random_state=0).mean(axis=0)
+        # The noise of the rows is drawn with them, and averages out.
+        noise = model.noise_ * model._inner.y_std_[0] ** 2 / len(X)
+        assert draws.mean() == pytest.approx(found.mean[k], abs=4 * draws.std() / 4000**0.5)
+        assert draws.var() == pytest.approx(found.std[k] ** 2 + noise, rel=0.1)
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_weights_of_rows_count(table, options):
+    X, y = table
+    weight = np.random.default_rng(0).uniform(0.1, 5.0, len(X))
+    model = small(options).fit(X, y, sample_weight=weight)
+    found = model.partial_dependence(X, (0,), grid_resolution=3)
+    mean, std = by_definition(model, X, found)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.std, std, rtol=1e-4)
+
+
+def test_mean_is_scikit_learns(table):
+    X, y = table
+    model = small({}).fit(X, y)
+    for features in ((0,), (0, 1)):
+        theirs = partial_dependence(
+            model,
+            X,
+            list(features),
+            grid_resolution=6,
+            percentiles=(0.0, 1.0),
+            method="brute",
+            kind="average",
+        )
+        ours = model.partial_dependence(X, features, grid_resolution=6, percentiles=(0.0, 1.0))
+        np.testing.assert_allclose(ours.grid, theirs["grid_values"])
+        np.testing.assert_allclose(ours.mean, theirs["average"][0], rtol=1e-6, atol=1e-8)
+
+
+def test_classes_have_latent_functions(table):
+    X, y = table
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    for classes in (labels, labels > 0):
+        model = SlicedGPClassifier(n_projections=64).fit(X, classes)
+        found = model.partial_dependence(X, 2)
+        np.testing.assert_array_equal(found.grid[0], [0, 1, 2, 3])
+        for k, value in enumerate(found.grid[0]):
+            rows = X.copy()
+            rows[:, 2] = value
+            mean, variance = model.latent_mean_and_variance(rows)
+            np.testing.assert_allclose(found.mean[k], mean.mean(axis=0), atol=1e-7)
+            assert np.all(found.std[k] <= np.sqrt(variance.max()))
+        assert found.mean.shape == found.std.shape
+
+
+def test_several_targets(table):
+    X, y = table
+    model = small(KINDS[0]).fit(X, np.column_stack([y, 100 * X[:, 3]]))
+    found = model.partial_dependence(X, (0, 3), grid_resolution=3)
+    assert found.mean.shape == found.std.shape == (3, 3, 2)
+    assert np.all(found.std[..., 1] < 20)
+    assert np.ptp(found.mean[0, :, 1]) > 100
+
+
+def test_frames_with_categories_and_missing_values():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 200
+    frame = pd.DataFrame(
+        {
+            "dose": rng.uniform(0, 4, n),
+            "arm": rng.choice(["drug", "placebo"], n),
+            "ward": pd.Categorical(rng.integers(1, 4, n)),
+            "old": rng.random(n) > 0.5,
+            "visits": rng.integers(0, 3, n),
+        }
+    )
+    y = frame["dose"] * (frame["arm"] == "drug") + 0.1 * rng.normal(size=n)
+    frame.loc[::20, "dose"] = np.nan
+    frame.loc[::31, "arm"] = None
+    model = small({}).fit(frame, y)
+    before = frame.copy()
+    found = model.partial_dependence(frame, ("arm", "dose"), grid_resolution=5)
+    pd.testing.assert_frame_equal(frame, before)
+    assert found.grid[0].tolist() == ["drug", "placebo"]
+    assert np.ptp(found.mean[0]) > 2.5
+    assert np.ptp(found.mean[1]) < 1.0
+    for name, values in (("ward", [1, 2, 3]), ("old", [False, True]), ("visits", [0, 1, 2])):
+        single = model.partial_dependence(frame, name, max_rows=50)
+        assert single.grid[0].tolist() == values
+        changed = frame.iloc[:1].copy()
+        assert np.all(single.std > 0)
+        assert model.partial_dependence(changed, name).mean.shape == (1,)
+
+
+def test_rows_are_drawn_alike(table):
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    one, other = (model.partial_dependence(X, 0, max_rows=30) for _ in range(2))
+    np.testing.assert_array_equal(one.mean, other.mean)
+    assert not np.allclose(one.mean, model.partial_dependence(X, 0, max_rows=None).mean, rtol=1e-6)
+
+
+def test_rounded_projections(monkeypatch):
+    """Of many rows, here said to be few, projections are rounded, in single precision."""
+    for module in ("base", "regressor"):
+        monkeypatch.setattr(f"histrs.gaussian_process._sliced.{module}.EXACT_ROWS", 500)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=600)
+    model = SlicedGPRegressor(n_projections=64, n_metric_steps=0).fit(X, y)
+    assert model._inner.X_fit_.dtype == np.float32
+    found = model.partial_dependence(X, (0, 1), grid_resolution=3, max_rows=50)
+    truth = np.multiply.outer(*found.grid)
+    np.testing.assert_allclose(found.mean, truth, atol=0.5)
+    assert np.all((found.std > 0.0) & (found.std < 0.5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"features": 4}, r"feature 4 is not in 0\.\.4"),
+        ({"features": (0, 0)}, "two different"),
+        ({"features": (0, 1, 2)}, "one feature, or two"),
+        ({"features": ()}, "one feature, or two"),
+        ({"features": "a"}, "no feature 'a'"),
+        ({"features": 0.5}, "by index or by name"),
+        ({"features": 0, "grid_resolution": 1}, "grid_resolution"),
+        ({"features": 0, "max_rows": 0}, "max_rows"),
+        ({"features": 0, "percentiles": (0.9, 0.1)}, "percentiles"),
+    ],
+)
+def test_bad_arguments_are_named(table, arguments, said):
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    with pytest.raises(ValueError, match=said):
+        model.partial_dependence(X, **arguments)
+    X = np.where(np.arange(4) == 1, np.nan, X)
+    with pytest.raises(ValueError, match="missing in every row"):
+        model.partial_dependence(X, 1)
+
+
+def test_drawings(table):
+    pytest.importorskip("matplotlib")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    line = model.partial_dependence(X, 0, grid_resolution=5)
+    ax = plot_partial_dependence(line)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), line.mean)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.max() == pytest.approx(np.max(line.mean + 2 * line.std))
+    assert ax.get_xlabel() == "feature 0"
+    both = model.partial_dependence(X, (0, 1), grid_resolution=5)
+    _, given = plt.subplots()
+    assert plot_partial_dependence(both, feature_names=["a", "b", "c", "d"], ax=given) is given
+    assert (given.get_xlabel(), given.get_ylabel()) == ("a", "b")
+    np.testing.assert_allclose(np.ravel(given.collections[0].get_array()), both.mean.T.ravel())
+    with pytest.raises(ValueError, match="output = 1"):
+        plot_partial_dependence(both, output=1)
+    plt.close("all")

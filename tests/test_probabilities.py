@@ -1,0 +1,182 @@
+"""Probabilities of linear classifiers: they agree with predictions, and are good ones."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss
+
+from histrs.streaming import Moments, PCARidgeClassifier
+from histrs.streaming._path import RidgePath
+from histrs.streaming._ridge import SignedTargets
+from histrs.svm import IntersectionSVC
+from histrs.svm._held_out import folds
+
+
+def noisy(rng, n, n_classes):
+    """Rows of classes that overlap, and what their probabilities are."""
+    X = rng.standard_normal((n, 6))
+    logits = 1.5 * X[:, :n_classes]
+    P = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(n_classes, p=p) for p in P])
+    return X, np.array(["b", "a", "c", "d"])[y]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("calibrate", [None, "softmax", "equal-rate"])
+def test_ridge_probabilities_agree_with_predictions_and_are_calibrated(rng, n_classes, calibrate):
+    X, y = noisy(rng, 900, n_classes)
+    model = PCARidgeClassifier(calibrate=calibrate).fit(X[:500], y[:500])
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    loss = log_loss(y[500:], P[500:])
+    assert loss < 0.9 * np.log(n_classes)
+    # Scores of twice or half the sharpness would be worse.
+    for factor in (0.5, 2.0):
+        other = P[500:] ** factor
+        assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
+    if calibrate == "softmax":
+        np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, _columns(model, X))
+
+
+def _columns(model, X):
+    scores = model.decision_function(X)
+    return scores[:, None] if scores.ndim == 1 else scores
+
+
+def test_scores_of_rows_left_out_are_those_of_models_of_the_others(rng):
+    X, y = rng.random((30, 12)), np.arange(30) % 3
+    w = rng.random(30)
+    Y = SignedTargets(np.arange(3))(y)
+    path = RidgePath.of(Moments(12, 3).update(X, Y, w), 12)
+    found = path.left_out([(X, Y, w)], 0.1)
+    expected = [
+        Ridge(0.1)
+        .fit(np.delete(X, i, 0), np.delete(Y, i, 0), np.delete(w, i))
+        .predict(X[i : i + 1])[0]
+        for i in range(30)
+    ]
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-8)
+    np.testing.assert_array_equal(found.places, y)
+
+
+def test_scores_beyond_single_precision_have_probabilities(rng):
+    X, y = noisy(rng, 200, 3)
+    model = PCARidgeClassifier().fit(1e-3 * X, y)
+    far = np.full((1, 6), 3e38, dtype=np.float32) * np.sign(model.coef_[1]).astype(np.float32)
+    P = model.predict_proba(far)
+    assert P.dtype == np.float32
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_ridge_probabilities_have_weights(rng, calibrate):
+    X, y = noisy(rng, 200, 3)
+    counts = rng.integers(0, 4, 200)
+    model = PCARidgeClassifier(alphas=0.1, calibrate=calibrate)
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    P = weighted.predict_proba(X)
+    # The prior of the temperature counts rows, not their weights.
+    atol = 1e-6 if calibrate is None else 0.02
+    np.testing.assert_allclose(P, repeated.predict_proba(X), atol=atol)
+
+
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate):
+    X, y = noisy(rng, 900, 3)
+    model = PCARidgeClassifier(calibrate=calibrate)
+    whole = clone(model).fit(X, y).predict_proba(X)
+    for name in ("SHARPNESS_ROWS", "SOFTMAX_ROWS"):
+        monkeypatch.setattr(f"histrs.streaming._ridge.{name}", 300)
+    chunks = [(X[i : i + 70], y[i : i + 70]) for i in range(0, 900, 70)]
+    some = clone(model).fit_rows(chunks, classes=np.unique(y))
+    P = some.predict_proba(X)
+    assert 0 < np.abs(P - whole).max() < 0.15
+    np.testing.assert_allclose(P, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
+
+
+def test_moments_alone_have_no_probabilities(rng):
+    X, y = noisy(rng, 200, 3)
+    model = PCARidgeClassifier().fit(X, y)
+    assert hasattr(model, "predict_proba")
+    model.fit_rows(iter([(X, y)]), classes=np.unique(y))
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError):
+        model.predict_proba(X)
+    moments = Moments.of(X, SignedTargets(np.unique(y))(y))
+    with pytest.raises(ValueError, match="needs the rows and their classes"):
+        PCARidgeClassifier(calibrate="softmax").fit_moments(moments, np.unique(y))
+    with pytest.raises(ValueError, match="more than one pass"):
+        PCARidgeClassifier(calibrate="softmax").fit_rows(iter([(X, y)]), classes=np.unique(y))
+
+
+# ---- the support vector machine -----------------------------------------------------------------
+
+
+def positive(rng, n, n_classes):
+    X, y = noisy(rng, n, n_classes)
+    return np.exp(0.5 * X), y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_svm_probabilities_agree_with_predictions_and_are_calibrated(rng, n_classes):
+    X, y = positive(rng, 900, n_classes)
+    plain = IntersectionSVC(random_state=0).fit(X[:500], y[:500])
+    model = IntersectionSVC(probability=True, random_state=0).fit(X[:500], y[:500])
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+    loss = log_loss(y[500:], P[500:])
+    assert loss < 0.9 * np.log(n_classes)
+    for factor in (0.5, 2.0):
+        other = P[500:] ** factor
+        assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
+
+
+def test_only_an_svm_that_learned_them_has_probabilities(rng):
+    X, y = positive(rng, 60, 3)
+    model = IntersectionSVC(random_state=0)
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(model.set_params(probability=True), "predict_proba")
+    assert hasattr(model.fit(X, y), "predict_proba")
+    # What is set later does not matter.
+    assert hasattr(model.set_params(probability=False), "predict_proba")
+    assert not hasattr(model.partial_fit(X, y), "predict_proba")
+    with pytest.raises(ValueError, match="two rows of a class"):
+        IntersectionSVC(probability=True).fit(X[:3], ["a", "b", "c"])
+
+
+def test_rows_of_weight_zero_take_no_part_in_probabilities(rng):
+    X, y = positive(rng, 200, 3)
+    weight = rng.integers(0, 2, 200)
+    model = IntersectionSVC(probability=True, max_iter=5, random_state=0)
+    P = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    used = weight > 0
+    np.testing.assert_array_equal(P, model.fit(X[used], y[used]).predict_proba(X))
+
+
+@pytest.mark.parametrize("counts", [(1, 1, 2), (1, 7, 30), (2, 2, 2)])
+def test_folds_hold_out_every_row_once_and_learn_every_class(counts):
+    labels = np.random.RandomState(1).permutation(np.repeat(np.arange(3), counts))
+    held_out = []
+    for learned, others in folds(labels, np.random.RandomState(0)):
+        assert set(labels[learned]) == {0, 1, 2}
+        assert set(learned) | set(others) == set(range(len(labels)))
+        held_out += others.tolist()
+    alone = [label for label, count in enumerate(counts) if count == 1]
+    assert sorted(held_out) == [i for i, label in enumerate(labels) if label not in alone]
+
+
+def test_an_svm_shows_its_passes(rng, capsys, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X, y = positive(rng, 60, 3)
+    quiet = IntersectionSVC(max_iter=4, random_state=0).fit(X, y)
+    assert not capsys.readouterr().err
+    loud = IntersectionSVC(max_iter=4, random_state=0, verbose=1).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("IntersectionSVC: iteration 4, loss ")
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
