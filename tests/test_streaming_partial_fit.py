@@ -12,6 +12,7 @@ from histrs.streaming import (
     Moments,
     PCARidge,
     PCARidgeClassifier,
+    StreamingPCA,
 )
 
 REGRESSORS = [
@@ -139,3 +140,14 @@ def test_a_failed_fit_forgets_nothing(rows):
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full_like(X, np.nan), Y)
     assert model.partial_fit(X, Y).moments_.n == 180
+
+
+def test_a_refused_inverse_leaves_components_as_they_were(rng):
+    model = StreamingPCA(2).fit(rng.random((20, 4)))
+    # The decomposition of further rows is put off.
+    model.partial_fit(rng.random((5, 4)))
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="X has 3 columns, and there are 2 components"):
+        model.inverse_transform(np.ones((1, 3)))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())

@@ -45,7 +45,8 @@ class Columns:
             low = np.where(values_before > 0, seen, low)
             high = np.maximum(high, values_before)
         n_positive, total, squares = np.zeros((3, len(high)))
-        inverse = np.divide(1.0, high, out=np.zeros_like(high), where=high > 0)
+        # What is divided by: no entry of an empty column is positive.
+        largest = np.where(high > 0, high, 1.0)
         offset = np.zeros_like(high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, _ = _positive(X[start : start + _CHUNK])
@@ -57,11 +58,11 @@ class Columns:
             return cls(offset, np.ones_like(high)), full & (low == high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, values = _positive(X[start : start + _CHUNK])
-            parts = (values - offset[columns]) * inverse[columns]
+            parts = (values - offset[columns]) / largest[columns]
             total += np.bincount(columns, weights=parts, minlength=len(high))
             squares += np.bincount(columns, weights=parts**2, minlength=len(high))
         if n_before:
-            parts = (values_before - offset) * inverse
+            parts = (values_before - offset) / largest
             total += n_before * parts
             squares += n_before * parts**2
         mean = total / n_rows
