@@ -133,7 +133,7 @@ class MeanSum(TransformerMixin, BaseEstimator):
 
 OURS: dict[str, Model] = {
     "IntersectionSVC": lambda: IntersectionSVC(random_state=0),
-    'IntersectionSVC, scale="none"': lambda: IntersectionSVC(scale="none", random_state=0),
+    'IntersectionSVC, scale="spread"': lambda: IntersectionSVC(scale="spread", random_state=0),
     "AdditiveChi2Map + LinearSVC": lambda: make_pipeline(MeanSum(), AdditiveChi2Map(), LinearSVC()),
     "AdditiveChi2Map(3) + LinearSVC": lambda: make_pipeline(
         MeanSum(), AdditiveChi2Map(3), LinearSVC()

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._sparse import is_sparse
-from histrs._validation import Matrix, to_core
+from histrs._validation import Matrix, stored, to_core
 
 Array = NDArray[np.float64]
 
@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 _CHUNK = 4096
 # A column that varies by less than this part of its largest value is constant.
 _CONSTANT = 1e-12
+# Entries of a column that are so many times those of a typical one are in another unit.
+_FAR = 100.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,20 @@ class Columns:
         deviation = np.sqrt(np.maximum(squares / n_rows - mean**2, 0.0))
         constant = deviation <= _CONSTANT
         return cls(offset, np.where(constant, 1.0, deviation * high)), constant
+
+    def differ(self, X: Any) -> bool:
+        """Say whether entries of one column are far larger than those of a typical one."""
+        n_positive, total = np.zeros((2, len(self.offset)))
+        # A power of two, which rounds nothing: sums of huge entries would overflow.
+        largest = float(stored(X).max(initial=0.0))
+        unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0.0 else 1.0
+        for start in range(0, X.shape[0], _CHUNK):
+            columns, values = _positive(X[start : start + _CHUNK])
+            parts = np.maximum(values - self.offset[columns], 0.0) / unit
+            n_positive += np.bincount(columns, minlength=len(self.offset))
+            total += np.bincount(columns, weights=parts, minlength=len(self.offset))
+        sizes = total[total > 0.0] / n_positive[total > 0.0]
+        return len(sizes) > 0 and bool(sizes.max() > _FAR * np.median(sizes))
 
     def change(self, X: Any) -> Any:
         """Return rows in these units, 0 below where a column begins."""
