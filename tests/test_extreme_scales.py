@@ -18,7 +18,7 @@ from histrs.gaussian_process._cached_variance import _new_directions
 from histrs.gaussian_process._spectrum import Measure
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNRegressor
-from histrs.prototypes import RandomSubset
+from histrs.prototypes import FastCondensedNN, RandomSubset
 from histrs.spd import MDM, CommonRange, TangentSpace
 from histrs.streaming import PCARidge
 from histrs.svm import IntersectionSVC
@@ -222,3 +222,22 @@ def test_rows_without_labels_are_refused_where_labels_choose_a_scale():
     X = np.random.default_rng(0).random((12, 4))
     with pytest.raises(ValueError, match="label"):
         ExpChi2Sampler(gamma="auto").fit(X, [None] * 12)
+
+
+def test_columns_and_coordinates_beyond_single_precision():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 3))
+    X[:, 0] = 1e200 * (1.0 + X[:, 0])
+    model = IntersectionSVC(random_state=0).fit(X, X[:, 1] > 0.5)
+    assert model.predict(np.float32(rng.random((4, 3)))).shape == (4,)
+    C = 1e30 * np.eye(2) + np.zeros((3, 1, 1))
+    with pytest.raises(ValueError, match="beyond float32"):
+        TangentSpace().fit(C).inverse_transform(np.float32([[60.0, 0.0, 0.0]]))
+
+
+def test_prototypes_whose_distances_are_tiny_beside_those_of_queries():
+    X = 1e-160 * np.arange(12.0)[:, None]
+    y = np.resize([0, 1], 12)
+    model = FastCondensedNN(metric="euclidean").fit(X, y)
+    P = model.predict_proba(np.array([[1e100], [0.0]]))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)

@@ -269,7 +269,10 @@ class SelectedPrototypes(InSpace):
         check_is_fitted(self)
         queries = self._check_queries(X)
         D = self._space().distances(queries, self.prototypes_).astype(np.float64)
-        scores = -self.sharpness_ * self._class_distances(D)
+        of_classes = self._class_distances(D)
+        with np.errstate(over="ignore"):
+            scores = -np.minimum(self.sharpness_ * of_classes, np.finfo(np.float64).max)
+        scores[np.isinf(of_classes)] = -np.inf
         if self.n_neighbors > 1:
             scores = self._voted(D, scores)
         return in_precision(scores, queries.dtype)

@@ -106,9 +106,9 @@ def without_spare_room(X: Any) -> Any:
 
 
 def _changed(values: Any, offset: Array, unit: Array) -> Any:
-    offset, unit = offset.astype(values.dtype), unit.astype(values.dtype)
     largest = np.sqrt(np.finfo(values.dtype).max)
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        offset, unit = offset.astype(values.dtype), unit.astype(values.dtype)
         parts = np.maximum(values - offset, 0) / unit
     return np.minimum(parts, largest, out=parts)
 

@@ -317,7 +317,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             # What is not a histogram is named where it is, before it is clipped.
             _histrs.check_histograms(to_core(X), n_threads)
         scores = _histrs.svm_scores(to_core(changed), coef / columns.unit, n_threads)
-        scores += self.intercept_.astype(scores.dtype)
+        # In single precision a score may be beyond the range: infinity says so.
+        with np.errstate(over="ignore"):
+            scores += self.intercept_.astype(scores.dtype)
         return scores[:, 0] if len(coef) == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
