@@ -73,10 +73,13 @@ class Columns:
         return cls(offset, np.where(constant, 1.0, deviation * high)), constant
 
     def differ(self, X: Any) -> bool:
-        """Say whether entries of one column are far larger than those of a typical one."""
+        """Say whether one column has far larger entries than a typical one, or too large ones."""
         n_positive, total = np.zeros((2, len(self.offset)))
+        entries = stored(X)
+        largest = float(entries.max(initial=0.0))
+        if largest > _largest(entries.dtype):
+            return True
         # A power of two, which rounds nothing: sums of huge entries would overflow.
-        largest = float(stored(X).max(initial=0.0))
         unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0.0 else 1.0
         for start in range(0, X.shape[0], _CHUNK):
             columns, values = _positive(X[start : start + _CHUNK])
@@ -105,12 +108,17 @@ def without_spare_room(X: Any) -> Any:
     return type(X)((X.data[:n], X.indices[:n], X.indptr), shape=X.shape)
 
 
+def _largest(dtype: Any) -> float:
+    """Return what entries may be at most, so that their squares stay within the range."""
+    return float(np.sqrt(np.finfo(dtype).max))
+
+
 def _changed(values: Any, offset: Array, unit: Array) -> Any:
-    largest = np.sqrt(np.finfo(values.dtype).max)
+    largest = _largest(values.dtype)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         offset, unit = offset.astype(values.dtype), unit.astype(values.dtype)
         parts = np.maximum(values - offset, 0) / unit
-    return np.minimum(parts, largest, out=parts)
+    return np.minimum(parts, parts.dtype.type(largest), out=parts)
 
 
 def _positive(X: Any) -> tuple[NDArray[Any], Array]:
