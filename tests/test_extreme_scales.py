@@ -208,6 +208,13 @@ def test_scores_beyond_single_precision_are_infinite():
     assert np.isinf(scores).all()
 
 
+def test_scores_whose_terms_cancel_beyond_the_range_are_refused():
+    X = np.random.default_rng(0).random((30, 2))
+    model = PCARidge(alphas=1e-12).fit(X, 1e200 * (X[:, 0] - X[:, 1]))
+    with pytest.raises(ValueError, match="row 1 of X with the coefficients overflow"):
+        model.predict([[1.0, 1.0], [1e200, 1e200]])
+
+
 def test_kernels_that_nearly_vanish():
     X = 1e-313 * np.random.default_rng(0).random((12, 4))
     y = np.resize([0.0, 1.0], 12)
