@@ -256,3 +256,12 @@ def test_prototypes_whose_distances_are_tiny_beside_those_of_queries():
     model = FastCondensedNN(metric="euclidean").fit(X, y)
     P = model.predict_proba(np.array([[1e100], [0.0]]))
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
+
+
+def test_codewords_beyond_the_precision_of_the_first_rows_are_refused():
+    rng = np.random.default_rng(0)
+    model = ProductQuantizer(1, 2, random_state=0).partial_fit(np.float32(rng.random((9, 2))))
+    before = model.codebooks_.copy()
+    with pytest.raises(ValueError, match="beyond float32"):
+        model.partial_fit(1e150 * rng.random((9, 2)))
+    np.testing.assert_array_equal(model.codebooks_, before)

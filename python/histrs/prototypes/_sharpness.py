@@ -51,6 +51,9 @@ def searched_gamma(
     def accuracy(factor: float) -> float:
         model = clone(estimator)
         model.set_params(gamma=factor * scale, random_state=seed, verbose=0)
+        if "calibration" in parameters:
+            # Which changes no prediction.
+            model.set_params(calibration=None)
         with warnings.catch_warnings():
             # The model that is kept speaks for itself.
             warnings.simplefilter("ignore", ConvergenceWarning)

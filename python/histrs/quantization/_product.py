@@ -231,7 +231,14 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 used = counts[m] > 0
                 means = sums[used] / counts[m][used, None]
                 centres[used] = _codebooks.values_at(means, self.metric_)
-            self.codebooks_ = codebooks.astype(self.codebooks_.dtype)
+            dtype = self.codebooks_.dtype
+            with np.errstate(over="ignore"):
+                self.codebooks_ = codebooks.astype(dtype)
+            if not np.all(np.isfinite(self.codebooks_)):
+                raise ValueError(
+                    f"Codewords of these rows are beyond {dtype}, which they have been in since "
+                    "the first call: give rows of the same scale, or begin with float64."
+                )
             self.counts_ = counts
         return self
 
