@@ -1,5 +1,7 @@
 """Weights of rows and of classes in Gaussian processes, against the joint normal distribution."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -266,6 +268,28 @@ def answers(model, rows):
     if hasattr(model, "predict_proba"):
         return model.predict_proba(rows)
     return np.column_stack(model.predict(rows, return_std=True))
+
+
+@each("model_class", [*REGRESSORS, *CLASSIFIERS])
+@each("weighted", ["all", "first", "further"])
+def test_unpickled_models_take_and_forget_rows(model_class, weighted):
+    X, y, weights = sample()
+    rows = matrices(model_class, X)
+    if model_class in CLASSIFIERS:
+        y = np.array(["a", "b", "c"])[np.digitize(y, [-1.5, 0])]
+    first = None if weighted == "further" else weights[:40]
+    further = None if weighted == "first" else weights[40:]
+    saved = pickle.dumps(model_class(random_state=0).fit(rows[:40], y[:40], first))
+
+    def assert_same(change):
+        fitted = model_class(random_state=0).fit(rows[:40], y[:40], first)
+        expected = answers(change(fitted), rows)
+        found = answers(change(pickle.loads(saved)), rows)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+    assert_same(lambda one: one.partial_fit(rows[40:], y[40:], sample_weight=further))
+    if hasattr(model_class, "forget"):
+        assert_same(lambda one: one.forget([0, 3, 7]))
 
 
 @each("model_class", [*REGRESSORS, *CLASSIFIERS])
