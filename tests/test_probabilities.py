@@ -97,6 +97,25 @@ def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate)
     np.testing.assert_allclose(P, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_probabilities_of_rows_of_large_weights_are_learned_from_many_of_them(rng, calibrate):
+    X, y = noisy(rng, 600, 3)
+    model = PCARidgeClassifier(alphas=[0.1], calibrate=calibrate)
+    unit = clone(model).fit(X, y).predict_proba(X)
+    heavy = clone(model).set_params(alphas=[1e5]).fit(X, y, np.full(600, 1e6)).predict_proba(X)
+    np.testing.assert_allclose(heavy, unit, atol=0.05)
+
+
+def test_rows_without_weight_are_not_those_that_are_read(rng, monkeypatch):
+    X, y = noisy(rng, 600, 3)
+    monkeypatch.setattr("histrs.streaming._ridge.SHARPNESS_ROWS", 150)
+    weights = np.tile([0.0, 1.0], 300)
+    source = [(X, y, weights)]
+    found = PCARidgeClassifier().fit_rows(source, classes=np.unique(y)).sharpness_
+    expected = PCARidgeClassifier().fit(X[1::2], y[1::2]).sharpness_
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_moments_alone_have_no_probabilities(rng):
     X, y = noisy(rng, 200, 3)
     model = PCARidgeClassifier().fit(X, y)
