@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
+from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
 from histrs.streaming._path import RidgePath
 from histrs.streaming._ridge import SignedTargets
@@ -104,6 +105,28 @@ def test_probabilities_of_rows_of_large_weights_are_learned_from_many_of_them(rn
     unit = clone(model).fit(X, y).predict_proba(X)
     heavy = clone(model).set_params(alphas=[1e5]).fit(X, y, np.full(600, 1e6)).predict_proba(X)
     np.testing.assert_allclose(heavy, unit, atol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-200])
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_the_unit_of_small_weights_does_not_matter_to_probabilities(rng, calibrate, scale):
+    X, y = noisy(rng, 300, 3)
+    weights = rng.random(300)
+    one, other = (
+        PCARidgeClassifier(calibrate=calibrate).fit(X, y, unit * weights).predict_proba(X)
+        for unit in (1.0, scale)
+    )
+    np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def test_the_unit_of_small_weights_does_not_matter_to_prototypes(rng):
+    X, y = positive(rng, 200, 2)
+    weights = rng.random(200)
+    one, other = (
+        RandomSubset(0.1, random_state=0).fit(X, y, unit * weights).sharpness_
+        for unit in (1.0, 1e-3)
+    )
+    assert other == pytest.approx(one, rel=1e-4)
 
 
 def test_rows_without_weight_are_not_those_that_are_read(rng, monkeypatch):
