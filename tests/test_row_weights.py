@@ -364,6 +364,18 @@ def test_bad_weights_leave_everything_as_it_was(model_class, weights, message):
     np.testing.assert_array_equal(answers(model, rows), before)
 
 
+@each("model_class", [IntersectionGPRegressor, IntersectionGPClassifier, MinMaxGPRegressor])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_of_all_sizes_of_double_precision(model_class):
+    X, y, _ = sample()
+    if model_class in CLASSIFIERS:
+        y = np.digitize(y, [-0.5])
+    weights = np.geomspace(1e-300, 1e300, len(y))
+    model = model_class(optimizer=None).fit(X, y, weights)
+    assert np.all(np.isfinite(answers(model, X)))
+    assert np.isfinite(model.log_marginal_likelihood())
+
+
 def test_a_solver_without_weights_says_so():
     X, y, weights = sample()
     model = IntersectionGPRegressor(solver="coordinate-descent", optimizer=None)

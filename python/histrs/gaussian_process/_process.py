@@ -21,7 +21,13 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpac
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._row_weights import RowWeights, appended, in_units_of_mean, roots
+from histrs.gaussian_process._row_weights import (
+    RowWeights,
+    appended,
+    in_units_of_mean,
+    over_unit,
+    roots,
+)
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
@@ -127,7 +133,7 @@ class GaussianProcess(BaseEstimator):
         """Keep the weights of further rows, and return what multiplies these in systems."""
         self._make_posterior_before()
         before = self.sample_weight_fit_
-        added = (np.ones(n_rows) if weights is None else weights) / self._weight_unit
+        added = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
         if before is None and np.all(added == 1.0):
             return None
         self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)

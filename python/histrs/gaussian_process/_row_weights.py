@@ -16,6 +16,9 @@ from sklearn.utils.validation import _check_sample_weight
 from histrs._labels import NOTHING_WEIGHS, weights_of_classes
 from histrs._solvers.block_cg import Array
 
+# Of weights in units of their mean: those beyond say no more, and squares and sums do not overflow.
+_RANGE = (1e-280, 1e280)
+
 ClassWeight: TypeAlias = Mapping[Any, float] | Literal["balanced"] | None
 
 
@@ -98,7 +101,13 @@ def in_units_of_mean(weights: Array | None) -> tuple[Array | None, float]:
     # Of huge weights, the sum would overflow.
     largest = float(weights.max())
     unit = largest * float(np.mean(weights / largest))
-    return weights / unit, unit
+    return over_unit(weights, unit), unit
+
+
+def over_unit(weights: Array, unit: float) -> Array:
+    """Return weights in a unit: none becomes 0, without a logarithm, or infinite."""
+    with np.errstate(over="ignore"):
+        return np.clip(weights / unit, *_RANGE)
 
 
 def roots(weights: Array | None) -> Array | None:
