@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -19,6 +20,7 @@ from histrs.detection import (
     non_maximum_suppression,
 )
 from histrs.detection._evaluation import overlaps
+from histrs.detection._images import check_boxes
 from histrs.detection._rows import JointRows, window_rows
 from histrs.quantization import ProductQuantizer
 from histrs.svm._rows import FeatureRows
@@ -553,3 +555,24 @@ def test_an_estimator():
             tags = estimator.__sklearn_tags__()
             assert not tags.input_tags.two_d_array
             assert repr(clone(estimator)) == repr(estimator)
+
+
+def test_boxes_that_are_sparse_or_complex_are_refused():
+    good, scores = [[[0, 0, 10, 10]]], [[0.9]]
+    matrix = sparse.csr_matrix(np.ones((1, 4)))
+    for boxes, truth, name in ((matrix, good, "boxes"), (good, matrix, "true_boxes")):
+        with pytest.raises(TypeError, match=f"Sparse data was passed for {name}, but dense"):
+            average_precision(boxes, scores, truth)
+    with pytest.raises(TypeError, match="Sparse data was passed for scores, but dense"):
+        average_precision(good, matrix, good)
+    with pytest.raises(TypeError, match=r"Sparse data was passed for boxes\[0\], but dense"):
+        average_precision([matrix], scores, good)
+    complex_boxes = [[[0, 0, 10 + 1j, 10]]]
+    with pytest.raises(ValueError, match=r"Complex data not supported: boxes\[0\]"):
+        average_precision(complex_boxes, scores, good)
+    with pytest.raises(ValueError, match=r"Complex data not supported: true_boxes\[0\]"):
+        average_precision(good, scores, complex_boxes)
+    images = [np.zeros((20, 20))]
+    for boxes, error in ((matrix, TypeError), ([matrix], TypeError), (complex_boxes, ValueError)):
+        with pytest.raises(error, match="boxes"):
+            check_boxes(boxes, images)

@@ -11,14 +11,17 @@ from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, r
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    MinMaxGPClassifier,
     MinMaxGPRegressor,
 )
 from histrs.gaussian_process._cached_variance import _new_directions
 from histrs.gaussian_process._spectrum import Measure
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNRegressor
-from histrs.spd import CommonRange, TangentSpace
+from histrs.prototypes import FastCondensedNN, RandomSubset
+from histrs.spd import MDM, CommonRange, TangentSpace
 from histrs.streaming import PCARidge
+from histrs.svm import IntersectionSVC
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -122,6 +125,53 @@ def test_directions_go_on_where_the_space_ends(rng, size):
     assert np.linalg.norm(V - basis @ (basis.T @ V)) <= 1e-10
 
 
+@ignore_iterations
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1e307])
+@pytest.mark.parametrize("weight", ["learned", 0.3])
+def test_the_minmax_kernel_of_features_of_any_size(rng, scale, weight):
+    X = rng.random((16, 5))
+    y = (X[:, 0] > 0.5).astype(int)
+    model = MinMaxGPClassifier(intersection_weight=weight, optimizer=None).fit(X, y)
+    scaled = MinMaxGPClassifier(intersection_weight=weight, optimizer=None).fit(scale * X, y)
+    expected, found = model.predict_proba(X), scaled.predict_proba(scale * X)
+    # Denormal numbers have few digits.
+    np.testing.assert_allclose(found, expected, atol=1e-6 if scale > 1e-310 else 0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300])
+def test_columns_of_a_support_vector_machine_of_any_size(rng, scale):
+    X = rng.random((24, 5)) + 0.1
+    y = (X[:, 0] > 0.5).astype(int)
+    expected = IntersectionSVC(random_state=0).fit(X, y).predict(X)
+    found = IntersectionSVC(random_state=0).fit(scale * X, y).predict(scale * X)
+    assert np.mean(found == expected) > 0.9
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e200, 1.7e308])
+def test_prototypes_at_any_distance(rng, scale):
+    X = rng.random((24, 5))
+    y = (X[:, 0] > 0.5).astype(int)
+    probabilities = RandomSubset(0.2, random_state=0).fit(scale * X, y).predict_proba(scale * X)
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-80, 1e80, 1e160, 1e290])
+@pytest.mark.parametrize("metric", ["euclid", "logeuclid", "airm", "jbld"])
+def test_minimum_distances_to_means_of_any_size(rng, scale, metric):
+    y = np.arange(30) % 2
+    A = rng.standard_normal((30, 3, 20)) * (1 + y)[:, None, None]
+    X = A @ A.transpose(0, 2, 1) / 20
+    model = MDM(metric=metric).fit(X, y)
+    scaled = MDM(metric=metric).fit(scale * X, y)
+    np.testing.assert_allclose(scaled.predict_proba(scale * X), model.predict_proba(X), atol=1e-5)
+    unit = scale if metric == "euclid" else 1.0
+    np.testing.assert_allclose(scaled.transform(scale * X), unit * model.transform(X), rtol=1e-5)
+    # What is far beyond all means is of a class all the same.
+    if metric == "euclid":
+        assert np.isfinite(scaled.predict_proba(1e300 * X / X.max())).all()
+
+
 def test_targets_of_neighbours_whose_squares_overflow():
     X = np.random.default_rng(0).random((30, 3))
     y = 1e200 * np.arange(30.0)
@@ -158,6 +208,13 @@ def test_scores_beyond_single_precision_are_infinite():
     assert np.isinf(scores).all()
 
 
+def test_scores_whose_terms_cancel_beyond_the_range_are_refused():
+    X = np.random.default_rng(0).random((30, 2))
+    model = PCARidge(alphas=1e-12).fit(X, 1e200 * (X[:, 0] - X[:, 1]))
+    with pytest.raises(ValueError, match="row 1 of X with the coefficients overflow"):
+        model.predict([[1.0, 1.0], [1e200, 1e200]])
+
+
 def test_kernels_that_nearly_vanish():
     X = 1e-313 * np.random.default_rng(0).random((12, 4))
     y = np.resize([0.0, 1.0], 12)
@@ -172,3 +229,22 @@ def test_rows_without_labels_are_refused_where_labels_choose_a_scale():
     X = np.random.default_rng(0).random((12, 4))
     with pytest.raises(ValueError, match="label"):
         ExpChi2Sampler(gamma="auto").fit(X, [None] * 12)
+
+
+def test_columns_and_coordinates_beyond_single_precision():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 3))
+    X[:, 0] = 1e200 * (1.0 + X[:, 0])
+    model = IntersectionSVC(random_state=0).fit(X, X[:, 1] > 0.5)
+    assert model.predict(np.float32(rng.random((4, 3)))).shape == (4,)
+    C = 1e30 * np.eye(2) + np.zeros((3, 1, 1))
+    with pytest.raises(ValueError, match="beyond float32"):
+        TangentSpace().fit(C).inverse_transform(np.float32([[60.0, 0.0, 0.0]]))
+
+
+def test_prototypes_whose_distances_are_tiny_beside_those_of_queries():
+    X = 1e-160 * np.arange(12.0)[:, None]
+    y = np.resize([0, 1], 12)
+    model = FastCondensedNN(metric="euclidean").fit(X, y)
+    P = model.predict_proba(np.array([[1e100], [0.0]]))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.random_projection import SparseRandomProjection
 
@@ -621,7 +622,7 @@ def test_classifier_is_ridge_classifier_cv(rng, n_classes):
     X = rng.standard_normal((200, 6)) + rng.standard_normal((n_classes, 6))[y]
     names = np.array(["a", "b", "c", "d"])
     alphas = [0.1, 1.0, 10.0, 100.0]
-    ours = PCARidgeClassifier(alphas=alphas, selection="loo").fit(X, names[y])
+    ours = PCARidgeClassifier(alphas=alphas, selection="loo", calibrate=None).fit(X, names[y])
     theirs = RidgeClassifierCV(alphas).fit(X, names[y])
     assert ours.alpha_ == theirs.alpha_
     assert_close(ours.decision_function(X), theirs.decision_function(X), 1e-9)
@@ -682,3 +683,20 @@ def test_penalties_that_are_all_too_small_ask_for_larger_ones(rng, alphas):
         PCARidge(alphas=alphas, selection="gcv").fit(X, y)
     assert len(record) == 1
     assert "Larger ones are needed" in str(record[0].message)
+
+
+def test_softmax_is_the_default_where_rows_can_be_read_again():
+    X, y = load_digits(return_X_y=True)
+    train, test = slice(0, 600), slice(600, 1200)
+    default = PCARidgeClassifier(alphas=1.0).fit(X[train], y[train])
+    plain = PCARidgeClassifier(alphas=1.0, calibrate=None).fit(X[train], y[train])
+    softmax = PCARidgeClassifier(alphas=1.0, calibrate="softmax").fit(X[train], y[train])
+    np.testing.assert_array_equal(default.coef_, softmax.coef_)
+    assert default.score(X[test], y[test]) > plain.score(X[test], y[test]) + 0.01
+    losses = [log_loss(y[test], m.predict_proba(X[test])) for m in (default, plain)]
+    assert losses[0] < 0.8 * losses[1]
+    # An iterator has one pass.
+    once = PCARidgeClassifier(alphas=1.0).fit_rows(
+        iter([(X[train], y[train])]), classes=np.arange(10)
+    )
+    assert_close(once.coef_, plain.coef_, 1e-6)

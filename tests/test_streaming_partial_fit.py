@@ -12,6 +12,7 @@ from histrs.streaming import (
     Moments,
     PCARidge,
     PCARidgeClassifier,
+    StreamingPCA,
 )
 
 REGRESSORS = [
@@ -54,7 +55,7 @@ def test_the_classifier_learns_what_a_whole_fit_does(n_classes, rows):
     y = np.array(["a", "b", "c"])[np.arange(90) % n_classes]
     X = X + (y == "a")[:, None] * [1, 0, 0, 0, 0]
     chunked = in_chunks(PCARidgeClassifier(), X, y, classes=np.unique(y))
-    whole = PCARidgeClassifier(selection="gcv").fit(X, y)
+    whole = PCARidgeClassifier(selection="gcv", calibrate=None).fit(X, y)
     np.testing.assert_allclose(chunked.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(chunked.predict(X), whole.predict(X))
 
@@ -139,3 +140,14 @@ def test_a_failed_fit_forgets_nothing(rows):
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full_like(X, np.nan), Y)
     assert model.partial_fit(X, Y).moments_.n == 180
+
+
+def test_a_refused_inverse_leaves_components_as_they_were(rng):
+    model = StreamingPCA(2).fit(rng.random((20, 4)))
+    # The decomposition of further rows is put off.
+    model.partial_fit(rng.random((5, 4)))
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="X has 3 columns, and there are 2 components"):
+        model.inverse_transform(np.ones((1, 3)))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())

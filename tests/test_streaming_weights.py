@@ -151,7 +151,7 @@ def test_dask_arrays_take_weights(rows, rng):
     assert_same_moments(Moments.of(X_lazy, lazy[0], sample_weight=lazy[1]), expected)
     assert_same_moments(Moments.of(X_lazy, y, sample_weight=counts), expected)
     labels = (y > y.mean()).astype(int)
-    model = PCARidgeClassifier(alphas=0.1, class_weight="balanced")
+    model = PCARidgeClassifier(alphas=0.1, class_weight="balanced", calibrate=None)
     lazy_labels = array.from_array(labels, chunks=17)
     one = model.fit(X_lazy, lazy_labels, sample_weight=lazy[1]).coef_
     assert_close(one, model.fit(X, labels, sample_weight=counts).coef_)
@@ -279,13 +279,13 @@ def test_classifiers_take_weights(rng, n_classes, class_weight):
     labels = np.minimum(rng.integers(0, 6, 120), n_classes - 1)
     X = rng.random((120, 6)) + np.eye(6)[labels] * 0.5
     counts = rng.integers(0, 4, 120)
-    model = PCARidgeClassifier(class_weight=class_weight)
+    model = PCARidgeClassifier(class_weight=class_weight, calibrate=None)
     model.fit(X, labels, sample_weight=counts)
     coef, alpha = model.coef_, model.alpha_
     again = model.fit(*repeated(counts, X, labels))
     assert again.alpha_ == pytest.approx(alpha)
     assert_close(again.coef_, coef, rtol=1e-6)
-    fixed = PCARidgeClassifier(alphas=0.5, class_weight=class_weight).fit(X, labels)
+    fixed = PCARidgeClassifier(alphas=0.5, class_weight=class_weight, calibrate=None).fit(X, labels)
     theirs = RidgeClassifier(0.5, class_weight=class_weight).fit(X, labels)
     assert_close(fixed.coef_, np.atleast_2d(theirs.coef_))
 
@@ -309,9 +309,11 @@ def test_a_class_of_weight_zero_is_none(rng):
 
 def test_class_weights_of_chunks(rng):
     X, labels = rng.random((60, 4)), np.arange(60) % 3
-    expected = PCARidgeClassifier(alphas=0.5, class_weight={0: 3.0}).fit(X, labels).coef_
+    expected = (
+        PCARidgeClassifier(alphas=0.5, class_weight={0: 3.0}, calibrate=None).fit(X, labels).coef_
+    )
     chunks = [(X[:25], labels[:25]), (X[25:], labels[25:])]
-    model = PCARidgeClassifier(alphas=0.5, class_weight={0: 3.0})
+    model = PCARidgeClassifier(alphas=0.5, class_weight={0: 3.0}, calibrate=None)
     for chunk in chunks:
         model.partial_fit(*chunk, classes=[0, 1, 2])
     assert_close(model.coef_, expected)

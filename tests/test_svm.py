@@ -146,11 +146,37 @@ def test_where_columns_begin_does_not_matter(rng):
 def test_columns_in_units_of_their_own(rng, container):
     X = rng.random((120, 6))
     y = X[:, 0] > X[:, 1]
-    model = IntersectionSVC(random_state=0).fit(container(X), y)
+    model = IntersectionSVC(scale="spread", random_state=0).fit(container(X), y)
     scaled = container(X * 2.0 ** np.array([0, 40, -40, 100, -100, 3]))
-    again = IntersectionSVC(random_state=0).fit(scaled, y)
     expected = model.decision_function(container(X))
-    np.testing.assert_array_equal(again.decision_function(scaled), expected)
+    for scale in ("spread", "auto"):
+        again = IntersectionSVC(scale=scale, random_state=0).fit(scaled, y)
+        np.testing.assert_array_equal(again.decision_function(scaled), expected)
+    # Columns of about the same size are left as they are, in batches as well.
+    plain = IntersectionSVC(scale="none", random_state=0).fit(container(X), y)
+    auto = IntersectionSVC(random_state=0).fit(container(X), y)
+    np.testing.assert_array_equal(auto.coef_, plain.coef_)
+    for rows, size in (
+        (X, "none"),
+        (scaled.toarray() if sparse.issparse(scaled) else scaled, "spread"),
+    ):
+        batches = [
+            IntersectionSVC(scale=s, random_state=0)
+            .partial_fit(container(rows[:60]), y[:60], classes=[False, True])
+            .partial_fit(container(rows[60:]), y[60:])
+            for s in ("auto", size)
+        ]
+        np.testing.assert_array_equal(batches[0].coef_, batches[1].coef_)
+
+
+@pytest.mark.parametrize("largest", [1e-300, 1.0, 1e300])
+def test_one_column_of_another_unit_is_noticed(rng, largest):
+    X = rng.random((50, 5)) * largest
+    X[:, 0] *= 1e-4
+    assert np.all(IntersectionSVC(random_state=0).fit(X, X[:, 1] > X[:, 2]).scale_ == 1.0)
+    X[:, 0] *= 1e4
+    X[:, 1:] *= 1e-3
+    assert np.all(IntersectionSVC(random_state=0).fit(X, X[:, 1] > X[:, 2]).scale_ != 1.0)
 
 
 def test_constant_columns_and_values_beyond_training(rng):

@@ -298,9 +298,8 @@ def test_rounding_of_the_mass_is_allowed(rng):
     [
         (np.eye(3), r"M has shape \(3, 3\), expected \(4, 4\): a row for each column of X"),
         (np.ones((4, 5)), r"M has shape \(4, 5\)"),
-        (np.diag([0, 0, -1.0, 0]), r"M\[2, 2\] = -1: a ground distance is finite and non-neg"),
+        (np.diag([0, 0, -1.0, 0]), r"M\[2, 2\] = -1: a ground distance is non-neg"),
         (np.diag([0, 0, 0, np.nan]), r"M\[3, 3\] = NaN"),
-        (np.diag([0, np.inf, 0, 0]), r"M\[1, 1\] = inf.*large cost"),
         (np.zeros(4), "(?i)expected 2d array"),
     ],
 )
@@ -615,7 +614,7 @@ def test_emd_distances_say_what_is_missing(monkeypatch):
 def test_bad_input_of_emd_distances():
     pytest.importorskip("ot", reason="POT is not installed: pip install histrs[emd]")
     X = np.full((3, 2), 0.5)
-    with pytest.raises(ValueError, match=r"M\[0, 1\] = -1\.0: a ground distance is finite"):
+    with pytest.raises(ValueError, match=r"M\[0, 1\] = -1\.0: a ground distance is non-neg"):
         emd_distances(X, M=[[0, -1], [1, 0]])
     with pytest.raises(ValueError, match=r"Y\[0\] sums to 2, and X\[0\] to 1"):
         emd_distances(X, 2 * X, M=1 - np.eye(2))

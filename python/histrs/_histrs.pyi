@@ -57,6 +57,7 @@ __all__ = [
     "quantization_scores",
     "quantization_scores_into",
     "quantization_sums",
+    "relaxed_distances",
     "row_sums",
     "signal_covariances",
     "sinkhorn_distances",
@@ -124,11 +125,25 @@ def sinkhorn_distances(
     potentials: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
+def relaxed_distances(
+    x: _Histograms,
+    y: _Histograms | None,
+    m: _Float64,
+    reg: float,
+    penalties: tuple[float, float] | None,
+    mass: float | None,
+    tol: float,
+    max_iter: int,
+    cost: str,
+    potentials: bool,
+    n_threads: int,
+) -> tuple[NDArray[Any], _Float64, NDArray[np.uintp], tuple[_Float64, _Float64] | None]: ...
 def sinkhorn_pairs(
     x: _Histograms,
     y: _Histograms,
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
+    starts: NDArray[np.float32] | None,
     m: _Float64,
     reg: float,
     tol: float,

@@ -13,6 +13,8 @@ Float64: TypeAlias = NDArray[np.float64]
 _SHARPNESS = (1e-4, 1e4)
 # As many rows as any number of them tells of: more would overflow.
 _MOST_ROWS = 1e100
+# Logarithms of odds beyond which nothing changes.
+_FAR = 1e200
 
 
 def as_rows(weights: Float64) -> Float64:
@@ -41,16 +43,25 @@ def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64)
         return 1.0
     weights = as_rows(weights)
     own = distances[np.arange(len(distances)), places]
-    scale = float(np.average(own, weights=weights))
+    # In units of the largest, of which sums and quotients neither overflow nor vanish.
+    largest = float(np.max(own))
+    if not largest > 0.0:
+        return 1.0
+    exponent = int(np.frexp(largest)[1])
+    scale = float(np.average(np.ldexp(own, -exponent), weights=weights))
     if not scale > 0.0:
         return 1.0
+    with np.errstate(over="ignore"):
+        distances = np.minimum(np.ldexp(distances, -exponent), np.finfo(np.float64).max)
     doubt = 1.0 / (float(weights.sum()) + 2.0)
 
     def loss(log_sharpness: float) -> float:
-        P = log_softmax(-np.exp(log_sharpness) / scale * distances, axis=1)
+        P = log_softmax(-np.minimum(np.exp(log_sharpness) / scale * distances, _FAR), axis=1)
         right = P[np.arange(len(P)), places]
         return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
 
     bounds = (np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1]))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x) / scale)
+    with np.errstate(over="ignore", under="ignore"):
+        sharpness = float(np.ldexp(np.exp(found.x) / scale, -exponent))
+    return min(sharpness, float(np.finfo(np.float64).max))

@@ -27,6 +27,7 @@ from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._kernels import airm_kernel, jbld_kernel, log_euclidean_kernel
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances
+from histrs.transport._relaxed import partial_sinkhorn_distances, unbalanced_sinkhorn_distances
 
 __all__ = [
     "additive_chi2_kernel",
@@ -44,7 +45,9 @@ __all__ = [
     "log_euclidean_kernel",
     "minmax_distances",
     "minmax_kernel",
+    "partial_sinkhorn_distances",
     "sinkhorn_distances",
+    "unbalanced_sinkhorn_distances",
 ]
 
 # Distances below this part of the rows' lengths are computed from differences, so many at once.

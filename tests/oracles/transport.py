@@ -77,3 +77,112 @@ def emd(a, b, M):
     )
     assert result.success, result.message
     return float(result.fun)
+
+
+def kullback_leibler(s, t):
+    """Return KL(s | t) = sum s log(s / t) - s + t, 0 log 0 being 0."""
+    positive = s > 0
+    return float(np.sum(s[positive] * np.log(s[positive] / t[positive])) - s.sum() + t.sum())
+
+
+def unbalanced_plan(a, b, M, reg, reg_m, n_iter=100_000, tol=1e-14):
+    """Return the minimiser of tr(T M) + reg KL(T | a b' / s) + reg_m KL(T 1 | a) + ...
+
+    s is the root of the product of both masses; reg_m has a number for each side. Chizat et al.
+    2018, "Scaling algorithms for unbalanced optimal transport problems", section 3:
+    T = diag(u) K diag(v)
+    with K = a b' / s exp(-M / reg), u = (a / K v)^(reg_m / (reg_m + reg)), and v likewise.
+    """
+    a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)
+    plan = np.zeros(M.shape)
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    if len(rows) == 0 or len(columns) == 0:
+        return plan
+    unit = np.sqrt(a.sum() * b.sum())
+    log_a, log_b = np.log(a[rows] / unit), np.log(b[columns] / unit)
+    log_K = log_a[:, None] + log_b - M[np.ix_(rows, columns)] / reg
+    with np.errstate(divide="ignore", invalid="ignore"):
+        powers = [1.0 / (1.0 + reg / weight) for weight in reg_m]
+    f = np.zeros(len(rows))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for _ in range(n_iter):
+            g = _finite(powers[1] * (log_b - _log_sum_exp(f[:, None] + log_K, 0)))
+            f, before = _finite(powers[0] * (log_a - _log_sum_exp(g + log_K, 1))), f
+            if np.abs(f - before).max() <= tol * (1 + np.abs(f).max()):
+                break
+    plan[np.ix_(rows, columns)] = unit * np.exp(f[:, None] + g + log_K)
+    return plan
+
+
+def _finite(potential):
+    """A bin without a way out has any potential."""
+    return np.where(np.isfinite(potential), potential, 0.0)
+
+
+def unbalanced_costs(a, b, M, reg, reg_m, **options):
+    """Return the cost of transport, that with the penalties, and that with the entropy as well."""
+    a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)
+    plan = unbalanced_plan(a, b, M, reg, reg_m, **options)
+    transport = float(np.sum(plan[plan > 0] * M[plan > 0]))
+    sides = zip(reg_m, (plan.sum(axis=1), plan.sum(axis=0)), (a, b), strict=True)
+    penalties = sum(w * kullback_leibler(s, own) for w, s, own in sides if np.isfinite(w))
+    unit = np.sqrt(a.sum() * b.sum())
+    reference = np.outer(a, b) / unit if unit > 0 else np.zeros(M.shape)
+    entropy = reg * kullback_leibler(plan, reference)
+    return transport, transport + penalties, transport + penalties + entropy
+
+
+def partial_plan(a, b, M, reg, mass, n_iter=10_000, tol=1e-13):
+    """Return the minimiser of tr(T M) + reg sum T log T over T 1 <= a, T' 1 <= b, sum T = mass.
+
+    Benamou et al. 2015, "Iterative Bregman projections for regularized transportation problems",
+    section 5: one of the dual variables of rows, of columns and of the whole at a time; the last
+    together with either, in which the rows or columns that are not full share one factor.
+    """
+    a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)
+    plan = np.zeros(M.shape)
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    log_K = -M[np.ix_(rows, columns)] / reg
+    f = np.zeros(len(rows))
+    for _ in range(n_iter):
+        g = _shared_or_full(b[columns], _log_sum_exp(f[:, None] + log_K, 0), mass)
+        f, before = _shared_or_full(a[rows], _log_sum_exp(g + log_K, 1), mass), f
+        if np.abs(f - before).max() <= tol * (1 + np.abs(f).max()):
+            break
+    plan[np.ix_(rows, columns)] = np.exp(f[:, None] + g + log_K)
+    return plan
+
+
+def _shared_or_full(full, log_sums, mass):
+    """Return min(c, log full - log_sums), c being such that sum min(full, e^c sums) = mass."""
+    limits = np.log(full) - log_sums
+    order = np.argsort(limits)
+    # The first k in this order are full, and c is that of the rest.
+    for k in range(len(full)):
+        rest = mass - full[order[:k]].sum()
+        if rest <= 0:
+            break
+        shared = np.log(rest) - _log_sum_exp(log_sums[order[k:]], 0)
+        if shared <= limits[order[k]]:
+            return np.minimum(shared, limits)
+    return limits
+
+
+def emd_plan_cost(a, b, M, mass):
+    """Return the minimum of tr(T M) over T 1 <= a, T' 1 <= b, sum T = mass, a linear program."""
+    a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)
+    n, m = M.shape
+    allowed = np.isfinite(M).ravel()
+    at_most = np.vstack([np.kron(np.eye(n), np.ones((1, m))), np.kron(np.ones((1, n)), np.eye(m))])[
+        :, allowed
+    ]
+    result = linprog(
+        M.ravel()[allowed],
+        A_ub=at_most,
+        b_ub=np.concatenate([a, b]),
+        A_eq=np.ones((1, int(allowed.sum()))),
+        b_eq=[mass],
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    return float(result.fun) if result.status == 0 else np.inf

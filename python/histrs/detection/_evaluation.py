@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._sparse import refuse_sparse
 from histrs._validation import real_array
 from histrs.detection._images import Boxes, as_boxes
 
@@ -102,6 +103,8 @@ def average_precision(
     >>> round(average_precision(found, [[0.9, 0.8], [0.7]], truth), 3)
     0.833
     """
+    for argument, name in ((boxes, "boxes"), (scores, "scores"), (true_boxes, "true_boxes")):
+        refuse_sparse(argument, name)
     if not len(boxes) == len(scores) == len(true_boxes):
         raise ValueError(
             f"boxes, scores and true_boxes are of {len(boxes)}, {len(scores)} and "

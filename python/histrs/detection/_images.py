@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs._sparse import refuse_sparse
+from histrs._validation import real_array
 
 Images: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 Boxes: TypeAlias = NDArray[np.float64]
@@ -75,6 +76,7 @@ def _check_range(pixels: NDArray[Any], name: str) -> None:
 
 def check_boxes(boxes: Any, images: list[NDArray[np.float32]]) -> list[Boxes]:
     """Return the boxes of each image, cut off at its borders."""
+    refuse_sparse(boxes, "boxes")
     if not hasattr(boxes, "__len__") or len(boxes) != len(images):
         found = len(boxes) if hasattr(boxes, "__len__") else type(boxes).__name__
         raise ValueError(
@@ -89,10 +91,7 @@ def check_boxes(boxes: Any, images: list[NDArray[np.float32]]) -> list[Boxes]:
 
 def as_boxes(boxes: Any, name: str) -> Boxes:
     """Return boxes as an array of shape (n, 4), each with a positive area."""
-    try:
-        array = np.asarray(boxes, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is not an array of numbers: {error}") from error
+    array = real_array(boxes, name)
     if array.size == 0:
         return np.empty((0, 4))
     if array.ndim != 2 or array.shape[1] != 4:

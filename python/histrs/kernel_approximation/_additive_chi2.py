@@ -143,7 +143,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, 1 << 20, closed="both")],
         "method": [StrOptions({"rational", "chebyshev", "periodic", "power"})],
         "domain": [StrOptions({"auto"}), tuple, list, np.ndarray],
         "per_column": ["boolean"],

@@ -53,7 +53,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_queries,)
             Classes; of several that are as probable the first.
         """
-        scores = self._class_scores(X)
+        scores = self._decisive_scores(X)
         return np.asarray(self.classes_[np.argmax(scores, axis=1)])
 
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -69,7 +69,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         P : ndarray of shape (n_queries, n_classes)
             Probabilities, in the order of `classes_`: the largest is that of the prediction.
         """
-        return np.asarray(softmax(self._class_scores(X), axis=1))
+        return np.asarray(softmax(self._decisive_scores(X), axis=1))
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the logarithms of the probabilities but for what all classes share.
@@ -86,6 +86,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _decisive_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return class scores as far as the probabilities need them."""
+        return self._class_scores(X)
 
     @abstractmethod
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -256,6 +260,8 @@ class SelectedPrototypes(InSpace):
 
     def _class_distances(self, D: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return distances to the nearest prototype of each class, infinite where it has none."""
+        # What is too far to be told is still nearer than a class without a prototype.
+        D = np.minimum(D, np.finfo(np.float64).max)
         of_class = self.prototype_labels_ == self.classes_[:, None]
         return np.stack([D[:, own].min(axis=1, initial=np.inf) for own in of_class], axis=1)
 
@@ -263,7 +269,10 @@ class SelectedPrototypes(InSpace):
         check_is_fitted(self)
         queries = self._check_queries(X)
         D = self._space().distances(queries, self.prototypes_).astype(np.float64)
-        scores = -self.sharpness_ * self._class_distances(D)
+        of_classes = self._class_distances(D)
+        with np.errstate(over="ignore"):
+            scores = -np.minimum(self.sharpness_ * of_classes, np.finfo(np.float64).max)
+        scores[np.isinf(of_classes)] = -np.inf
         if self.n_neighbors > 1:
             scores = self._voted(D, scores)
         return in_precision(scores, queries.dtype)

@@ -272,7 +272,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
                 jac=True,
                 method="L-BFGS-B",
                 callback=note,
-                options={"maxiter": self.max_iter, "ftol": self.tol, "gtol": 1e-10},
+                # SciPy divides it by the rounding error.
+                options={"maxiter": self.max_iter, "ftol": min(self.tol, 1e200), "gtol": 1e-10},
             )
         if result.status == 1:
             warn(

@@ -48,9 +48,12 @@ class LearnedPrototypes(PrototypeClassifier):
         r"""Return :math:`\log \sum_{j: y_j = c} e^{-\gamma^2 D_{ij}}`."""
         check_is_fitted(self)
         distances, indices = self._kneighbors(X, len(self.prototype_labels_))
+        scores = self._scores_of(distances, self.prototype_labels_[indices])
+        return scores.astype(distances.dtype)
+
+    def _scores_of(self, distances: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         logits = -(self.gamma_**2) * distances.astype(np.float64)
-        labels = self.prototype_labels_[indices]
         scores = [
             logsumexp(np.where(labels == label, logits, -np.inf), axis=1) for label in self.classes_
         ]
-        return np.stack(scores, axis=1).astype(distances.dtype)
+        return np.stack(scores, axis=1)

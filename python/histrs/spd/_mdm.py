@@ -24,6 +24,9 @@ from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
 # Total weight of a class of few matrices, and what is taken for the others.
 _FEW = 100.0
+# Step of the exponent of the unit of "euclid", and values whose squares do not overflow.
+_POWERS = 512
+_FAR = 1e150
 _POWER = 1.5
 
 
@@ -59,7 +62,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices that the means were made of, older ones lowered.
     sharpness_ : float
-        :math:`\beta`.
+        :math:`\beta`. Of "euclid", where entries are beyond :math:`2^{\pm 256}` and their squares
+        may overflow, for distances over the nearest power of :math:`2^{512}`.
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 
@@ -275,11 +279,23 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             rows = tangent_rows(stack.astype(np.float64), None, self.n_jobs)
             squares = cdist(rows, tangent_rows(means, None, 1), "sqeuclidean")
         elif self.metric == "euclid":
-            flat = stack.reshape(len(stack), -1).astype(np.float64)
-            squares = cdist(flat, means.reshape(len(means), -1), "sqeuclidean")
+            flat, unit = stack.reshape(len(stack), -1).astype(np.float64), self._exponent()
+            centres = np.ldexp(means.reshape(len(means), -1), -unit)
+            with np.errstate(over="ignore"):
+                flat = np.clip(np.ldexp(flat, -unit), -_FAR, _FAR)
+            squares = cdist(flat, centres, "sqeuclidean")
         else:
             squares = self._from_each(airm_distances, stack, means) ** 2
         return squares
+
+    def _exponent(self) -> int:
+        """Return the power of two in which "euclid" measures: squares of matrices may overflow."""
+        seen = self.means_[self.weights_seen_ > 0.0]
+        if self.metric != "euclid" or len(seen) == 0:
+            return 0
+        _, exponent = np.frexp(np.max(np.abs(seen)))
+        # In large steps, so that the unit stays what it is while means move.
+        return _POWERS * round(int(exponent) / _POWERS)
 
     def _from_each(
         self, distances: Callable[..., NDArray[Any]], stack: Stack, means: Float64
@@ -307,7 +323,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             Distances, of "jbld" the root of the divergence, in the order of `classes_`.
         """
         stack = self._queries(X)
-        return np.sqrt(self._from_means(stack)).astype(stack.dtype)
+        distances = np.ldexp(np.sqrt(self._from_means(stack)), self._exponent())
+        return distances.astype(stack.dtype)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of the nearest mean.
@@ -339,7 +356,9 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             :math:`\mathrm{softmax}_c(-\beta\, d(X, M_c)^2)`, in the order of `classes_`.
         """
         stack = self._queries(X)
-        P = softmax(-self.sharpness_ * self._from_means(stack), axis=1)
+        squares = self._from_means(stack)
+        with np.errstate(over="ignore"):
+            P = softmax(-self.sharpness_ * (squares - squares.min(axis=1, keepdims=True)), axis=1)
         return np.asarray(P, dtype=stack.dtype)
 
     def _queries(self, X: ArrayLike) -> Stack:

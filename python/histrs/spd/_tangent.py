@@ -211,7 +211,14 @@ class TangentSpace(TransformerMixin, BaseEstimator):
             )
         dtype = rows.dtype
         half = self.root_ @ exponential(0.5 * unpacked(rows.astype(np.float64)))
-        return symmetric(half @ half.transpose(0, 2, 1)).astype(dtype)
+        with np.errstate(over="ignore"):
+            matrices = symmetric(half @ half.transpose(0, 2, 1)).astype(dtype)
+        if not np.all(np.isfinite(matrices)):
+            raise ValueError(
+                f"The matrices of these coordinates are beyond {dtype}: scale them down, or give "
+                "float64."
+            )
+        return matrices
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return names of the coordinates, for `set_output`.

@@ -92,8 +92,15 @@ class LinearModel(BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
         # In single precision a score may be beyond the range: infinity says so.
-        with np.errstate(over="ignore"):
-            return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+        lost = np.argwhere(np.isnan(scores))
+        if len(lost) > 0:
+            raise ValueError(
+                f"The products of row {lost[0, 0]} of X with the coefficients overflow, and so does "
+                "their sum: scale X down."
+            )
+        return scores
 
 
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):

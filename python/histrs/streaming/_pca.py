@@ -268,10 +268,12 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         T = check_array(X, dtype=[np.float64, np.float32])
-        if T.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
-            )
+        # How many components there are may take the decomposition, which is kept.
+        with unchanged_on_error(self):
+            if T.shape[1] != self.n_components_:
+                raise ValueError(
+                    f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
+                )
         directions = self.components_ * self._sizes()[:, None]
         return np.asarray(T @ directions.astype(T.dtype) + self.mean_.astype(T.dtype))
 

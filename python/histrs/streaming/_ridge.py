@@ -313,7 +313,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         The squared error that the chosen penalty minimises, as in `PCARidge`.
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
-    calibrate : {"softmax", "equal-rate"} or None, default=None
+    calibrate : {"auto", "softmax", "equal-rate"} or None, default="auto"
+        "auto" takes "softmax" where `fit` and `fit_rows` have the rows at hand, and else None.
         "softmax" makes scores the logits of the classes: sums of the scores of all, with offsets,
         for which the labels of rows left out are most likely. Predictions change with it, mostly
         for the better, and probabilities become good ones. "equal-rate" shifts the scores of each
@@ -378,7 +379,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_RidgeOnComponents._parameter_constraints,
-        "calibrate": [StrOptions({"softmax", "equal-rate"}), None],
+        "calibrate": [StrOptions({"auto", "softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
@@ -390,7 +391,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         alphas: float | Sequence[float] | Literal["auto"] = "auto",
         selection: Literal["auto", "gcv", "loo"] = "auto",
         blocks: Sequence[int] | Literal["union"] | None = None,
-        calibrate: Literal["softmax", "equal-rate"] | None = None,
+        calibrate: Literal["auto", "softmax", "equal-rate"] | None = "auto",
         calibration_rank: int | None = None,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
@@ -591,7 +592,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
                 raise ValueError(
                     'calibrate = "softmax" needs the rows and their classes: call fit or fit_rows.'
                 )
-            if (self.calibrate is None) != (calibration_rows is None):
+            if (self.calibrate in ("auto", None)) != (calibration_rows is None):
                 raise ValueError(
                     f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
                     "if scores are calibrated."
@@ -611,7 +612,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     def _needs_rows(self) -> str:
         if self.class_weight == "balanced":
             return 'class_weight = "balanced"'
-        return super()._needs_rows() if self.calibrate is None else "calibrate"
+        return super()._needs_rows() if self.calibrate in ("auto", None) else "calibrate"
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the score of each class, or of the second of two.
@@ -624,8 +625,8 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Predicted targets, which are between -1 and 1 in training; with ``calibrate="softmax"``
-            the logits of the classes.
+            The logits of the classes where a softmax is calibrated, as is the default; else
+            predicted targets, which are between -1 and 1 in training.
         """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -649,9 +650,9 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the probabilities of the classes.
 
-        They are those of a softmax of scores times one number, `sharpness_`, for which the labels
-        of rows, by models of all others, are most likely. So the most probable class is the
-        prediction. Better ones come with ``calibrate="softmax"``.
+        They are those of the softmax that is calibrated, or without one of scores times one number,
+        `sharpness_`, for which the labels of rows, by models of all others, are most likely. So the
+        most probable class is the prediction.
 
         Parameters
         ----------
@@ -695,13 +696,16 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             encode(source.targets)
         weigh = self._class_weights(source.targets, source.weights)
         source = replace(source, encode=encode, weigh=weigh)
-        if self.calibrate is not None:
+        calibrate = self.calibrate
+        if calibrate == "auto":
+            calibrate = "softmax" if source.is_at_hand() else None
+        elif calibrate is not None:
             source.check_rereadable("calibrate")
         path = self._fit_source(source)
         learned = self.intercept_
-        if self.calibrate == "equal-rate":
+        if calibrate == "equal-rate":
             self._calibrate(source, path.n_rows)
-        if self.calibrate == "softmax":
+        if calibrate == "softmax":
             some = source.thinned(path.n_rows, SOFTMAX_ROWS)
             readout = softmax_of(path.left_out(some.chunks("probabilities"), self.alpha_))
             self.coef_ = readout.matrix.T @ self.coef_

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._sparse import is_sparse
-from histrs._validation import Matrix, to_core
+from histrs._validation import Matrix, stored, to_core
 
 Array = NDArray[np.float64]
 
@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 _CHUNK = 4096
 # A column that varies by less than this part of its largest value is constant.
 _CONSTANT = 1e-12
+# Entries of a column that are so many times those of a typical one are in another unit.
+_FAR = 100.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Columns:
             low = np.where(values_before > 0, seen, low)
             high = np.maximum(high, values_before)
         n_positive, total, squares = np.zeros((3, len(high)))
-        inverse = np.divide(1.0, high, out=np.zeros_like(high), where=high > 0)
+        # What is divided by: no entry of an empty column is positive.
+        largest = np.where(high > 0, high, 1.0)
         offset = np.zeros_like(high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, _ = _positive(X[start : start + _CHUNK])
@@ -57,17 +60,34 @@ class Columns:
             return cls(offset, np.ones_like(high)), full & (low == high)
         for start in range(0, X.shape[0], _CHUNK):
             columns, values = _positive(X[start : start + _CHUNK])
-            parts = (values - offset[columns]) * inverse[columns]
+            parts = (values - offset[columns]) / largest[columns]
             total += np.bincount(columns, weights=parts, minlength=len(high))
             squares += np.bincount(columns, weights=parts**2, minlength=len(high))
         if n_before:
-            parts = (values_before - offset) * inverse
+            parts = (values_before - offset) / largest
             total += n_before * parts
             squares += n_before * parts**2
         mean = total / n_rows
         deviation = np.sqrt(np.maximum(squares / n_rows - mean**2, 0.0))
         constant = deviation <= _CONSTANT
         return cls(offset, np.where(constant, 1.0, deviation * high)), constant
+
+    def differ(self, X: Any) -> bool:
+        """Say whether one column has far larger entries than a typical one, or too large ones."""
+        n_positive, total = np.zeros((2, len(self.offset)))
+        entries = stored(X)
+        largest = float(entries.max(initial=0.0))
+        if largest > _largest(entries.dtype):
+            return True
+        # A power of two, which rounds nothing: sums of huge entries would overflow.
+        unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0.0 else 1.0
+        for start in range(0, X.shape[0], _CHUNK):
+            columns, values = _positive(X[start : start + _CHUNK])
+            parts = np.maximum(values - self.offset[columns], 0.0) / unit
+            n_positive += np.bincount(columns, minlength=len(self.offset))
+            total += np.bincount(columns, weights=parts, minlength=len(self.offset))
+        sizes = total[total > 0.0] / n_positive[total > 0.0]
+        return len(sizes) > 0 and bool(sizes.max() > _FAR * np.median(sizes))
 
     def change(self, X: Any) -> Any:
         """Return rows in these units, 0 below where a column begins."""
@@ -88,12 +108,17 @@ def without_spare_room(X: Any) -> Any:
     return type(X)((X.data[:n], X.indices[:n], X.indptr), shape=X.shape)
 
 
+def _largest(dtype: Any) -> float:
+    """Return what entries may be at most, so that their squares stay within the range."""
+    return float(np.sqrt(np.finfo(dtype).max))
+
+
 def _changed(values: Any, offset: Array, unit: Array) -> Any:
-    offset, unit = offset.astype(values.dtype), unit.astype(values.dtype)
-    largest = np.sqrt(np.finfo(values.dtype).max)
-    with np.errstate(over="ignore", divide="ignore"):
+    largest = _largest(values.dtype)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        offset, unit = offset.astype(values.dtype), unit.astype(values.dtype)
         parts = np.maximum(values - offset, 0) / unit
-    return np.minimum(parts, largest, out=parts)
+    return np.minimum(parts, parts.dtype.type(largest), out=parts)
 
 
 def _positive(X: Any) -> tuple[NDArray[Any], Array]:

@@ -89,10 +89,11 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         Passes over the data.
     eta0 : float, default=0.1
         The step `r`, in mean positive entries of the training data.
-    scale : {"spread", "none"}, default="spread"
-        The units :math:`s_d` of the columns: their standard deviations, or 1. Columns of different
-        units need the first; for counts of words, whose rare words it makes as large as frequent
-        ones, "none" is often better.
+    scale : {"auto", "spread", "none"}, default="auto"
+        The units :math:`s_d` of the columns: their standard deviations, or 1. "auto" takes the
+        first where the positive entries of one column are more than a hundred times those of the
+        median column, on average: columns of different units need it, while for histograms, whose
+        rare bins it makes as large as frequent ones, "none" is better.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised as the weights are.
     smoothing : {"none", "continuation"}, default="continuation"
@@ -158,7 +159,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "eta0": [Interval(Real, 0, None, closed="neither")],
-        "scale": [StrOptions({"spread", "none"})],
+        "scale": [StrOptions({"auto", "spread", "none"})],
         "fit_intercept": ["boolean"],
         "smoothing": [StrOptions({"none", "continuation"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -183,7 +184,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         alpha: float = 1e-4,
         max_iter: int = 50,
         eta0: float = 0.1,
-        scale: Literal["spread", "none"] = "spread",
+        scale: Literal["auto", "spread", "none"] = "auto",
         fit_intercept: bool = True,
         smoothing: Literal["none", "continuation"] = "continuation",
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
@@ -318,7 +319,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             # What is not a histogram is named where it is, before it is clipped.
             _histrs.check_histograms(to_core(X), n_threads)
         scores = _histrs.svm_scores(to_core(changed), coef / columns.unit, n_threads)
-        scores += self.intercept_.astype(scores.dtype)
+        # In single precision a score may be beyond the range: infinity says so.
+        with np.errstate(over="ignore"):
+            scores += self.intercept_.astype(scores.dtype)
         return scores[:, 0] if len(coef) == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -437,8 +440,12 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
     def _start(self, X: Any) -> Any:
         """Set the units, and return the rows in them."""
-        spread, n_threads = self.scale == "spread", count_threads(self.n_jobs)
-        columns, self._pending = Columns.of(X, spread=spread, n_threads=n_threads)
+        n_threads = count_threads(self.n_jobs)
+        self._spread = self.scale == "spread"
+        columns, self._pending = Columns.of(X, spread=self._spread, n_threads=n_threads)
+        if self.scale == "auto" and columns.differ(X):
+            self._spread = True
+            columns, self._pending = Columns.of(X, spread=True, n_threads=n_threads)
         self.offset_, self.scale_ = columns.offset, columns.unit
         X = columns.change(X)
         self._set_lengths(Lengths.of(X))
@@ -461,7 +468,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         if joined.any():
             columns, constant = Columns.of(
                 X,
-                spread=self.scale == "spread",
+                spread=self._spread,
                 n_threads=count_threads(self.n_jobs),
                 before=(self._lengths.n_rows, self.offset_),
             )

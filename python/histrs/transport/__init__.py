@@ -1,22 +1,28 @@
 """Optimal transport between histograms: plans, barycentres, ground distances and bounds.
 
-The distances themselves are `histrs.metrics.sinkhorn_distances` and
+The distances themselves are `histrs.metrics.sinkhorn_distances`,
+`histrs.metrics.unbalanced_sinkhorn_distances`, `histrs.metrics.partial_sinkhorn_distances` and
 `histrs.metrics.emd_distances`.
 """
 
 from histrs.transport._bounds import centroid_bounds, projection_bounds, relaxed_bounds
 from histrs.transport._distances import SinkhornInfo
 from histrs.transport._divergences import sinkhorn_divergences
+from histrs.transport._emd import emd_plan
 from histrs.transport._ground import grid_ground_distance
 from histrs.transport._plans import sinkhorn, sinkhorn_barycenter
+from histrs.transport._relaxed import partial_sinkhorn, unbalanced_sinkhorn
 
 __all__ = [
     "SinkhornInfo",
     "centroid_bounds",
+    "emd_plan",
     "grid_ground_distance",
+    "partial_sinkhorn",
     "projection_bounds",
     "relaxed_bounds",
     "sinkhorn",
     "sinkhorn_barycenter",
     "sinkhorn_divergences",
+    "unbalanced_sinkhorn",
 ]

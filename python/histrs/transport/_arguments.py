@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array
+from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array, real_array
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:
@@ -38,12 +38,32 @@ def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> NDArray[
     return checked
 
 
-def check_entries(M: NDArray[Any]) -> None:
+def check_one(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return one histogram on each side."""
+    a, b = real_array(a, "a"), real_array(b, "b")
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError("a and b must be one-dimensional: sinkhorn_distances takes many rows.")
+    return a, b
+
+
+def check_entries(M: NDArray[Any], *, may_forbid: bool = False) -> None:
     """Raise at the first entry that no ground distance has, for functions that stay in Python."""
-    bad = np.argwhere(~((M >= 0) & np.isfinite(M)))
+    bad = np.argwhere(~((M >= 0) & (may_forbid | np.isfinite(M))))
     if len(bad) > 0:
         row, column = bad[0]
+        kind, cure = "finite and non-negative", ", where transport is forbidden by a large cost"
+        if may_forbid:
+            kind, cure = "non-negative, and infinite where transport is forbidden", ""
         raise ValueError(
-            f"M[{row}, {column}] = {M[row, column]}: a ground distance is finite and "
-            "non-negative; replace the entry, where transport is forbidden by a large cost."
+            f"M[{row}, {column}] = {M[row, column]}: a ground distance is {kind}; replace the "
+            f"entry{cure}."
+        )
+
+
+def refuse_impossible(cost: float) -> None:
+    """Raise where no plan is left, whose cost is infinite."""
+    if cost == np.inf:
+        raise ValueError(
+            "no plan between a and b is allowed: some mass can only go where M is infinite; make "
+            "these entries finite, or let mass vanish (unbalanced_sinkhorn, partial_sinkhorn)."
         )

@@ -103,7 +103,8 @@ def sinkhorn_distances(
         Other histograms, of the same sum, perhaps over other bins. None means `X`; each pair is
         then computed once if `M` is symmetric.
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: the cost of moving a unit of mass from bin to bin; finite, non-negative.
+        Ground distance: the cost of moving a unit of mass from bin to bin; non-negative, and
+        infinite where transport is forbidden.
     reg : float
         Weight of the entropy, in the units of `M`. A tenth of the median of `M` blurs the plan
         and takes some 20 iterations; a hundredth is close to exact and takes some hundreds.
@@ -121,7 +122,7 @@ def sinkhorn_distances(
     Returns
     -------
     D : ndarray of shape (n_samples_X, n_samples_Y)
-        Distances; float32 when both arguments are, else float64.
+        Distances; float32 when both arguments are, else float64. Infinite where no plan is allowed.
     info : SinkhornInfo
         Only if `return_info`.
 
@@ -129,8 +130,8 @@ def sinkhorn_distances(
     ------
     ValueError
         If an entry is negative, NaN or infinite, a row has another sum than the first or none,
-        `M` has the wrong shape, or `reg` is below a billionth of its largest entry; the message
-        names row and column.
+        `M` has the wrong shape, or `reg` is below a billionth of its largest finite entry; the
+        message names row and column.
 
     Warns
     -----

@@ -22,9 +22,14 @@ def sinkhorn_of_pairs(
     tol: float = 1e-6,
     max_iter: int = 1000,
     cost: str = "transport",
+    starts: NDArray[np.float32] | None = None,
     n_jobs: int | None = None,
 ) -> NDArray[Any]:
-    """Return the distances of ``X[rows[k]]`` and ``Y[columns[k]]`` as of `sinkhorn_distances`."""
+    """Return the distances of ``X[rows[k]]`` and ``Y[columns[k]]`` as of `sinkhorn_distances`.
+
+    The iteration of a pair begins where the logarithm of the scaling of its row of `X` is
+    ``starts[k]``.
+    """
     X, other = check_pair(X, Y)
     assert other is not None
     M = check_ground_distance(M, X.shape[1], other.shape[1])
@@ -33,6 +38,7 @@ def sinkhorn_of_pairs(
         to_core(other),
         rows.astype(np.int64),
         columns.astype(np.int64),
+        starts,
         M,
         reg,
         tol,

@@ -8,9 +8,15 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs import _histrs
 from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs._warnings import warn
-from histrs.transport._arguments import check_ground_distance, check_pair
+from histrs.transport._arguments import (
+    check_ground_distance,
+    check_one,
+    check_pair,
+    refuse_impossible,
+)
 from histrs.transport._distances import warn_of_worst
 from histrs.transport._emd import check_problem
+from histrs.transport._relaxed import plan_of_potentials
 
 Vector = NDArray[np.float64]
 
@@ -46,7 +52,7 @@ def sinkhorn(
     b : array-like of shape (n_bins_b,)
         Histogram that it becomes; of the same sum.
     M : array-like of shape (n_bins_a, n_bins_b)
-        Ground distance; finite, non-negative.
+        Ground distance: non-negative, infinite where transport is forbidden.
     reg : float
         Weight of the entropy, in the units of `M`.
     tol : float, default=1e-9
@@ -64,7 +70,8 @@ def sinkhorn(
     Raises
     ------
     ValueError
-        As `histrs.metrics.sinkhorn_distances`, where `a` and `b` are row 0 of `X` and `Y`.
+        As `histrs.metrics.sinkhorn_distances`, where `a` and `b` are row 0 of `X` and `Y`; or if no
+        plan is allowed.
 
     Warns
     -----
@@ -84,22 +91,19 @@ def sinkhorn(
            [0., 0., 0.],
            [0., 1., 0.]])
     """
-    a, b = real_array(a, "a"), real_array(b, "b")
-    if a.ndim != 1 or b.ndim != 1:
-        raise ValueError("a and b must be one-dimensional: sinkhorn_distances takes many rows.")
+    a, b = check_one(a, b)
     X, Y = check_pair(a[None, :], b[None, :])
     assert Y is not None
     M = check_ground_distance(M, X.shape[1], Y.shape[1])
     if max_iter < 1:
         raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
-    _, errors, _, potentials = _histrs.sinkhorn_distances(
+    values, errors, _, potentials = _histrs.sinkhorn_distances(
         to_core(X), to_core(Y), M, reg, tol, max_iter, True, True, count_threads(n_jobs)
     )
+    refuse_impossible(float(values[0, 0]))
     warn_of_worst(errors, tol, max_iter)
     assert potentials is not None
-    alpha, beta = potentials
-    plan: Vector = np.exp((alpha[0, 0][:, None] + beta[0, 0] - M) / reg)
-    return plan
+    return plan_of_potentials(potentials, M, reg)
 
 
 def sinkhorn_barycenter(

@@ -9,7 +9,7 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, double, single, with_pair};
-use crate::door::enter;
+use crate::door::{enter, to_python};
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Potentials<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
@@ -56,13 +56,48 @@ fn distances<'a, 'py, T: Element + numpy::Element>(
 ) -> PyResult<Distances<'py>> {
     let m = m.as_array();
     let work = |exec: &Executor| core::sinkhorn_distances(exec, x, y, m, options);
-    let found = enter(py, n_threads, work)?;
-    Ok((
+    Ok(converted(py, enter(py, n_threads, work)?))
+}
+
+fn converted<T: Element + numpy::Element>(
+    py: Python<'_>,
+    found: core::SinkhornDistances<T>,
+) -> Distances<'_> {
+    (
         found.values.into_pyarray(py).into_any(),
         found.errors.into_pyarray(py),
         found.n_iter.into_pyarray(py),
         found.potentials.map(|[f, g]| (f.into_pyarray(py), g.into_pyarray(py))),
-    ))
+    )
+}
+
+/// As `sinkhorn_distances`, where mass need not be kept: with penalties, or with a mass that moves,
+/// or the smaller one of each pair.
+#[pyfunction]
+#[pyo3(signature = (x, y, m, reg, penalties, mass, tol, max_iter, cost, potentials, n_threads))]
+#[allow(clippy::too_many_arguments)] // those of the Python function
+pub(crate) fn relaxed_distances<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    m: PyReadonlyArray2<'py, f64>,
+    reg: f64,
+    penalties: Option<[f64; 2]>,
+    mass: Option<f64>,
+    tol: f64,
+    max_iter: usize,
+    cost: &str,
+    potentials: bool,
+    n_threads: usize,
+) -> PyResult<Distances<'py>> {
+    let relaxation = penalties.map_or(core::Relaxation::Mass(mass), core::Relaxation::Penalties);
+    let cost: core::Cost = cost.parse().map_err(to_python)?;
+    let options = core::RelaxedSinkhorn { reg, relaxation, tol, max_iter, cost, potentials };
+    let m = m.as_array();
+    with_pair!(&x, y, |left, right| {
+        let work = |e: &Executor| core::relaxed_distances(e, &left, right, m, &options);
+        Ok(converted(py, enter(py, n_threads, work)?))
+    })
 }
 
 /// Fails unless all rows are histograms of one mass; both arguments have the same element type.
@@ -88,9 +123,9 @@ pub(crate) fn check_masses(
 
 type Pairs<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>);
 
-/// Sinkhorn distances and errors of the pairs `(rows[k], columns[k])`.
+/// Sinkhorn distances and errors of the pairs `(rows[k], columns[k])`, from scalings to start with.
 #[pyfunction]
-#[pyo3(signature = (x, y, rows, columns, m, reg, tol, max_iter, regularized, n_threads))]
+#[pyo3(signature = (x, y, rows, columns, starts, m, reg, tol, max_iter, regularized, n_threads))]
 #[allow(clippy::too_many_arguments)] // those of the Python function
 pub(crate) fn sinkhorn_pairs<'py>(
     py: Python<'py>,
@@ -98,6 +133,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
     y: Histograms<'py>,
     rows: PyReadonlyArray1<'py, i64>,
     columns: PyReadonlyArray1<'py, i64>,
+    starts: Option<PyReadonlyArray2<'py, f32>>,
     m: PyReadonlyArray2<'py, f64>,
     reg: f64,
     tol: f64,
@@ -110,9 +146,11 @@ pub(crate) fn sinkhorn_pairs<'py>(
     let pairs: Vec<(usize, usize)> =
         rows.iter().zip(columns).map(|(&i, &j)| (i as usize, j as usize)).collect();
     let (m, y) = (m.as_array(), Some(y));
+    let starts = starts.as_ref().map(|starts| starts.as_array());
     with_pair!(&x, y, |left, right| {
         let right = right.unwrap_or(&left);
-        let work = |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, m, &options);
+        let work =
+            |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, starts, m, &options);
         let found = enter(py, n_threads, work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
     })

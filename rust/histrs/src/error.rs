@@ -236,10 +236,10 @@ pub enum Error {
         /// Name of the argument.
         name: &'static str,
     },
-    /// An entry of a ground distance is negative, NaN or infinite.
+    /// An entry of a ground distance is negative or NaN.
     #[error(
-        "M[{row}, {column}] = {value}: a ground distance is finite and non-negative; replace the \
-         entry, where transport is forbidden by a large cost"
+        "M[{row}, {column}] = {value}: a ground distance is non-negative, and infinite where \
+         transport is forbidden; replace the entry"
     )]
     GroundDistance {
         /// Row of the first offending entry.
@@ -248,6 +248,21 @@ pub enum Error {
         column: usize,
         /// The entry.
         value: f64,
+    },
+    /// A histogram has less mass than is to move.
+    #[error(
+        "{name}[{row}] sums to {mass}, and mass = {expected} is to move: no more can than the \
+         lightest row has; lower mass, or leave it out to move the smaller mass of each pair"
+    )]
+    TooLittle {
+        /// Name of the argument.
+        name: &'static str,
+        /// Its row.
+        row: usize,
+        /// Its sum.
+        mass: f64,
+        /// What is to move.
+        expected: f64,
     },
     /// Histograms between which there is no transport.
     #[error(

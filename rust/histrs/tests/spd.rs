@@ -344,3 +344,27 @@ fn arguments_of_means_and_covariances_are_checked() {
     let refused = signal_covariances(exec(), one, Shrinkage::Oas);
     assert!(matches!(refused, Err(Error::Shape { found: 1, .. })));
 }
+
+#[test]
+fn the_divergence_mean_of_matrices_that_are_far_apart_is_the_geometric_one() {
+    for distance in [1e6, 1e12] {
+        // Both have the columns of one reflection for eigenvectors.
+        let v = [0.6, -0.48, 0.64];
+        let turned = |values: [f64; 3]| {
+            let q = |i: usize, k: usize| f64::from(u8::from(i == k)) - 2.0 * v[i] * v[k];
+            Array2::from_shape_fn((3, 3), |(i, j)| {
+                let (i, j) = (i.max(j), i.min(j));
+                (0..3).map(|k| q(i, k) * values[k] * q(j, k)).sum::<f64>()
+            })
+        };
+        let far = [distance, 1.0, 2.0];
+        let mut x = Array3::zeros((2, 3, 3));
+        x.index_axis_mut(Axis(0), 0).assign(&turned([1.0; 3]));
+        x.index_axis_mut(Axis(0), 1).assign(&turned(far));
+        let mean = dispersion_mean(exec(), x.view(), &[0.5; 2], Dispersion::Jbld, None, 1e-6, 200)
+            .unwrap();
+        let expected = turned(far.map(f64::sqrt));
+        let error = (&mean.matrix - &expected).iter().fold(0.0_f64, |a, e| a.max(e.abs()));
+        assert!(error < 1e-5 * distance.sqrt(), "{distance}: {error}");
+    }
+}

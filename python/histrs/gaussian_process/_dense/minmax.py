@@ -68,7 +68,8 @@ class MinMaxKernel(DenseKernel):
         """Return the kernel matrix."""
         matrix: Array = parts[0] * (1.0 - self.weight)
         if self.weight > 0.0:
-            matrix += parts[1] * (self.weight / self.size)
+            # In this order: one over a tiny size overflows.
+            matrix += self.weight * (parts[1] / self.size)
         return matrix
 
     def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
@@ -81,7 +82,7 @@ class MinMaxKernel(DenseKernel):
     def diagonal(self, X: Matrix, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
         sums = _histrs.row_sums(to_core(X), n_threads)
-        return 1.0 - self.weight + self.weight * sums / self.size
+        return 1.0 - self.weight + self.weight * (sums / self.size)
 
     def parameter(self, name: str) -> Any:
         """Return the odds of the intersection kernel."""
@@ -156,8 +157,9 @@ class BaseMinMaxGP(BaseDenseGP):
 
     def _start_kernel(self, X: Matrix) -> MinMaxKernel:
         sums = _histrs.row_sums(to_core(X), count_threads(self.n_jobs))
-        # The mean of halves does not overflow; where all rows are empty, any size will do.
-        size = 2.0 * float(np.mean(0.5 * sums)) or 1.0
+        # In units of the largest sums do not overflow; where all rows are empty, any size will do.
+        unit = int(np.frexp(np.max(sums, initial=0.0))[1])
+        size = float(np.ldexp(np.mean(np.ldexp(sums, -unit)), unit)) or 1.0
         weight = self.intersection_weight
         return MinMaxKernel(0.5 if isinstance(weight, str) else float(weight), size)
 

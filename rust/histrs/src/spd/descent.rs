@@ -7,6 +7,11 @@
 //! vectors in parallel: gradients at two points are compared entry by entry. The factors `K_i` with
 //! `R^-1 X_i R^-T = K_i K_i^T` are kept with orthogonal columns, and `exp(S / 2) K_i` are nearly so:
 //! near the mean their rotations take two or three sweeps, not nine.
+//!
+//! Of "jbld" the gradient of a matrix that is far away has almost the length 1, wherever the mean is:
+//! where all are far, it is small long before the mean is found. The Hessian is at least
+//! `S -> (A S + S A) / 2`, where `A` is the sum of `phi'(log of X_i)`, and the step by that bound, which
+//! is Newton's where the matrices commute, decides when to stop, and leads there.
 
 use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
 use pulp::{Simd, WithSimd};
@@ -17,15 +22,22 @@ use crate::simd::{AlignedVec, Element, dispatch, lanes};
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
 use crate::spd::lanes::{LaneValues, vectors, vectors_mut};
-use crate::spd::mean::{Dispersion, curvature, part_size, slope, value};
+use crate::spd::mean::{Dispersion, curvature, least_curvature, part_size, slope, value};
 use crate::spd::spectra::{Rest, Whitened, function, multiply_rows, square};
 use crate::spd::stack::{SymmetricStack, triangle};
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
 const LONGEST: f64 = 50.0;
+/// The same of a step that goes by the least curvature.
+const LONGEST_NEWTON: f64 = 10.0;
 /// Values that the next one is compared with; a step that is too long now may pay later.
 const MEMORY: usize = 5;
 const MOST_HALVINGS: usize = 30;
+/// Gradient of "jbld" at which a step by the least curvature is tried, what it must leave of the
+/// gradient, and where else it is tried again.
+const NEAR: f64 = 1e-2;
+const NEWTON: f64 = 0.7;
+const AGAIN: f64 = 1e-3;
 /// What a step must gain of what its slope promises.
 const ENOUGH: f64 = 1e-4;
 
@@ -36,12 +48,14 @@ pub struct Mean {
     pub matrix: Array2<f64>,
     /// Steps taken.
     pub n_iter: usize,
-    /// The Frobenius norm of the gradient that is left.
+    /// The Frobenius norm of the gradient that is left, or of the step to the minimum that is left, if
+    /// that is longer.
     pub residual: f64,
 }
 
 /// The matrix `M` that minimises `sum_i w_i d(M, X_i)`, see [`mean_gradient`](crate::spd::mean_gradient),
-/// from `start`, or from the arithmetic mean, until the gradient is below `tol`.
+/// from `start`, or from the arithmetic mean, until the gradient and the step that is left are below
+/// `tol`.
 ///
 /// Weights are positive and add up to 1.
 ///
@@ -105,49 +119,128 @@ pub fn dispersion_mean<T: Element>(
     let mut values = vec![at.value];
     let mut step = 2.0 / (1.0 + at.curvature);
     let mut n_iter = 0;
-    while at.residual() > tol && n_iter < max_iter {
-        let direction = Direction::new(p, &at.gradient)?;
-        let residual = at.residual();
-        let worst = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut next = None;
-        for _ in 0..MOST_HALVINGS {
-            step = step.min(LONGEST / residual);
-            let found = spread.moved(exec, &direction.exponential(0.5 * step))?;
-            let enough = worst - ENOUGH * step * residual * residual;
-            // Near the minimum values differ by rounding, and the gradient decides.
-            if found.value <= enough || found.residual() < residual {
-                next = Some(found);
-                break;
+    let near = if dispersion == Dispersion::Airm { tol } else { tol.max(NEAR) };
+    let (mut target, mut is_stuck) = (near, false);
+    let residual = loop {
+        while at.residual() > target && n_iter < max_iter {
+            let direction = Direction::new(p, &at.gradient)?;
+            let residual = at.residual();
+            let worst = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut next = None;
+            for _ in 0..MOST_HALVINGS {
+                step = step.min(LONGEST / residual);
+                let found = spread.moved(exec, &direction.exponential(0.5 * step))?;
+                let enough = worst - ENOUGH * step * residual * residual;
+                // Near the minimum values differ by rounding, and the gradient decides.
+                if found.value <= enough || found.residual() < residual {
+                    next = Some(found);
+                    break;
+                }
+                step *= 0.5;
             }
-            step *= 0.5;
+            // Rounding is all that is left.
+            let Some(next) = next else {
+                is_stuck = true;
+                break;
+            };
+            spread.accept();
+            root = product(p, &root, &direction.exponential(-0.5 * step));
+            n_iter += 1;
+            let (mut along, mut size) = (0.0, 0.0);
+            for (old, new) in at.gradient.iter().zip(&next.gradient) {
+                along -= step * old * (new - old);
+                size += (new - old) * (new - old);
+            }
+            step = if along <= 0.0 {
+                2.0 * step
+            } else if n_iter % 2 == 1 {
+                (step * residual).powi(2) / along
+            } else {
+                along / size
+            };
+            values.push(next.value);
+            if values.len() > MEMORY {
+                values.remove(0);
+            }
+            at = next;
         }
-        // Rounding is all that is left.
-        let Some(next) = next else { break };
-        spread.accept();
-        root = product(p, &root, &direction.exponential(-0.5 * step));
+        // Of "airm" no curvature is less than 1.
+        if dispersion == Dispersion::Airm {
+            break at.residual();
+        }
+        let left = spread.step_left(exec, &at.gradient)?;
+        let direction = Direction::new(p, &left.step)?;
+        let mut length = 1.0_f64.min(LONGEST_NEWTON / left.size);
+        let tried = spread.tried(exec, &direction.exponential(0.5 * length))?;
+        // How far it is to where the gradient along the step vanishes, by its change.
+        let along: f64 = left.step.iter().zip(&at.gradient).map(|(s, g)| s * g).sum();
+        let rest = tried
+            .as_ref()
+            .map_or(along, |next| left.step.iter().zip(&next.gradient).map(|(s, g)| s * g).sum());
+        let end = if rest < along { length * along / (along - rest) } else { length };
+        let residual = at.residual().max(end * left.size).max(left.rounding);
+        if residual <= tol || n_iter >= max_iter || is_stuck {
+            break residual;
+        }
         n_iter += 1;
-        let (mut along, mut size) = (0.0, 0.0);
-        for (old, new) in at.gradient.iter().zip(&next.gradient) {
-            along -= step * old * (new - old);
-            size += (new - old) * (new - old);
-        }
-        step = if along <= 0.0 {
-            2.0 * step
-        } else if n_iter % 2 == 1 {
-            (step * residual).powi(2) / along
+        let tried = if end < 0.5 * length {
+            // Where matrices do not commute, the curvature is more than the least.
+            length = end;
+            spread.tried(exec, &direction.exponential(0.5 * length))?
         } else {
-            along / size
+            tried
         };
-        values.push(next.value);
-        if values.len() > MEMORY {
-            values.remove(0);
+        if let Some(next) = tried.filter(|next| next.residual() < NEWTON * at.residual()) {
+            spread.accept();
+            root = product(p, &root, &direction.exponential(-0.5 * length));
+            values = vec![next.value];
+            at = next;
+        } else {
+            target = (AGAIN * at.residual()).max(0.5 * tol.min(at.residual()));
         }
-        at = next;
-    }
+    };
     let matrix = Array2::from_shape_fn((p, p), |(i, j)| {
         (0..p).map(|k| root[i * p + k] * root[j * p + k]).sum()
     });
-    Ok(Mean { matrix, n_iter, residual: at.residual() })
+    Ok(Mean { matrix, n_iter, residual })
+}
+
+/// A step along which the gradient vanishes if the curvature is the least there can be.
+struct StepLeft {
+    step: Vec<f64>,
+    /// Its length, and that which rounding of the gradient makes of it.
+    size: f64,
+    rounding: f64,
+}
+
+impl Spread {
+    /// Solves `(A S + S A) / 2 = gradient` in the coordinates of the present mean.
+    fn step_left(&mut self, exec: &Executor, gradient: &[f64]) -> Result<StepLeft> {
+        let p = self.p;
+        let identity: Vec<f64> =
+            (0..p * p).map(|k| if k / p == k % p { 1.0 } else { 0.0 }).collect();
+        let least = self.evaluated(exec, &identity, least_curvature)?.gradient;
+        let least: Vec<f64> = least.iter().map(|a| -a).collect();
+        let basis = Direction::new(p, &least)?;
+        let curvature = |k: usize| basis.values[k].max(f64::MIN_POSITIVE);
+        let turned = rotated(p, &basis.vectors, gradient);
+        let step: Vec<f64> = turned
+            .iter()
+            .enumerate()
+            .map(|(k, g)| 2.0 * g / (curvature(k / p) + curvature(k % p)))
+            .collect();
+        let size = step.iter().map(|s| s * s).sum::<f64>().sqrt();
+        let flattest = (0..p).map(curvature).fold(f64::INFINITY, f64::min);
+        let back: Vec<f64> = (0..p * p).map(|k| basis.vectors[(k % p) * p + k / p]).collect();
+        let step = rotated(p, &back, &step);
+        Ok(StepLeft { step, size, rounding: 0.5 * f64::EPSILON / flattest })
+    }
+}
+
+/// `V S V^T`.
+fn rotated(p: usize, vectors: &[f64], matrix: &[f64]) -> Vec<f64> {
+    let transposed: Vec<f64> = (0..p * p).map(|k| vectors[(k % p) * p + k / p]).collect();
+    product(p, &product(p, vectors, matrix), &transposed)
 }
 
 /// The weighted sum of the matrices.
@@ -316,11 +409,30 @@ impl Spread {
 
     /// Multiplies the present factors by a matrix from the left, to be the next ones.
     fn moved(&mut self, exec: &Executor, matrix: &[f64]) -> Result<Point> {
+        self.evaluated(exec, matrix, slope)
+    }
+
+    /// As [`Self::moved`]; `None` where that leaves the range of double precision.
+    fn tried(&mut self, exec: &Executor, matrix: &[f64]) -> Result<Option<Point>> {
+        match self.moved(exec, matrix) {
+            Ok(point) => Ok(Some(point)),
+            Err(Error::TooFarFromReference { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Self::moved`], with the sum of another function than the slope for the gradient.
+    fn evaluated(
+        &mut self,
+        exec: &Executor,
+        matrix: &[f64],
+        phi: fn(Dispersion, f64) -> f64,
+    ) -> Result<Point> {
         let (p, dispersion) = (self.p, self.dispersion);
         exec.for_chunks(&mut self.parts, 1, |_, parts| {
             parts
                 .iter_mut()
-                .try_for_each(|part| dispatch(Move { exec, p, dispersion, matrix, part }))
+                .try_for_each(|part| dispatch(Move { exec, p, dispersion, phi, matrix, part }))
         })?;
         let mut point = Point { value: 0.0, curvature: 0.0, gradient: vec![0.0; p * p] };
         for part in &self.parts {
@@ -353,6 +465,7 @@ struct Move<'a> {
     exec: &'a Executor,
     p: usize,
     dispersion: Dispersion,
+    phi: fn(Dispersion, f64) -> f64,
     matrix: &'a [f64],
     part: &'a mut Part,
 }
@@ -362,7 +475,7 @@ impl WithSimd for Move<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, p, dispersion, matrix, part } = self;
+        let Self { exec, p, dispersion, phi, matrix, part } = self;
         let lanes = S::F64_LANES;
         let len = Rest::<S::f64s>::len(p);
         let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
@@ -383,7 +496,7 @@ impl WithSimd for Move<'_> {
                 least[lane] = l.min(least[lane]);
                 largest[lane] = l.max(largest[lane]);
             };
-            let phi = |l: f64| slope(dispersion, l);
+            let phi = |l: f64| phi(dispersion, l);
             let scales = &mut part.next_scales[k];
             *scales = part.present_scales[k];
             function(simd, p, next, scales, phi, &mut see, &mut rest, result).map_err(|lane| {

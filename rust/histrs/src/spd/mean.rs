@@ -191,6 +191,18 @@ pub(crate) fn value(dispersion: Dispersion, l: f64) -> f64 {
     }
 }
 
+/// The least curvature that an eigenvalue `exp(l)` gives along a geodesic that moves it.
+pub(crate) fn least_curvature(dispersion: Dispersion, l: f64) -> f64 {
+    match dispersion {
+        Dispersion::Airm => 1.0,
+        // 1 / (2 cosh(l / 2)^2), without overflow.
+        Dispersion::Jbld => {
+            let power = (-l.abs()).exp();
+            2.0 * power / ((1.0 + power) * (1.0 + power))
+        }
+    }
+}
+
 /// The largest curvature along a geodesic, where logarithms are spread by twice `spread`.
 pub(crate) fn curvature(dispersion: Dispersion, spread: f64) -> f64 {
     match dispersion {

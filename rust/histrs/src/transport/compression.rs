@@ -95,6 +95,11 @@ pub fn histogram_compression_loss<'a, T: Element>(
     let pairs = AllPairs::new(exec, x, Some(prototypes), m, &options)?;
     let labels = Labels { of_rows: labels, of_prototypes: prototype_labels };
     let neighborhood = Neighborhood::new(labels, [x.n_rows(), prototypes.n_rows()], gamma)?;
+    if pairs.ground.forbids {
+        let expected =
+            "a ground distance of prototypes is finite; give forbidden moves a large cost";
+        return Err(Error::Parameter { name: "M", value: f64::INFINITY, expected });
+    }
     check_symmetric(m)?;
     let problem = Problem { own: Own::new(&pairs)?, pairs, neighborhood };
     let fewest = FEWEST.div_ceil(prototypes.n_rows().max(1));
@@ -251,7 +256,7 @@ impl<T: Element> Problem<'_, '_, T> {
                 source: pair / self.n_prototypes(),
                 target: pair % self.n_prototypes(),
                 start: start(pair),
-                n_iter: 0,
+                ..Job::default()
             })
             .collect()
     }

@@ -1,5 +1,7 @@
 //! The Sinkhorn distance of all pairs.
 
+use std::collections::HashMap;
+
 use ndarray::{Array2, Array3, ArrayView2, s};
 
 use crate::error::{Error, Result};
@@ -17,17 +19,20 @@ use crate::transport::scaling::Scaling;
 const BLOCK: (usize, usize) = (128, 1024);
 /// Blocks into which a small problem is cut.
 const N_BLOCKS: usize = 8;
+/// Largest part of the mass, of data in double and in single precision, by which rows that are to
+/// have one mass may differ.
+const ROUNDING: (f64, f64) = (1e-6, 1e-4);
 /// Least error that sums in single precision tell from none.
-const SINGLE_ERROR: f64 = 1e-6;
+pub(super) const SINGLE_ERROR: f64 = 1e-6;
 /// Tolerance at which a pair is handed on from single to double precision.
-const HANDED_ON: f64 = 1e-4;
+pub(super) const HANDED_ON: f64 = 1e-4;
 /// Iterations without progress after which single precision is given up.
-const SINGLE_PATIENCE: usize = 20;
+pub(super) const SINGLE_PATIENCE: usize = 20;
 /// The same for double precision, after which Newton's method takes over.
-const PATIENCE: usize = 200;
+pub(super) const PATIENCE: usize = 200;
 /// Tolerance and factor of the coarser regularisations that lead to a fine one.
-const COARSE_ERROR: f64 = 1e-2;
-const COARSER: f64 = 4.0;
+pub(super) const COARSE_ERROR: f64 = 1e-2;
+pub(super) const COARSER: f64 = 4.0;
 
 /// What is computed of each pair, and how far.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +71,8 @@ pub struct SinkhornDistances<T> {
 /// its `1/lambda`). The scaling `T = diag(u) K diag(v)`, `K = exp(-M / reg)`, is iterated with
 /// Anderson's acceleration for many pairs side by side, so that a half-step is the product of `K`
 /// and a matrix; in single precision while that resolves the error, and in the log domain where
-/// `K` would underflow.
+/// `K` would underflow. Where `m` is infinite, transport is forbidden, and a pair between which no
+/// plan is left is infinitely distant.
 ///
 /// # Errors
 ///
@@ -107,16 +113,13 @@ pub fn sinkhorn_distances<'a, T: Element>(
         once: y.is_none() && all.ground.is_symmetric(),
     };
     // Where there is no room for the result, work would be in vain.
-    let mut distances = all.zeros(&pairs)?;
-    let size = (pairs.len() / N_BLOCKS).clamp(BLOCK.0, BLOCK.1);
-    let blocks = exec.map_blocks(pairs.len().div_ceil(size), |block| {
-        all.solve(pairs.range(block * size, size))
-    })?;
+    let mut distances = zeros(&pairs, options.potentials.then_some(all.ground.m.dim()))?;
+    let blocks = pairs.map_blocks(exec, |pairs| all.solve(pairs))?;
     gather(&pairs, blocks, &mut distances);
     Ok(distances)
 }
 
-fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
+pub(super) fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
     let cure = "the ground distance has a row for each column of X and a column for each of Y";
     if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
 }
@@ -141,6 +144,11 @@ pub fn check_masses<T: Element>(
     Ok(mass.unwrap_or(1.0))
 }
 
+/// Largest part of the mass that may be missing.
+pub(super) fn rounding<T>() -> f64 {
+    if size_of::<T>() < size_of::<f64>() { ROUNDING.1 } else { ROUNDING.0 }
+}
+
 /// The mass that every row has, up to rounding.
 fn common_mass<T: Element>(
     exec: &Executor,
@@ -151,7 +159,7 @@ fn common_mass<T: Element>(
     let masses = x.row_sums(exec)?;
     let Some(expected) = expected.or(masses.first().copied()) else { return Ok(None) };
     // Rows divided by their sum in the precision of the data, or rounded to it afterwards.
-    let rounding = if size_of::<T>() < size_of::<f64>() { 1e-4 } else { 1e-6 };
+    let rounding = rounding::<T>();
     let differs = |mass: f64| !((mass - expected).abs() <= rounding * expected && mass > 0.0);
     match masses.iter().position(|&mass| differs(mass)) {
         Some(row) => Err(Error::Mass { name, row, mass: masses[row], expected }),
@@ -161,22 +169,32 @@ fn common_mass<T: Element>(
 
 /// The pairs in the order in which they are solved: row by row, from the diagonal where each pair
 /// is solved once.
-struct Pairs {
-    n_rows: usize,
-    n_columns: usize,
-    once: bool,
+pub(super) struct Pairs {
+    pub(super) n_rows: usize,
+    pub(super) n_columns: usize,
+    pub(super) once: bool,
 }
 
 impl Pairs {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.start_of_row(self.n_rows)
+    }
+
+    /// Solves them in blocks.
+    pub(super) fn map_blocks(
+        &self,
+        exec: &Executor,
+        solve: impl Fn(Vec<Pair>) -> Result<Vec<Found>> + Sync,
+    ) -> Result<Vec<Vec<Found>>> {
+        let size = (self.len() / N_BLOCKS).clamp(BLOCK.0, BLOCK.1);
+        exec.map_blocks(self.len().div_ceil(size), |block| solve(self.range(block * size, size)))
     }
 
     fn start_of_row(&self, row: usize) -> usize {
         row * self.n_columns - if self.once { row * row.saturating_sub(1) / 2 } else { 0 }
     }
 
-    fn range(&self, start: usize, len: usize) -> Vec<Pair> {
+    pub(super) fn range(&self, start: usize, len: usize) -> Vec<Pair> {
         let (mut low, mut high) = (0, self.n_rows);
         while low < high {
             let middle = low.midpoint(high);
@@ -205,13 +223,29 @@ pub(super) struct AllPairs<'a, 'm, T> {
 /// A row of `x` and a row of `y`.
 pub(super) type Pair = (usize, usize);
 
+/// Logarithms of the scalings of sources from which pairs begin, over all bins.
+pub(super) type Starts = HashMap<Pair, Vec<f64>>;
+
 /// What is kept of a pair.
 pub(super) struct Found {
     pub(super) pair: Pair,
     pub(super) value: f64,
     pub(super) error: f64,
-    n_iter: usize,
-    potentials: Option<[Vec<f64>; 2]>,
+    pub(super) n_iter: usize,
+    pub(super) potentials: Option<[Vec<f64>; 2]>,
+}
+
+impl Found {
+    /// Of a pair between which no plan is allowed; `bins` of both sides where potentials are kept.
+    pub(super) fn without_plan(pair: Pair, bins: Option<(usize, usize)>) -> Self {
+        Self { value: f64::INFINITY, ..Self::empty(pair, bins) }
+    }
+
+    /// Of a pair between which nothing moves, at no cost.
+    pub(super) fn empty(pair: Pair, bins: Option<(usize, usize)>) -> Self {
+        let potentials = bins.map(|(n, m)| [n, m].map(|n| vec![f64::NEG_INFINITY; n]));
+        Self { pair, value: 0.0, error: 0.0, n_iter: 0, potentials }
+    }
 }
 
 impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
@@ -236,24 +270,45 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
     }
 
     pub(super) fn solve(&self, pairs: Vec<Pair>) -> Result<Vec<Found>> {
-        let (found, equal) = self.solve_different(pairs)?;
+        self.solve_from(pairs, None)
+    }
+
+    /// Solves pairs, those of different histograms from where they are said to begin.
+    pub(super) fn solve_from(
+        &self,
+        pairs: Vec<Pair>,
+        starts: Option<&Starts>,
+    ) -> Result<Vec<Found>> {
+        let (found, equal) = self.solve_different(pairs, starts)?;
         Ok(found.into_iter().chain(self.solve_equal(equal)?).collect())
     }
 
     /// Solves the pairs of different histograms, and lists the others.
-    fn solve_different(&self, pairs: Vec<Pair>) -> Result<(Vec<Found>, Vec<Pair>)> {
+    fn solve_different(
+        &self,
+        pairs: Vec<Pair>,
+        starts: Option<&Starts>,
+    ) -> Result<(Vec<Found>, Vec<Pair>)> {
         let rows = distinct(pairs.iter().map(|p| p.0));
         let columns = distinct(pairs.iter().map(|p| p.1));
         let histograms = [self.x, self.y];
         let block = Block::new(&self.ground, histograms, [&rows, &columns], Pairing::Different)?;
         let place = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
         let places = |&(i, j): &(usize, usize)| (place(&rows, i), place(&columns, j));
-        let (equal, different): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| {
+        let (possible, impossible): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| {
+            let (source, target) = places(pair);
+            let needed = 1.0 - rounding::<T>();
+            !self.ground.forbids || block.passable(&self.ground, source, target) >= needed
+        });
+        let (equal, different): (Vec<_>, Vec<_>) = possible.into_iter().partition(|pair| {
             let (source, target) = places(pair);
             self.ground.is_symmetric() && block.is_equal(source, target)
         });
         let places = different.iter().map(places).collect();
-        Ok((self.solve_block(&block, different, places)?, equal))
+        let mut found = self.solve_block(&block, different, places, starts)?;
+        let bins = self.options.potentials.then_some(self.ground.m.dim());
+        found.extend(impossible.into_iter().map(|pair| Found::without_plan(pair, bins)));
+        Ok((found, equal))
     }
 
     /// Solves the pairs of one histogram twice.
@@ -264,7 +319,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let rows: Vec<usize> = pairs.iter().map(|p| p.0).collect();
         let block = Block::new(&self.ground, [self.x; 2], [&rows; 2], Pairing::Equal)?;
         let places = (0..rows.len()).map(|k| (k, k)).collect();
-        self.solve_block(&block, pairs, places)
+        self.solve_block(&block, pairs, places, None)
     }
 
     fn solve_block(
@@ -272,9 +327,19 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         block: &Block,
         pairs: Vec<Pair>,
         places: Vec<Pair>,
+        starts: Option<&Starts>,
     ) -> Result<Vec<Found>> {
-        let job = |&(source, target): &(usize, usize)| Job { source, target, ..Job::default() };
-        let solved = self.climb(block, places.iter().map(job).collect())?;
+        let start = |pair: &Pair| match starts.and_then(|starts| starts.get(pair)) {
+            Some(start) => block.bins.sources.iter().map(|&bin| start[bin]).collect(),
+            None => Vec::new(),
+        };
+        let job = |(pair, &(source, target)): (&Pair, &Pair)| Job {
+            source,
+            target,
+            start: start(pair),
+            ..Job::default()
+        };
+        let solved = self.climb(block, pairs.iter().zip(&places).map(job).collect())?;
         let found = solved.into_iter().zip(pairs).zip(places);
         Ok(found.map(|((s, pair), place)| self.found(block, pair, place, s)).collect())
     }
@@ -289,12 +354,13 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         if self.ground.fits_single() {
             let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
             let tol = if is_final { tol } else { tol.max(HANDED_ON) };
-            let limits = Limits { tol, max_iter, patience: SINGLE_PATIENCE };
+            let limits =
+                Limits { tol, max_iter, patience: SINGLE_PATIENCE, plain_after: usize::MAX };
             let mut domain = Scaling::new(self.ground.single(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
         }
-        let limits = Limits { tol, max_iter, patience: PATIENCE };
+        let limits = Limits { tol, max_iter, patience: PATIENCE, plain_after: usize::MAX };
         if self.ground.fits_double() && !jobs.is_empty() {
             let mut domain = Scaling::new(self.ground.double(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
@@ -307,7 +373,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             let shape = domain.shape();
             let polished = solved.into_iter().zip(&jobs).map(|(solved, job)| {
-                polish(self.exec, exponents, marginals.of(job, shape), solved, limits)
+                polish(self.exec, exponents, marginals.of(job, shape), [0.0; 2], solved, limits)
             });
             let solved = polished.collect::<Result<_>>()?;
             ladder.keep(solved, jobs, |_| true)?;
@@ -322,7 +388,8 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             coarseness *= COARSER;
         }
         let max_iter = self.options.max_iter / 2;
-        let limits = Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE };
+        let limits =
+            Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE, plain_after: usize::MAX };
         jobs.iter_mut().for_each(|job| job.start.clear());
         while coarseness > 1.0 {
             let exponents = self.ground.exponents(&block.bins, coarseness)?;
@@ -370,27 +437,29 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         });
         Found { pair, value, error: solved.error, n_iter: solved.n_iter, potentials }
     }
+}
 
-    /// Room for the results of all pairs.
-    fn zeros(&self, pairs: &Pairs) -> Result<SinkhornDistances<T>> {
-        let shape = (pairs.n_rows, pairs.n_columns);
-        let (n_source, n_target) = self.ground.m.dim();
-        let of_side = |n: usize| memory::zeros((pairs.n_rows, pairs.n_columns, n));
-        let potentials = match self.options.potentials {
-            true => Some([of_side(n_source)?, of_side(n_target)?]),
-            false => None,
-        };
-        Ok(SinkhornDistances {
-            values: memory::zeros(shape)?,
-            errors: memory::zeros(shape)?,
-            n_iter: memory::zeros(shape)?,
-            potentials,
-        })
-    }
+/// Room for the results of all pairs; `bins` of both sides where potentials are kept.
+pub(super) fn zeros<T: Element>(
+    pairs: &Pairs,
+    bins: Option<(usize, usize)>,
+) -> Result<SinkhornDistances<T>> {
+    let shape = (pairs.n_rows, pairs.n_columns);
+    let of_side = |n: usize| memory::zeros((pairs.n_rows, pairs.n_columns, n));
+    let potentials = match bins {
+        Some((n_source, n_target)) => Some([of_side(n_source)?, of_side(n_target)?]),
+        None => None,
+    };
+    Ok(SinkhornDistances {
+        values: memory::zeros(shape)?,
+        errors: memory::zeros(shape)?,
+        n_iter: memory::zeros(shape)?,
+        potentials,
+    })
 }
 
 /// Puts results in their places, both of them where one pair was solved for two.
-fn gather<T: Element>(
+pub(super) fn gather<T: Element>(
     pairs: &Pairs,
     blocks: Vec<Vec<Found>>,
     distances: &mut SinkhornDistances<T>,
@@ -420,7 +489,7 @@ fn gather<T: Element>(
     }
 }
 
-fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
+pub(super) fn distinct(items: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut items: Vec<usize> = items.collect();
     items.sort_unstable();
     items.dedup();
@@ -433,7 +502,7 @@ pub(super) fn expectation(a: &[f64], f: &[f64]) -> f64 {
 }
 
 /// A finite start from where a pair ended, or none.
-fn start(solved: &Solved) -> Vec<f64> {
+pub(super) fn start(solved: &Solved) -> Vec<f64> {
     if solved.status == Status::Failed {
         return Vec::new();
     }
@@ -441,19 +510,19 @@ fn start(solved: &Solved) -> Vec<f64> {
 }
 
 /// Which pairs are solved, and which are handed on.
-struct Ladder {
-    solved: Vec<Option<Solved>>,
+pub(super) struct Ladder {
+    pub(super) solved: Vec<Option<Solved>>,
     /// Place of each job that is left.
     places: Vec<usize>,
 }
 
 impl Ladder {
-    fn new(n_jobs: usize) -> Result<Self> {
+    pub(super) fn new(n_jobs: usize) -> Result<Self> {
         Ok(Self { solved: memory::filled(None, n_jobs)?, places: memory::collected(0..n_jobs)? })
     }
 
     /// Keeps what is final, and returns the jobs of the rest, to begin where they ended.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         solved: Vec<Solved>,
         jobs: Vec<Job>,

@@ -36,6 +36,8 @@ pub(super) struct Job {
     pub(super) target: usize,
     /// Logarithm of the scaling of the source to start from; zeros when empty.
     pub(super) start: Vec<f64>,
+    /// Factors of the masses of both histograms, 1 when `None`.
+    pub(super) masses: Option<[f64; 2]>,
     /// Iterations done before.
     pub(super) n_iter: usize,
 }
@@ -70,6 +72,9 @@ pub(super) struct Limits {
     pub(super) max_iter: usize,
     /// Iterations without a smaller error after which a pair has failed.
     pub(super) patience: usize,
+    /// The same after which its steps are plain, where that leads to the end: a map with corners may
+    /// keep accelerated steps going round.
+    pub(super) plain_after: usize,
 }
 
 /// What a step reads and writes, in rows of `stride` lanes of which `width` are in use.
@@ -156,9 +161,12 @@ struct Lane {
     idle: usize,
     /// Whether the next step is the first of its history.
     fresh: bool,
+    /// Whether steps are no longer accelerated.
+    plain: bool,
 }
 
-const EMPTY: Lane = Lane { job: None, n_iter: 0, best: f64::INFINITY, idle: 0, fresh: true };
+const EMPTY: Lane =
+    Lane { job: None, n_iter: 0, best: f64::INFINITY, idle: 0, fresh: true, plain: false };
 
 struct Lanes<'a, T, D> {
     domain: &'a mut D,
@@ -244,22 +252,23 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     }
 
     fn load(&mut self, lane: usize, job: usize) {
-        let Job { start, n_iter, .. } = &self.jobs[job];
+        let Job { start, n_iter, masses, .. } = &self.jobs[job];
         let stride = self.stride;
-        let fill = |rows: &mut [T], values: &[f64]| {
+        let fill = |rows: &mut [T], values: &[f64], factor: f64| {
             for (x, &value) in rows[lane..].iter_mut().step_by(stride).zip(values) {
-                *x = T::from_f64(value);
+                *x = T::from_f64(value * factor);
             }
         };
         let shape = self.domain.shape();
         let [a, b] = self.marginals.of(&self.jobs[job], shape);
-        fill(&mut self.source, a);
-        fill(&mut self.target, b);
+        let masses = masses.unwrap_or([1.0; 2]);
+        fill(&mut self.source, a, masses[0]);
+        fill(&mut self.target, b, masses[1]);
         for array in [&mut self.potential, &mut self.plain_before] {
             if start.is_empty() {
-                fill(array, &vec![0.0; shape.0]);
+                fill(array, &vec![0.0; shape.0], 1.0);
             } else {
-                fill(array, start);
+                fill(array, start, 1.0);
             }
         }
         if std::mem::take(&mut self.soiled[lane]) {
@@ -326,7 +335,7 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             }
             self.mixing.clear(lane);
         }
-        self.take_plain_last_steps();
+        self.take_plain_steps();
         std::mem::swap(&mut self.plain, &mut self.plain_before);
         if !self.vacated.is_empty() {
             self.refill();
@@ -334,9 +343,10 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     }
 
     /// Nothing could take back the last step that a pair is allowed.
-    fn take_plain_last_steps(&mut self) {
+    fn take_plain_steps(&mut self) {
         for lane in 0..self.width {
-            if self.lanes[lane].n_iter + 1 == self.limits.max_iter {
+            let Lane { n_iter, plain, .. } = self.lanes[lane];
+            if plain || n_iter + 1 == self.limits.max_iter {
                 for row in (lane..self.potential.len()).step_by(self.stride) {
                     self.potential[row] = self.plain[row];
                 }
@@ -353,7 +363,8 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             let state = &mut self.lanes[lane];
             state.n_iter += 1;
             state.idle += 1;
-            let is_worse = error.is_nan() || error > REJECTED * state.best;
+            state.plain |= state.idle > self.limits.plain_after;
+            let is_worse = error.is_nan() || (!state.plain && error > REJECTED * state.best);
             let was_fresh = state.fresh;
             state.fresh = is_worse;
             if error < 0.9 * state.best {

@@ -5,18 +5,23 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{AlignedVec, Elementary, dispatch};
+use crate::simd::{AlignedVec, Element, Elementary, dispatch};
 use crate::transport::lanes::{Domain, Pairing, Step, stride};
 
 /// Logarithm of an empty bin: below everything, and finite.
 const NOTHING: f64 = -1e300;
 
+/// [`NOTHING`] in the precision of `T`.
+pub(super) fn nothing<T: Element>() -> T {
+    T::from_f64(if size_of::<T>() < size_of::<f64>() { -1e30 } else { NOTHING })
+}
+
 /// `M / reg`, by rows and by columns.
 pub(super) struct Exponents {
-    n_source: usize,
-    n_target: usize,
-    by_source: Vec<f64>,
-    by_target: Vec<f64>,
+    pub(super) n_source: usize,
+    pub(super) n_target: usize,
+    pub(super) by_source: Vec<f64>,
+    pub(super) by_target: Vec<f64>,
 }
 
 impl Exponents {
@@ -128,16 +133,16 @@ impl Exponents {
     }
 }
 
-/// `out = values` where there is mass, else [`NOTHING`].
-struct Masked<'a> {
-    mass: &'a [f64],
-    values: &'a [f64],
-    out: &'a mut [f64],
-    stride: usize,
-    width: usize,
+/// `out = values` where there is mass, else [`nothing`].
+pub(super) struct Masked<'a, T> {
+    pub(super) mass: &'a [T],
+    pub(super) values: &'a [T],
+    pub(super) out: &'a mut [T],
+    pub(super) stride: usize,
+    pub(super) width: usize,
 }
 
-impl WithSimd for Masked<'_> {
+impl<T: Elementary> WithSimd for Masked<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -146,19 +151,19 @@ impl WithSimd for Masked<'_> {
         let inputs = mass.chunks_exact(stride).zip(values.chunks_exact(stride));
         for ((mass, values), out) in inputs.zip(out.chunks_exact_mut(stride)) {
             for ((&mass, &value), out) in mass[..width].iter().zip(values).zip(out) {
-                *out = if mass > 0.0 { value } else { NOTHING };
+                *out = if mass > T::default() { value } else { nothing() };
             }
         }
     }
 }
 
 /// `out_i = log sum_j exp(values_j - matrix_ij)` in every lane.
-struct LogSums<'a> {
-    matrix: &'a [f64],
-    values: &'a [f64],
-    out: &'a mut [f64],
-    stride: usize,
-    width: usize,
+pub(super) struct LogSums<'a> {
+    pub(super) matrix: &'a [f64],
+    pub(super) values: &'a [f64],
+    pub(super) out: &'a mut [f64],
+    pub(super) stride: usize,
+    pub(super) width: usize,
 }
 
 impl WithSimd for LogSums<'_> {

@@ -7,6 +7,9 @@
 //! | file | concept |
 //! |---|---|
 //! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
+//! | `unbalanced` | [`relaxed_distances`]: all pairs of histograms whose mass need not be kept |
+//! | `relaxed` | a step where the marginals are not kept, in every domain |
+//! | `flow` | whether the cells that are not forbidden let a histogram through |
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
 //! | `problem` | the ground distance, and what a block of pairs needs of it |
@@ -19,6 +22,7 @@
 
 mod compression;
 mod distances;
+mod flow;
 mod lanes;
 mod log_domain;
 mod mixing;
@@ -26,8 +30,11 @@ mod newton;
 mod pairs;
 mod problem;
 mod product;
+mod relaxed;
 mod scaling;
+mod unbalanced;
 
 pub use compression::{HistogramLoss, histogram_compression_loss};
 pub use distances::{Sinkhorn, SinkhornDistances, check_masses, sinkhorn_distances};
 pub use pairs::{SinkhornPairs, sinkhorn_pairs};
+pub use unbalanced::{Cost, Relaxation, RelaxedSinkhorn, relaxed_distances};

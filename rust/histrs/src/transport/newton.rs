@@ -6,12 +6,17 @@
 //! the target exact, is concave, and its Hessian is minus the Laplacian of a graph with the weights
 //! `W_ik = sum_j T_ij T_kj / b_j`. The damped step (Levenberg and Marquardt) solves
 //! `(L(W) + damping diag(a)) step = a - T 1`.
+//!
+//! Under penalties `p` and `q`, in units of the regularisation, `a exp(-(f - log a) / p)` takes the
+//! place of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
+//! of the penalties, comes to the diagonal.
 
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
 use crate::transport::lanes::{Limits, Solved, Status};
 use crate::transport::log_domain::Exponents;
+use crate::transport::problem::FORBIDDEN;
 
 /// First damping, where a step is about half of one of the scaling, and the least.
 const DAMPING: f64 = 1.0;
@@ -22,18 +27,20 @@ const RAISED: f64 = 16.0;
 /// A dual that is less by this part of its terms is the same.
 const ROUNDING: f64 = 1e-13;
 
-/// Continues the pair of histograms `a` and `b` from where the scaling ended.
+/// Continues the pair of histograms `a` and `b` from where the scaling ended; `inverse` are one over
+/// the penalties of both marginals, 0 where they are kept.
 pub(super) fn polish(
     exec: &Executor,
     exponents: &Exponents,
     [a, b]: [&[f64]; 2],
+    inverse: [f64; 2],
     solved: Solved,
     limits: Limits,
 ) -> Result<Solved> {
     if solved.status == Status::Converged {
         return Ok(solved);
     }
-    let dual = Dual::new(exponents, a, b)?;
+    let dual = Dual::new(exponents, a, b, inverse)?;
     let start = |&i: &usize| {
         if solved.potentials[0][i].is_finite() { solved.potentials[0][i] } else { 0.0 }
     };
@@ -71,6 +78,7 @@ struct Dual {
     b: Vec<f64>,
     /// `M / reg`, row after row.
     exponents: Vec<f64>,
+    inverse: [f64; 2],
 }
 
 /// A point, and what is known there.
@@ -80,6 +88,9 @@ struct Point {
     /// The plan, row after row, and its row sums.
     plan: Vec<f64>,
     mass: Vec<f64>,
+    /// What the row and column sums are to be.
+    wish: Vec<f64>,
+    columns: Vec<f64>,
     /// The dual, and the sum of the magnitudes of its terms.
     value: f64,
     scale: f64,
@@ -88,10 +99,15 @@ struct Point {
 }
 
 impl Dual {
-    fn new(exponents: &Exponents, a: &[f64], b: &[f64]) -> Result<Self> {
-        let filled =
-            |mass: &[f64]| -> Vec<usize> { (0..mass.len()).filter(|&k| mass[k] > 0.0).collect() };
-        let (sources, targets) = (filled(a), filled(b));
+    /// Bins that nothing reaches or leaves take no part.
+    fn new(exponents: &Exponents, a: &[f64], b: &[f64], inverse: [f64; 2]) -> Result<Self> {
+        let open = |&(i, j): &(usize, usize)| {
+            a[i] > 0.0 && b[j] > 0.0 && exponents.entry(i, j) < FORBIDDEN
+        };
+        let source = |&i: &usize| (0..b.len()).any(|j| open(&(i, j)));
+        let target = |&j: &usize| (0..a.len()).any(|i| open(&(i, j)));
+        let sources: Vec<usize> = (0..a.len()).filter(source).collect();
+        let targets: Vec<usize> = (0..b.len()).filter(target).collect();
         let row = |&i: &usize| targets.iter().map(move |&j| exponents.entry(i, j));
         let mut own = memory::with_capacity(sources.len() * targets.len())?;
         own.extend(sources.iter().flat_map(row));
@@ -101,12 +117,29 @@ impl Dual {
             b: targets.iter().map(|&j| b[j]).collect(),
             sources,
             targets,
+            inverse,
         })
+    }
+
+    /// What a side adds to the dual.
+    fn side(&self, side: usize, mass: f64, potential: f64) -> f64 {
+        let inverse = self.inverse[side];
+        if inverse > 0.0 {
+            -mass * (-(potential - mass.ln()) * inverse).exp_m1() / inverse
+        } else {
+            mass * potential
+        }
+    }
+
+    /// What a row or column sum is to be.
+    fn wish(&self, side: usize, mass: f64, potential: f64) -> f64 {
+        let inverse = self.inverse[side];
+        if inverse > 0.0 { mass * (-(potential - mass.ln()) * inverse).exp() } else { mass }
     }
 
     fn at(&self, f: Vec<f64>) -> Result<Point> {
         let n = self.b.len();
-        let rows = || f.iter().zip(self.exponents.chunks_exact(n));
+        let rows = || f.iter().zip(self.exponents.chunks_exact(n.max(1)));
         let mut largest = memory::filled(f64::NEG_INFINITY, n)?;
         for (f, row) in rows() {
             largest.iter_mut().zip(row).for_each(|(largest, m)| *largest = largest.max(f - m));
@@ -120,22 +153,39 @@ impl Dual {
                 plan.push(weight);
             }
         }
+        let exponent = 1.0 / (1.0 + self.inverse[1]);
+        let potential = |((b, sum), largest): ((&f64, &f64), &f64)| {
+            let own = exponent * (sum.ln() + largest);
+            if self.inverse[1] > 0.0 { b.ln() - own } else { (b / sum).ln() - largest }
+        };
+        let g: Vec<f64> = self.b.iter().zip(&sums).zip(&largest).map(potential).collect();
+        let wishes = |side: usize, masses: &[f64], potentials: &[f64]| -> Vec<f64> {
+            masses.iter().zip(potentials).map(|(&m, &p)| self.wish(side, m, p)).collect()
+        };
+        let (wish, columns) = (wishes(0, &self.a, &f), wishes(1, &self.b, &g));
         let mut mass = memory::with_capacity(f.len())?;
-        for row in plan.chunks_exact_mut(n) {
-            row.iter_mut().zip(&self.b).zip(&sums).for_each(|((t, b), sum)| *t *= b / sum);
+        for row in plan.chunks_exact_mut(n.max(1)) {
+            row.iter_mut().zip(&columns).zip(&sums).for_each(|((t, b), sum)| *t *= b / sum);
             mass.push(row.iter().sum::<f64>());
         }
-        let potential = |((b, sum), largest): ((&f64, &f64), &f64)| (b / sum).ln() - largest;
-        let g: Vec<f64> = self.b.iter().zip(&sums).zip(&largest).map(potential).collect();
-        let terms = || self.a.iter().zip(&f).chain(self.b.iter().zip(&g)).map(|(m, p)| m * p);
+        let of_side = |side: usize, masses: &[f64], potentials: &[f64]| -> Vec<f64> {
+            masses.iter().zip(potentials).map(|(&m, &p)| self.side(side, m, p)).collect()
+        };
+        let mut terms = of_side(0, &self.a, &f);
+        terms.extend(of_side(1, &self.b, &g));
+        if self.inverse != [0.0; 2] {
+            terms.push(-mass.iter().sum::<f64>());
+        }
         Ok(Point {
-            value: terms().sum(),
-            scale: 1.0 + terms().map(f64::abs).sum::<f64>(),
-            error: self.a.iter().zip(&mass).map(|(a, m)| (a - m).abs()).sum(),
+            value: terms.iter().sum(),
+            scale: 1.0 + terms.iter().map(|term| term.abs()).sum::<f64>(),
+            error: wish.iter().zip(&mass).map(|(a, m)| (a - m).abs()).sum(),
             f,
             g,
             plan,
             mass,
+            wish,
+            columns,
         })
     }
 
@@ -143,10 +193,13 @@ impl Dual {
     fn step(&self, exec: &Executor, point: &Point, damping: f64) -> Result<Option<Vec<f64>>> {
         let n = self.a.len();
         let mut matrix = self.laplacian(exec, point)?;
-        for (i, (a, mass)) in self.a.iter().zip(&point.mass).enumerate() {
-            matrix[i * n + i] += damping * a.max(*mass);
+        let [own, other] = self.inverse;
+        for (i, (wish, mass)) in point.wish.iter().zip(&point.mass).enumerate() {
+            let bend = own * wish + other / (1.0 + other) * mass;
+            matrix[i * n + i] += bend + damping * wish.max(*mass);
         }
-        let mut step: Vec<f64> = self.a.iter().zip(&point.mass).map(|(a, mass)| a - mass).collect();
+        let mut step: Vec<f64> =
+            point.wish.iter().zip(&point.mass).map(|(wish, mass)| wish - mass).collect();
         if !solve_in_place(exec, &mut matrix, &mut step)? {
             return Ok(None);
         }
@@ -154,15 +207,17 @@ impl Dual {
         Ok(step.iter().all(|f| f.is_finite()).then_some(step))
     }
 
-    /// `L(W)`, the lower half; its diagonal is the sum of the weights, where nothing cancels.
+    /// `L(W)`, the lower half; but for the penalties its diagonal is the sum of the weights, where nothing cancels.
     fn laplacian(&self, exec: &Executor, point: &Point) -> Result<Vec<f64>> {
         let (n, m) = (self.a.len(), self.b.len());
+        let share = 1.0 / (1.0 + self.inverse[1]);
         let mut matrix = memory::filled(0.0, n * n)?;
         let mut weighted = memory::filled(0.0, m)?;
         for i in 0..n {
             exec.check()?;
             let row = &point.plan[i * m..][..m];
-            weighted.iter_mut().zip(row).zip(&self.b).for_each(|((w, t), b)| *w = t / b);
+            let shares = weighted.iter_mut().zip(row).zip(&point.columns);
+            shares.for_each(|((w, t), b)| *w = if *b > 0.0 { share * t / b } else { 0.0 });
             for k in 0..i {
                 let other = &point.plan[k * m..][..m];
                 let weight: f64 = dot(&weighted, other);

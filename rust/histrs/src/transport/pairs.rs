@@ -2,7 +2,7 @@
 
 use ndarray::{Array1, ArrayView2};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
@@ -25,10 +25,14 @@ pub struct SinkhornPairs<T> {
 /// [`sinkhorn_distances`](crate::transport::sinkhorn_distances) computes them; potentials are not
 /// kept.
 ///
+/// `starts` has a row for each pair: logarithms of the scaling of `x[i]`, as of mass 1, from which it
+/// begins. Those of empty bins are finite, and mean nothing.
+///
 /// # Errors
 ///
 /// As [`sinkhorn_distances`](crate::transport::sinkhorn_distances), and [`Error::Shape`] when a
-/// pair names a row that is not there.
+/// pair names a row that is not there, or `starts` has another shape; [`Error::NotFinite`] when a
+/// start is not finite.
 ///
 /// # Examples
 ///
@@ -43,7 +47,7 @@ pub struct SinkhornPairs<T> {
 /// let options =
 ///     Sinkhorn { reg: 0.05, tol: 1e-9, max_iter: 1000, regularized: false, potentials: false };
 /// let x = HistogramMatrix::dense(x.view());
-/// let found = sinkhorn_pairs(&exec, &x, &x, &[(1, 0)], m.view(), &options)?;
+/// let found = sinkhorn_pairs(&exec, &x, &x, &[(1, 0)], None, m.view(), &options)?;
 /// assert!((found.values[0] - 0.75).abs() < 1e-9);
 /// # Ok::<(), histrs::Error>(())
 /// ```
@@ -52,10 +56,14 @@ pub fn sinkhorn_pairs<'a, T: Element>(
     x: &HistogramMatrix<'a, T>,
     y: &HistogramMatrix<'a, T>,
     pairs: &[(usize, usize)],
+    starts: Option<ArrayView2<'_, f32>>,
     m: ArrayView2<'_, f64>,
     options: &Sinkhorn,
 ) -> Result<SinkhornPairs<T>> {
     let all = AllPairs::new(exec, x, Some(y), m, options)?;
+    if let Some(starts) = &starts {
+        check_starts(starts, (pairs.len(), x.n_columns()))?;
+    }
     check_rows("the last row of X that a pair names", pairs.iter().map(|p| p.0), x.n_rows())?;
     check_rows("the last row of Y that a pair names", pairs.iter().map(|p| p.1), y.n_rows())?;
     // Pairs of one row lie in one block, which then holds few histograms.
@@ -63,7 +71,12 @@ pub fn sinkhorn_pairs<'a, T: Element>(
     order.sort_by_key(|&k| pairs[k]);
     let blocks = exec.map_blocks(order.len().div_ceil(BLOCK), |block| {
         let part = &order[block * BLOCK..order.len().min((block + 1) * BLOCK)];
-        let mut found = all.solve(part.iter().map(|&k| pairs[k]).collect())?;
+        let from = starts.map(|starts| {
+            part.iter()
+                .map(|&k| (pairs[k], starts.row(k).iter().map(|&f| f.into()).collect()))
+                .collect()
+        });
+        let mut found = all.solve_from(part.iter().map(|&k| pairs[k]).collect(), from.as_ref())?;
         found.sort_by_key(|found| found.pair);
         Ok(found)
     })?;
@@ -74,6 +87,18 @@ pub fn sinkhorn_pairs<'a, T: Element>(
         errors[k] = found.error;
     }
     Ok(SinkhornPairs { values, errors })
+}
+
+fn check_starts(starts: &ArrayView2<'_, f32>, (n_pairs, n_bins): (usize, usize)) -> Result<()> {
+    let cure = "give a row for each pair, with an entry for each column of X";
+    check_length("the number of rows of the starts", starts.nrows(), n_pairs, cure)?;
+    check_length("the number of columns of the starts", starts.ncols(), n_bins, cure)?;
+    match starts.indexed_iter().find(|(_, f)| !f.is_finite()) {
+        Some(((row, column), &value)) => {
+            Err(Error::NotFinite { name: "starts", row, column, value: value.into() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_rows(what: &'static str, rows: impl Iterator<Item = usize>, n_rows: usize) -> Result<()> {

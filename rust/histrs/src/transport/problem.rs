@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::{Element, Elementary};
+use crate::transport::flow::largest_flow;
 use crate::transport::lanes::{Marginals, Pairing};
 use crate::transport::log_domain::Exponents;
 use crate::transport::product::Packed;
@@ -21,6 +22,8 @@ const DOUBLE_RANGE: f64 = 320.0;
 const LARGEST_EXPONENT: f64 = 1e9;
 /// A part of the mass that is too small to be told from none.
 const NEGLIGIBLE: f64 = 1e-290;
+/// Exponent of a forbidden cell: above every other, and finite.
+pub(super) const FORBIDDEN: f64 = 1e300;
 /// Blocks of which less than this part of the kernel is used get a kernel of their own.
 const RESTRICTED: f64 = 0.8;
 
@@ -28,8 +31,10 @@ const RESTRICTED: f64 = 0.8;
 pub(super) struct Ground<'a> {
     pub(super) m: ArrayView2<'a, f64>,
     pub(super) reg: f64,
-    /// Largest entry of `M / reg`.
+    /// Largest finite entry of `M / reg`.
     pub(super) largest: f64,
+    /// Whether an entry is infinite.
+    pub(super) forbids: bool,
     with_cost: bool,
     symmetric: bool,
     whole: Kernels,
@@ -55,18 +60,20 @@ impl<'a> Ground<'a> {
             let expected = "it is positive and finite; a tenth of the median of M is a start";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
-        let bad = |m: &f64| !(*m >= 0.0 && m.is_finite());
+        let bad = |m: &f64| m.is_nan() || *m < 0.0;
         if let Some(((row, column), &value)) = m.indexed_iter().find(|(_, m)| bad(m)) {
             return Err(Error::GroundDistance { row, column, value });
         }
-        let largest = m.iter().fold(0.0_f64, |a, &b| a.max(b)) / reg;
+        let finite = m.iter().filter(|m| m.is_finite());
+        let largest = finite.fold(0.0_f64, |a, &b| a.max(b)) / reg;
+        let forbids = m.iter().any(|m| m.is_infinite());
         if largest > LARGEST_EXPONENT {
             let expected = "it underflows, being less than a billionth of the largest entry of M; \
                             raise it, or compute the exact distance, emd_distances";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
         let symmetric = m.is_square() && m == m.t();
-        Ok(Self { m, reg, largest, with_cost, symmetric, whole: Kernels::default() })
+        Ok(Self { m, reg, largest, forbids, with_cost, symmetric, whole: Kernels::default() })
     }
 
     pub(super) fn is_symmetric(&self) -> bool {
@@ -101,7 +108,11 @@ impl<'a> Ground<'a> {
     pub(super) fn exponents(&self, bins: &Bins, coarseness: f64) -> Result<Exponents> {
         let Bins { sources, targets } = bins;
         let unit = self.reg * coarseness;
-        Exponents::new(sources.len(), targets.len(), |i, j| self.m[[sources[i], targets[j]]] / unit)
+        let exponent = |i: usize, j: usize| match self.m[[sources[i], targets[j]]] {
+            f64::INFINITY => FORBIDDEN,
+            m => m / unit,
+        };
+        Exponents::new(sources.len(), targets.len(), exponent)
     }
 
     pub(super) fn finest<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Exponents> {
@@ -113,7 +124,10 @@ impl<'a> Ground<'a> {
         let (n, m) = (sources.len(), targets.len());
         let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / self.reg;
         let gibbs = memory::collected((0..n * m).map(|k| (-exponent(k / m, k % m)).exp()))?;
-        let weighted = |i: usize, j: usize| gibbs[i * m + j] * exponent(i, j);
+        let weighted = |i: usize, j: usize| match exponent(i, j) {
+            f64::INFINITY => 0.0,
+            exponent => gibbs[i * m + j] * exponent,
+        };
         Ok(Kernel {
             forward: Packed::new(n, m, |i, j| gibbs[i * m + j])?,
             backward: Packed::new(m, n, |j, i| gibbs[i * m + j])?,
@@ -154,6 +168,22 @@ impl Block {
             targets: targets.restricted(&bins.targets)?,
         };
         Ok(Self { pairing, marginals, bins, kernels })
+    }
+
+    /// The part of the mass of a pair that can go from one histogram to the other through the
+    /// cells that are not forbidden.
+    pub(super) fn passable(&self, ground: &Ground<'_>, source: usize, target: usize) -> f64 {
+        let Self { bins, marginals, .. } = self;
+        let (n, m) = (bins.sources.len(), bins.targets.len());
+        let a = &marginals.sources[source * n..][..n];
+        let b = &marginals.targets[target * m..][..m];
+        self.passable_of(ground, [a, b])
+    }
+
+    /// The same of other masses over the bins of the block.
+    pub(super) fn passable_of(&self, ground: &Ground<'_>, histograms: [&[f64]; 2]) -> f64 {
+        let Bins { sources, targets } = &self.bins;
+        largest_flow(histograms, |i, j| ground.m[[sources[i], targets[j]]].is_finite())
     }
 
     /// Whether the histograms of a pair over the same bins are one and the same.
