@@ -97,8 +97,8 @@ class LinearModel(BaseEstimator):
         lost = np.argwhere(np.isnan(scores))
         if len(lost) > 0:
             raise ValueError(
-                f"The products of row {lost[0, 0]} of X with the coefficients overflow, and so does "
-                "their sum: scale X down."
+                f"The products of row {lost[0, 0]} of X with the coefficients overflow, and so "
+                "does their sum: scale X down."
             )
         return scores
 
