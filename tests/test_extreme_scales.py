@@ -209,10 +209,11 @@ def test_scores_beyond_single_precision_are_infinite():
 
 
 def test_scores_whose_terms_cancel_beyond_the_range_are_refused():
-    X = np.random.default_rng(0).random((30, 2))
-    model = PCARidge(alphas=1e-12).fit(X, 1e100 * (X[:, 0] - X[:, 1]))
+    X = np.random.default_rng(0).random((300, 64))
+    signs = np.resize([1.0, -1.0], 64)
+    model = PCARidge(alphas=1e-12).fit(X, 1e100 * (X @ signs))
     with pytest.raises(ValueError, match="row 1 of X with the coefficients overflow"):
-        model.predict([[1.0, 1.0], [1e250, 1e250]])
+        model.predict([np.ones(64), np.full(64, 1e250)])
 
 
 def test_kernels_that_nearly_vanish():
@@ -223,6 +224,13 @@ def test_kernels_that_nearly_vanish():
         for parameters in ({}, {"amplitude_bounds": "fixed"}):
             model = MinMaxGPRegressor(**parameters).fit(X, y)
             assert np.all(np.isfinite(model.dual_coef_))
+
+
+def test_a_scale_is_chosen_by_targets_of_any_size():
+    X = np.random.default_rng(0).random((40, 4))
+    y = X[:, 0] - X[:, 1]
+    chosen = [ExpChi2Sampler(gamma="auto", random_state=0).fit(X, s * y).gamma_ for s in (1, 1e250)]
+    assert chosen[0] == chosen[1]
 
 
 def test_rows_without_labels_are_refused_where_labels_choose_a_scale():

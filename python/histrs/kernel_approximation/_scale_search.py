@@ -39,7 +39,9 @@ def signed_targets(y: ArrayLike, n_rows: int, rows: Any = slice(None)) -> Array:
     y = y[rows]
     if few_classes:
         y = LabelBinarizer(neg_label=-1).fit_transform(y)
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    # In a unit in which squares stay within the range; a power of 2 rounds nothing.
+    return np.asarray(np.ldexp(targets, -np.frexp(np.max(np.abs(targets), initial=0.0))[1]))
 
 
 def _are_classes(y: NDArray[Any]) -> bool:
