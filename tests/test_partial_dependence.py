@@ -1,5 +1,7 @@
 """Averages of sliced Gaussian processes over rows, with one or two features set."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.inspection import partial_dependence
@@ -187,6 +189,7 @@ def test_rounded_projections(monkeypatch):
         ({"features": 0, "grid_resolution": 1}, "grid_resolution"),
         ({"features": 0, "max_rows": 0}, "max_rows"),
         ({"features": 0, "percentiles": (0.9, 0.1)}, "percentiles"),
+        ({"features": 0, "percentiles": 0.9}, "percentiles"),
     ],
 )
 def test_bad_arguments_are_named(table, arguments, said):
@@ -197,6 +200,27 @@ def test_bad_arguments_are_named(table, arguments, said):
     X = np.where(np.arange(4) == 1, np.nan, X)
     with pytest.raises(ValueError, match="missing in every row"):
         model.partial_dependence(X, 1)
+
+
+def test_a_category_that_is_missing_everywhere_is_named():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"a": rng.random(60), "b": pandas.Categorical(rng.choice(["x", "y"], 60))})
+    X.loc[3, "b"] = np.nan
+    model = small(KINDS[0]).fit(X, X["a"])
+    with pytest.raises(ValueError, match="Feature 1 is missing in every row"):
+        model.partial_dependence(X[3:4], "b")
+
+
+def test_groups_of_rows_are_in_memory_one_at_a_time(table):
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    tracemalloc.start()
+    model.partial_dependence(X, (0, 1), grid_resolution=20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All 400 groups of 120 rows of 64 projections are 25 MB.
+    assert peak < 12e6
 
 
 def test_drawings(table):

@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
+from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
 from histrs.streaming._path import RidgePath
 from histrs.streaming._ridge import SignedTargets
@@ -95,6 +96,47 @@ def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate)
     P = some.predict_proba(X)
     assert 0 < np.abs(P - whole).max() < 0.15
     np.testing.assert_allclose(P, clone(model).fit(X, y).predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_probabilities_of_rows_of_large_weights_are_learned_from_many_of_them(rng, calibrate):
+    X, y = noisy(rng, 600, 3)
+    model = PCARidgeClassifier(alphas=[0.1], calibrate=calibrate)
+    unit = clone(model).fit(X, y).predict_proba(X)
+    heavy = clone(model).set_params(alphas=[1e5]).fit(X, y, np.full(600, 1e6)).predict_proba(X)
+    np.testing.assert_allclose(heavy, unit, atol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-200])
+@pytest.mark.parametrize("calibrate", [None, "softmax"])
+def test_the_unit_of_small_weights_does_not_matter_to_probabilities(rng, calibrate, scale):
+    X, y = noisy(rng, 300, 3)
+    weights = rng.random(300)
+    one, other = (
+        PCARidgeClassifier(calibrate=calibrate).fit(X, y, unit * weights).predict_proba(X)
+        for unit in (1.0, scale)
+    )
+    np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def test_the_unit_of_small_weights_does_not_matter_to_prototypes(rng):
+    X, y = positive(rng, 200, 2)
+    weights = rng.random(200)
+    one, other = (
+        RandomSubset(0.1, random_state=0).fit(X, y, unit * weights).sharpness_
+        for unit in (1.0, 1e-3)
+    )
+    assert other == pytest.approx(one, rel=1e-4)
+
+
+def test_rows_without_weight_are_not_those_that_are_read(rng, monkeypatch):
+    X, y = noisy(rng, 600, 3)
+    monkeypatch.setattr("histrs.streaming._ridge.SHARPNESS_ROWS", 150)
+    weights = np.tile([0.0, 1.0], 300)
+    source = [(X, y, weights)]
+    found = PCARidgeClassifier().fit_rows(source, classes=np.unique(y)).sharpness_
+    expected = PCARidgeClassifier().fit(X[1::2], y[1::2]).sharpness_
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_moments_alone_have_no_probabilities(rng):

@@ -1,5 +1,7 @@
 """Weights of rows and of classes in Gaussian processes, against the joint normal distribution."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -269,6 +271,28 @@ def answers(model, rows):
 
 
 @each("model_class", [*REGRESSORS, *CLASSIFIERS])
+@each("weighted", ["all", "first", "further"])
+def test_unpickled_models_take_and_forget_rows(model_class, weighted):
+    X, y, weights = sample()
+    rows = matrices(model_class, X)
+    if model_class in CLASSIFIERS:
+        y = np.array(["a", "b", "c"])[np.digitize(y, [-1.5, 0])]
+    first = None if weighted == "further" else weights[:40]
+    further = None if weighted == "first" else weights[40:]
+    saved = pickle.dumps(model_class(random_state=0).fit(rows[:40], y[:40], first))
+
+    def assert_same(change):
+        fitted = model_class(random_state=0).fit(rows[:40], y[:40], first)
+        expected = answers(change(fitted), rows)
+        found = answers(change(pickle.loads(saved)), rows)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+    assert_same(lambda one: one.partial_fit(rows[40:], y[40:], sample_weight=further))
+    if hasattr(model_class, "forget"):
+        assert_same(lambda one: one.forget([0, 3, 7]))
+
+
+@each("model_class", [*REGRESSORS, *CLASSIFIERS])
 def test_rows_of_no_weight_are_not_there_and_units_do_not_matter(model_class):
     X, y, weights = sample()
     rows = matrices(model_class, X)
@@ -338,6 +362,18 @@ def test_bad_weights_leave_everything_as_it_was(model_class, weights, message):
         with pytest.raises(ValueError, match=message):
             call(rows, y, sample_weight=weights)
     np.testing.assert_array_equal(answers(model, rows), before)
+
+
+@each("model_class", [IntersectionGPRegressor, IntersectionGPClassifier, MinMaxGPRegressor])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_of_all_sizes_of_double_precision(model_class):
+    X, y, _ = sample()
+    if model_class in CLASSIFIERS:
+        y = np.digitize(y, [-0.5])
+    weights = np.geomspace(1e-300, 1e300, len(y))
+    model = model_class(optimizer=None).fit(X, y, weights)
+    assert np.all(np.isfinite(answers(model, X)))
+    assert np.isfinite(model.log_marginal_likelihood())
 
 
 def test_a_solver_without_weights_says_so():

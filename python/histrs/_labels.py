@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -47,6 +48,27 @@ def classes_of(y: ArrayLike) -> NDArray[Any]:
             f"y[{i}] = {labels.ravel()[i]!r} is of type {kinds[i].__name__}, others are not, and "
             "they have no order: give labels of one type, and drop rows without one."
         ) from None
+
+
+NOTHING_WEIGHS = "class_weight is zero for every row: give some class a positive weight."
+
+
+def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what the class of each label weighs.
+
+    Raises
+    ------
+    ValueError
+        If the weight of a class is negative or not finite.
+    """
+    weights: NDArray[np.float64] = compute_sample_weight(class_weight, labels)
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
+    if len(bad) > 0:
+        raise ValueError(
+            f"class_weight of {labels.tolist()[bad[0]]!r} is {weights[bad[0]]}: weights are "
+            "finite and non-negative."
+        )
+    return weights
 
 
 def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:

@@ -11,8 +11,23 @@ Float64: TypeAlias = NDArray[np.float64]
 
 # Where the sharpness is searched, in units of one over the mean distance to the own class.
 _SHARPNESS = (1e-4, 1e4)
+# As many rows as any number of them tells of: more would overflow.
+_MOST_ROWS = 1e100
 # Logarithms of odds beyond which nothing changes.
 _FAR = 1e200
+
+
+def as_rows(weights: Float64) -> Float64:
+    """Return weights in a unit in which their sum is the number of rows that they stand for.
+
+    A weight of 3 stands for three rows, and one of less than 1 for one, however small it is: what
+    is taken for granted before any row was seen does not depend on the unit of small weights.
+    """
+    largest = float(weights.max())
+    shares = weights / largest
+    n_rows = np.sum(np.maximum(np.minimum(weights, _MOST_ROWS), 1.0), where=weights > 0.0)
+    found: Float64 = shares * (n_rows / shares.sum())
+    return found
 
 
 def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64) -> float:
@@ -24,8 +39,9 @@ def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64)
     present = np.isfinite(distances[0])
     distances = distances[:, present]
     places = (np.cumsum(present) - 1)[places]
-    if distances.shape[1] < 2:
+    if distances.shape[1] < 2 or not weights.any():
         return 1.0
+    weights = as_rows(weights)
     own = distances[np.arange(len(distances)), places]
     # In units of the largest, of which sums and quotients neither overflow nor vanish.
     largest = float(np.max(own))

@@ -21,7 +21,13 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpac
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._row_weights import RowWeights, appended, in_units_of_mean, roots
+from histrs.gaussian_process._row_weights import (
+    RowWeights,
+    appended,
+    in_units_of_mean,
+    over_unit,
+    roots,
+)
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
@@ -125,8 +131,9 @@ class GaussianProcess(BaseEstimator):
 
     def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
         """Keep the weights of further rows, and return what multiplies these in systems."""
+        self._make_posterior_before()
         before = self.sample_weight_fit_
-        added = (np.ones(n_rows) if weights is None else weights) / self._weight_unit
+        added = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
         if before is None and np.all(added == 1.0):
             return None
         self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
@@ -134,8 +141,13 @@ class GaussianProcess(BaseEstimator):
 
     def _keep_weights_of(self, kept: Indices) -> None:
         """Keep the weights of some of the rows alone."""
+        self._make_posterior_before()
         if self.sample_weight_fit_ is not None:
             self.sample_weight_fit_ = self.sample_weight_fit_[kept]
+
+    def _make_posterior_before(self) -> None:
+        """Make the posterior of an unpickled model while rows and weights still belong together."""
+        self._state()
 
     # ---- the targets -------------------------------------------------------------------------
 

@@ -10,10 +10,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, compute_sample_weight
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight
 
+from histrs._labels import NOTHING_WEIGHS, weights_of_classes
 from histrs._solvers.block_cg import Array
+
+# Of weights in units of their mean: those beyond say no more, and squares and sums do not overflow.
+_RANGE = (1e-280, 1e280)
 
 ClassWeight: TypeAlias = Mapping[Any, float] | Literal["balanced"] | None
 
@@ -69,16 +73,10 @@ def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[An
     """
     if class_weight is None:
         return given
-    of_classes = compute_sample_weight(class_weight, labels)
-    bad = np.flatnonzero(~((of_classes >= 0.0) & (of_classes < np.inf)))
-    if len(bad) > 0:
-        raise ValueError(
-            f"class_weight of {labels.tolist()[bad[0]]!r} is {of_classes[bad[0]]}: weights are "
-            "finite and non-negative."
-        )
+    of_classes = weights_of_classes(class_weight, labels)
     kept = np.flatnonzero(of_classes > 0.0)
     if len(kept) == 0:
-        raise ValueError("class_weight is zero for every row: give some class a positive weight.")
+        raise ValueError(NOTHING_WEIGHS)
     of_rows = np.ones(len(labels)) if given.weights is None else given.weights
     places = kept if given.kept is None else given.kept[kept]
     every = given.kept is None and len(kept) == len(labels)
@@ -103,7 +101,13 @@ def in_units_of_mean(weights: Array | None) -> tuple[Array | None, float]:
     # Of huge weights, the sum would overflow.
     largest = float(weights.max())
     unit = largest * float(np.mean(weights / largest))
-    return weights / unit, unit
+    return over_unit(weights, unit), unit
+
+
+def over_unit(weights: Array, unit: float) -> Array:
+    """Return weights in a unit: none becomes 0, without a logarithm, or infinite."""
+    with np.errstate(over="ignore"):
+        return np.clip(weights / unit, *_RANGE)
 
 
 def roots(weights: Array | None) -> Array | None:

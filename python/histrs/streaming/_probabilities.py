@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._calibration import Readout, fit_calibration
-from histrs._likely_sharpness import likely_sharpness
+from histrs._likely_sharpness import as_rows, likely_sharpness
 from histrs.streaming._sums import Array
 
 # Rows that probabilities are learned from: one number, or one for each pair of classes.
@@ -40,4 +40,4 @@ def sharpness_of(left_out: LeftOut) -> float:
 
 def softmax_of(left_out: LeftOut) -> Readout:
     """Return the map from scores to logits that is most likely right."""
-    return fit_calibration(left_out.scores, left_out.places, weights=left_out.weights)
+    return fit_calibration(left_out.scores, left_out.places, weights=as_rows(left_out.weights))

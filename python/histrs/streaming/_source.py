@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -16,6 +17,7 @@ from histrs.streaming._consumed import Consumed
 from histrs.streaming._dask import is_dask
 from histrs.streaming._rows import Chunk, Rows, chunks
 from histrs.streaming._sums import BLOCK_ROWS
+from histrs.streaming._weights import checked_weights
 
 CHUNK_SIZE = BLOCK_ROWS
 
@@ -82,26 +84,33 @@ class RowSource:
                 if consumed is not None and consumed.take(Z, targets, weights):
                     progress(np.shape(Z)[0])
                     continue
-                if self.step > 1:
-                    n_rows = _num_samples(Z)
-                    Z, targets, weights = self._thinned(n_seen, Z, targets, weights)
-                    n_seen += n_rows
-                    if not _num_samples(Z):
-                        continue
-                Z = Z if self.feature_map is None else self.feature_map.transform(Z)
                 encoded = None if targets is None else self.encode(targets)
-                if targets is not None and self.weigh is not None:
-                    weights = self.weigh(targets, weights)
+                weights = self._weighed(targets, weights)
+                if self.step > 1:
+                    weights = checked_weights(weights, _num_samples(Z))
+                    used = _used(Z, weights)
+                    kept = used[-n_seen % self.step :: self.step]
+                    n_seen += len(used)
+                    if not len(kept):
+                        continue
+                    Z = _safe_indexing(Z, kept)
+                    encoded = None if encoded is None else np.asarray(encoded)[kept]
+                    weights = weights and weights.part(kept)
+                Z = Z if self.feature_map is None else self.feature_map.transform(Z)
                 yield Z, encoded, weights
                 progress(np.shape(Z)[0])
             if consumed is not None:
                 consumed.finish()
 
-    def _thinned(self, n_seen: int, *parts: Any) -> Iterator[Any]:
-        """Yield those rows of the parts of a chunk that are read."""
-        kept = np.arange(-n_seen % self.step, np.shape(parts[0])[0], self.step)
-        for part in parts:
-            yield None if part is None else _safe_indexing(part, kept)
+    def _weighed(self, targets: Any, weights: Any) -> Any:
+        """Return the weights of rows whose targets are not encoded."""
+        return weights if targets is None or self.weigh is None else self.weigh(targets, weights)
+
+    def _n_used(self) -> int:
+        """Return the number of rows of positive weight, in a pass that maps none."""
+        return sum(
+            len(_used(Z, self._weighed(targets, weights))) for Z, targets, weights in self._chunks()
+        )
 
     def _chunks(self) -> Iterator[Chunk]:
         return chunks(self.rows, self.targets, self.weights, self.chunk_size)
@@ -121,7 +130,13 @@ class RowSource:
         return replace(self, rows=None, targets=None, weights=None, verbose=0)
 
     def thinned(self, n_rows: float, most: int) -> Self:
-        """Return a source that reads about `most` of so many rows, each as far from the next."""
+        """Return a source that reads about `most` rows, each as far from the next.
+
+        Of rows without weights there are `n_rows`. Others are counted: those of weight 0 are not
+        read, and one of weight 1000 is one row to read.
+        """
+        if n_rows > most and not isinstance(n_rows, int):
+            n_rows = self._n_used()
         return replace(self, step=max(1, int(n_rows // most)))
 
     def with_rows(self, rows: Rows) -> Self:
@@ -136,3 +151,10 @@ class RowSource:
         if self.n_jobs is None:
             return nullcontext()
         return blas_threads_at_most(count_threads(self.n_jobs))
+
+
+def _used(Z: Any, weights: Any) -> NDArray[np.intp]:
+    """Return the places of the rows of a chunk that have a positive weight."""
+    n_rows = _num_samples(Z)
+    checked = checked_weights(weights, n_rows)
+    return np.arange(n_rows) if checked is None else np.flatnonzero(checked.total > 0)

@@ -6,8 +6,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import compute_sample_weight
 
+from histrs._labels import NOTHING_WEIGHS, weights_of_classes
 from histrs._validation import real_array
 
 Array: TypeAlias = NDArray[np.float64]
@@ -91,7 +91,10 @@ class ClassWeights:
         if class_weight is None:
             return None
         if isinstance(class_weight, Mapping):
-            return cls(classes, compute_sample_weight(dict(class_weight), classes))
+            factors = weights_of_classes(dict(class_weight), classes)
+            if not factors.any():
+                raise ValueError(NOTHING_WEIGHS)
+            return cls(classes, factors)
         labels = np.asarray(labels)
         weights = (
             np.ones(len(labels)) if weights is None else RowWeights.of(weights, len(labels)).total

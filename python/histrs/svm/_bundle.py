@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, compute_sample_weight, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
-from histrs._labels import best_class, check_labels, classes_of
+from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._progress import SolverProgress
 from histrs._scale import check_squares
 from histrs._sparse import is_sparse
@@ -285,6 +285,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 self._fit_map(X)
             rows = self._rows(self._features(X))
             targets = self._targets(y, weight)
+            if not targets.weights.any():
+                raise ValueError(NOTHING_WEIGHS)
             start = self._start(rows) if goes_on else None
             self.alpha_ = float(self.alpha)
             for name in ("alphas_", "cv_scores_", "_warm"):
@@ -480,7 +482,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         n_classes = len(self.classes_)
         positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
-        weights = weight / weight.sum() * compute_sample_weight(self.class_weight, y)
+        weights = weight / weight.sum() * weights_of_classes(self.class_weight, y)
         return Targets(labels, weights, positive, self.loss, count_threads(self.n_jobs))
 
     def _solve(

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, compute_sample_weight
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from histrs import _histrs
 from histrs._calibration import logits_of_classes
 from histrs._estimator import BaseEstimator
-from histrs._labels import best_class, check_labels, classes_of
+from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._likely_sharpness import likely_sharpness
 from histrs._progress import TrainingProgress
 from histrs._sparse import is_sparse
@@ -238,8 +238,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                     f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
                     "greater than one."
                 )
-            rows = self._start(X)
-            self._train(rows, signs_of(y, self.classes_), self._weights(weight, y))
+            weights = self._weights(weight, y)
+            if not weights.any():
+                raise ValueError(NOTHING_WEIGHS)
+            self._train(self._start(X), signs_of(y, self.classes_), weights)
             self.__dict__.pop("sharpness_", None)
             if self.probability:
                 self.sharpness_ = self._likely_sharpness(X, y, weight)
@@ -374,7 +376,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                 "probability = True needs two rows of a class or more, of which one is held out."
             )
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
-        total = weight * compute_sample_weight(self.class_weight, y)
+        total = weight * weights_of_classes(self.class_weight, y)
         distances = logits.max(axis=1, keepdims=True) - logits
         return likely_sharpness(distances, places[rows], total[rows])
 
@@ -430,7 +432,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds {unknown[0]!r}, which is not in classes; list it there.")
 
     def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        weight = weight * compute_sample_weight(self.class_weight, y)
+        weight = weight * weights_of_classes(self.class_weight, y)
         return np.tile(weight, (self._n_problems(), 1))
 
     def _n_problems(self) -> int:

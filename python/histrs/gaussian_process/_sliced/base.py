@@ -317,8 +317,7 @@ class BaseSlicedGP(BaseEstimator):
         check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
         if max_rows is not None:
             check_scalar(max_rows, "max_rows", Integral, min_val=1)
-        low, high = percentiles
-        if not 0.0 <= low < high <= 1.0:
+        if np.shape(percentiles) != (2,) or not 0.0 <= percentiles[0] < percentiles[1] <= 1.0:
             raise ValueError(f"percentiles = {percentiles}: give two ascending shares, 0 to 1.")
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
@@ -330,10 +329,10 @@ class BaseSlicedGP(BaseEstimator):
         if max_rows is not None and len(rows) > max_rows:
             some = self._rows_to_learn_from(len(rows), max_rows, self._random())
             rows = rows.iloc[some] if is_frame(rows) else rows[some]
-        parts = [
+        parts = (
             fitted._projection.apply(fitted._table.read(with_values(rows, places, values)))
             for values in grid_points(grid)
-        ]
+        )
         inner = fitted._inner_now(("n_jobs", "verbose"))
         mean, std = averaged(inner._state()["_posterior"], parts, fitted._threads())
         shape = tuple(len(values) for values in grid)

@@ -1,6 +1,6 @@
 """What one or two features do on average, with the deviations of that average."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -60,13 +60,16 @@ def grid_of(
 ) -> NDArray[Any]:
     """Return the distinct values of a feature, or evenly spaced ones where there are more."""
     column = column_of(X, feature)
+    missing = f"Feature {feature} is missing in every row of X."
     if column.dtype.kind not in "fiu":
         known = [value for value in column.tolist() if value is not None and value == value]
+        if not known:
+            raise ValueError(missing)
         return np.array(sorted(set(known), key=str), dtype=object)
     values = column[~np.isnan(column.astype(np.float64))]
     distinct = np.unique(values)
     if len(distinct) == 0:
-        raise ValueError(f"Feature {feature} is missing in every row of X.")
+        raise ValueError(missing)
     if len(distinct) <= resolution:
         return distinct
     low, high = np.quantile(values, percentiles)
@@ -103,7 +106,7 @@ def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
 
 
 def averaged(
-    posterior: Posterior | DensePosterior, parts: Sequence[NDArray[Any]], n_threads: int
+    posterior: Posterior | DensePosterior, parts: Iterable[NDArray[Any]], n_threads: int
 ) -> tuple[Array, Array]:
     r"""Return mean and standard deviation of the average latent function over groups of rows.
 
@@ -116,8 +119,8 @@ def averaged(
     ----------
     posterior : Posterior or DensePosterior
         Of projections.
-    parts : sequence of ndarray of shape (n_rows, n_projections)
-        Groups of rows.
+    parts : iterable of ndarray of shape (n_rows, n_projections)
+        Groups of rows, of which one is in memory at a time.
     n_threads : int
         Threads of the core.
 
