@@ -19,6 +19,7 @@ from histrs.gaussian_process._spectrum import Measure
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNRegressor
 from histrs.prototypes import FastCondensedNN, RandomSubset
+from histrs.quantization import ProductQuantizer
 from histrs.spd import MDM, CommonRange, TangentSpace
 from histrs.streaming import PCARidge
 from histrs.svm import IntersectionSVC

@@ -169,7 +169,7 @@ def test_columns_in_units_of_their_own(rng, container):
         np.testing.assert_array_equal(batches[0].coef_, batches[1].coef_)
 
 
-@pytest.mark.parametrize("largest", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("largest", [1e-300, 1.0, 1e150])
 def test_one_column_of_another_unit_is_noticed(rng, largest):
     X = rng.random((50, 5)) * largest
     X[:, 0] *= 1e-4
