@@ -77,7 +77,8 @@ def fit_calibration(
     z = np.hstack([-scores, scores]) if binary else scores
     n_classes = z.shape[1]
     coupled = not binary and n_classes <= _MAX_COUPLED
-    size = float(np.sqrt(np.mean(z * z)))
+    n_rows = float(len(z) if weights is None else weights.sum())
+    size = float(np.sqrt(np.mean(np.average(z * z, axis=0, weights=weights))))
     if size < LEAST_SIZE:
         size = 1.0
     z = z / size
@@ -86,7 +87,7 @@ def fit_calibration(
     precision = offset_std**-2
     of_rows = np.ones((len(z), 1)) if weights is None else weights[:, None]
     expected = _log_shares(np.sum(of_rows * targets, axis=0)) if centred else np.zeros(n_classes)
-    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(len(z), 1)))
+    spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(n_rows, 1.0)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
         W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
@@ -106,7 +107,7 @@ def fit_calibration(
         slope = [[slope_T], residual.sum(axis=0) + precision * shift]
         if coupled:
             slope.append(np.ravel(z.T @ residual + W / size**2))
-        return value / len(z), np.concatenate(slope) / len(z)
+        return value / n_rows, np.concatenate(slope) / n_rows
 
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
     low, high = np.log(_TEMPERATURES) + np.log(size)
