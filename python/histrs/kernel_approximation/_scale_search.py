@@ -15,6 +15,8 @@ from histrs._validation import check_array
 
 Array = NDArray[np.float64]
 
+# Binary exponent of targets above which their squares may overflow.
+_LARGE = 400
 # Penalties, as parts of the trace.
 _PENALTIES = np.logspace(-10, 0, 21)
 
@@ -39,9 +41,7 @@ def signed_targets(y: ArrayLike, n_rows: int, rows: Any = slice(None)) -> Array:
     y = y[rows]
     if few_classes:
         y = LabelBinarizer(neg_label=-1).fit_transform(y)
-    targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-    # In a unit in which squares stay within the range; a power of 2 rounds nothing.
-    return np.asarray(np.ldexp(targets, -np.frexp(np.max(np.abs(targets), initial=0.0))[1]))
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
 def _are_classes(y: NDArray[Any]) -> bool:
@@ -57,11 +57,17 @@ def _are_classes(y: NDArray[Any]) -> bool:
 def leave_one_out_error(kernel: Array, targets: Array) -> float:
     r"""Return the least mean squared error of rows left out, over penalties.
 
+    Huge targets are taken in a unit of their own.
+
     With :math:`Q \Lambda Q^T` the kernel of rows about their mean and
     :math:`C = \alpha (\Lambda + \alpha)^{-1}`, the error of row `i` is
     :math:`(Q C Q^T y)_i / ((Q C Q^T)_{ii} - 1/n)`; `1/n` is the intercept's.
     """
     n = len(kernel)
+    # In a unit in which squares stay within the range; a power of 2 rounds nothing.
+    exponent = np.frexp(np.max(np.abs(targets), initial=0.0))[1]
+    if exponent > _LARGE:
+        targets = np.ldexp(targets, -exponent)
     means = kernel.mean(axis=0)
     centred = kernel - means - means[:, None] + means.mean()
     values, vectors = leavable(partial(eigh, centred))
