@@ -176,7 +176,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         "compression": COMPRESSION_CONSTRAINTS,
         "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"means", "subset", "rmhc"})],
-        "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, 1e100, closed="both")],
+        "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, 1e30, closed="both")],
         "calibration": [StrOptions({"held-out"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
