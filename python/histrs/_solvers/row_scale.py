@@ -1,4 +1,4 @@
-"""Rows of vectors times a number each."""
+"""Rows of vectors, and of symmetric matrices, times a number each."""
 
 from histrs._solvers.block_cg import Array
 
@@ -11,3 +11,10 @@ def scaled(scale: Array | None, V: Array) -> Array:
 def squared(scale: Array | None) -> Array | None:
     """Return the squares; None is 1 for all."""
     return None if scale is None else scale**2
+
+
+def scale_both_sides(scale: Array | None, K: Array) -> None:
+    """Multiply the rows and the columns of a matrix by their numbers, in place; None is 1."""
+    if scale is not None:
+        K *= scale
+        K *= scale[:, None]

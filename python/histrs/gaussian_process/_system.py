@@ -24,7 +24,7 @@ from histrs._solvers.preconditioners import (
     Preconditioner,
     survives_single_precision,
 )
-from histrs._solvers.row_scale import scaled
+from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._hyperparameters import LARGEST, Scales
@@ -269,9 +269,7 @@ class KernelSystem:
     def kernel_matrix(self) -> Array:
         """Return `K`."""
         K = self.gram(self.rows)
-        if self.row_scale is not None:
-            K *= self.row_scale
-            K *= self.row_scale[:, None]
+        scale_both_sides(self.row_scale, K)
         return K
 
     @cached_property

@@ -129,9 +129,7 @@ def plot_shape_functions(
     >>> axes = plot_shape_functions(model)  # doctest: +SKIP
     """
     check_is_fitted(model)
-    n_outputs = model.dual_coef_.shape[1]
-    if not 0 <= output < n_outputs:
-        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
+    check_output(model, output)
     if features is None:
         places = _varied(model.shape_functions(), output)
     else:
@@ -150,6 +148,13 @@ def plot_shape_functions(
         ax.plot(function.knots, _of_output(function.values, output))
         ax.set_title(_name(model, feature_names, function.feature), fontsize="medium")
     return axes.ravel()[: len(functions)]
+
+
+def check_output(model: _Model, output: int) -> None:
+    """Refuse an output that the model does not have."""
+    n_outputs = model.dual_coef_.shape[1]
+    if not 0 <= output < n_outputs:
+        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
 
 
 def _of_output(values: Any, output: int) -> Any:

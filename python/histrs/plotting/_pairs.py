@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.plotting._gaussian_process import _name
+from histrs.plotting._gaussian_process import _name, check_output
 from histrs.plotting._pyplot import import_pyplot
 
 # Pairs that are drawn where none are named.
@@ -63,9 +63,7 @@ def plot_pair_functions(
     >>> axes = plot_pair_functions(model)  # doctest: +SKIP
     """
     check_is_fitted(model)
-    n_outputs = model.dual_coef_.shape[1]
-    if not 0 <= output < n_outputs:
-        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
+    check_output(model, output)
     functions = model.pair_functions(pairs)
     if not functions:
         raise ValueError("The model has no pairs of features: fit with n_interactions.")

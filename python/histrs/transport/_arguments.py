@@ -67,3 +67,10 @@ def refuse_impossible(cost: float) -> None:
             "no plan between a and b is allowed: some mass can only go where M is infinite; make "
             "these entries finite, or let mass vanish (unbalanced_sinkhorn, partial_sinkhorn)."
         )
+
+
+def check_max_iter(max_iter: int) -> int:
+    """Return a number of iterations, and refuse none."""
+    if max_iter < 1:
+        raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
+    return max_iter

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs import _histrs
 from histrs._validation import Matrix, count_threads, to_core
 from histrs._warnings import warn
-from histrs.transport._arguments import check_ground_distance, check_pair
+from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
 
 Cost = Literal["transport", "regularized"]
 
@@ -160,8 +160,7 @@ def sinkhorn_distances(
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     if cost not in ("transport", "regularized"):
         raise ValueError(f'cost = {cost!r}: must be "transport" or "regularized".')
-    if max_iter < 1:
-        raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
+    check_max_iter(max_iter)
     values, errors, n_iter, _ = _histrs.sinkhorn_distances(
         to_core(X),
         None if Y is None else to_core(Y),

@@ -10,6 +10,7 @@ from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs._warnings import warn
 from histrs.transport._arguments import (
     check_ground_distance,
+    check_max_iter,
     check_one,
     check_pair,
     refuse_impossible,
@@ -95,8 +96,7 @@ def sinkhorn(
     X, Y = check_pair(a[None, :], b[None, :])
     assert Y is not None
     M = check_ground_distance(M, X.shape[1], Y.shape[1])
-    if max_iter < 1:
-        raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
+    check_max_iter(max_iter)
     values, errors, _, potentials = _histrs.sinkhorn_distances(
         to_core(X), to_core(Y), M, reg, tol, max_iter, True, True, count_threads(n_jobs)
     )

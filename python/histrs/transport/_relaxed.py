@@ -9,6 +9,7 @@ from histrs import _histrs
 from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs.transport._arguments import (
     check_ground_distance,
+    check_max_iter,
     check_one,
     check_pair,
     refuse_impossible,
@@ -19,6 +20,7 @@ Vector = NDArray[np.float64]
 Penalties: TypeAlias = float | tuple[float, float]
 UnbalancedCost: TypeAlias = Literal["penalized", "transport", "regularized"]
 PartialCost: TypeAlias = Literal["transport", "regularized"]
+Problem: TypeAlias = tuple[Vector, Matrix, Matrix | None]
 
 
 def unbalanced_sinkhorn_distances(
@@ -116,24 +118,10 @@ def unbalanced_sinkhorn_distances(
     >>> unbalanced_sinkhorn_distances(X[:1], X, M=M, reg=0.01, reg_m=20).round(2)
     array([[ 0.  ,  8.85,  3.43, 35.78]])
     """
-    M, X, Y = _problem(X, Y, M)
-    values, errors, n_iter, _ = _histrs.relaxed_distances(
-        to_core(X),
-        None if Y is None else to_core(Y),
-        M,
-        reg,
-        _penalties(reg_m),
-        None,
-        tol,
-        _checked(max_iter),
-        cost,
-        False,
-        count_threads(n_jobs),
+    values, info = _costs(
+        _problem(X, Y, M), reg, _penalties(reg_m), None, tol, max_iter, cost, n_jobs
     )
-    warn_of_worst(errors, tol, max_iter)
-    if not return_info:
-        return values
-    return values, SinkhornInfo(errors <= tol, errors, n_iter.astype(np.intp))
+    return (values, info) if return_info else values
 
 
 def partial_sinkhorn_distances(
@@ -224,24 +212,8 @@ def partial_sinkhorn_distances(
     """
     if cost not in ("transport", "regularized"):
         raise ValueError(f'cost = {cost!r}: must be "transport" or "regularized".')
-    M, X, Y = _problem(X, Y, M)
-    values, errors, n_iter, _ = _histrs.relaxed_distances(
-        to_core(X),
-        None if Y is None else to_core(Y),
-        M,
-        reg,
-        None,
-        mass,
-        tol,
-        _checked(max_iter),
-        cost,
-        False,
-        count_threads(n_jobs),
-    )
-    warn_of_worst(errors, tol, max_iter)
-    if not return_info:
-        return values
-    return values, SinkhornInfo(errors <= tol, errors, n_iter.astype(np.intp))
+    values, info = _costs(_problem(X, Y, M), reg, None, mass, tol, max_iter, cost, n_jobs)
+    return (values, info) if return_info else values
 
 
 def unbalanced_sinkhorn(
@@ -377,6 +349,25 @@ def partial_sinkhorn(
     return _plan(a, b, M, reg, None, mass, tol, max_iter, n_jobs)
 
 
+def _costs(
+    problem: Problem,
+    reg: float,
+    penalties: tuple[float, float] | None,
+    mass: float | None,
+    tol: float,
+    max_iter: int,
+    cost: UnbalancedCost,
+    n_jobs: int | None,
+) -> tuple[NDArray[Any], SinkhornInfo]:
+    M, X, Y = problem
+    options = (reg, penalties, mass, tol, check_max_iter(max_iter), cost, False)
+    values, errors, n_iter, _ = _histrs.relaxed_distances(
+        to_core(X), None if Y is None else to_core(Y), M, *options, count_threads(n_jobs)
+    )
+    warn_of_worst(errors, tol, max_iter)
+    return values, SinkhornInfo(errors <= tol, errors, n_iter.astype(np.intp))
+
+
 def _plan(
     a: ArrayLike,
     b: ArrayLike,
@@ -391,7 +382,7 @@ def _plan(
     a, b = check_one(a, b)
     costs, X, Y = _problem(a[None, :], b[None, :], M)
     assert Y is not None
-    options = (reg, penalties, mass, tol, _checked(max_iter), "transport", True)
+    options = (reg, penalties, mass, tol, check_max_iter(max_iter), "transport", True)
     values, errors, _, potentials = _histrs.relaxed_distances(
         to_core(X), to_core(Y), costs, *options, count_threads(n_jobs)
     )
@@ -408,9 +399,7 @@ def plan_of_potentials(potentials: tuple[Vector, Vector], M: Vector, reg: float)
     return plan
 
 
-def _problem(
-    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, M: ArrayLike
-) -> tuple[Vector, Matrix, Matrix | None]:
+def _problem(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, M: ArrayLike) -> Problem:
     X, Y = check_pair(X, Y)
     return check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1]), X, Y
 
@@ -423,9 +412,3 @@ def _penalties(reg_m: Penalties) -> tuple[float, float]:
         )
     first, second = np.broadcast_to(values, 2).tolist()
     return first, second
-
-
-def _checked(max_iter: int) -> int:
-    if max_iter < 1:
-        raise ValueError(f"max_iter = {max_iter}: must be at least 1.")
-    return max_iter

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from histrs._calibration import LEAST_SIZE
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
-from histrs._solvers.row_scale import squared
+from histrs._solvers.row_scale import scale_both_sides, squared
 from histrs._threads import leavable
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
@@ -52,7 +52,8 @@ def centred_leave_one_out(K: Array, s: float, Y: Array, row_scale: Array | None 
     `K` and `Y` are without the scale of rows.
     """
     r = np.ones(len(K)) if row_scale is None else row_scale
-    A = centred(K, squared(row_scale))[0] * r * r[:, None]
+    A, _ = centred(K, squared(row_scale))
+    scale_both_sides(row_scale, A)
     A[np.diag_indices_from(A)] += s
     factor = CholeskyFactor.of(factorise_in_place(A.T))
     weights = factor.solve(r[:, None] * Y)
@@ -119,8 +120,7 @@ def _candidates(
     """Return a kernel matrix with every ratio of noise, within bounds of noise over amplitude."""
     r = np.ones(len(K)) if row_scale is None else row_scale
     C, variance = centred(K, squared(row_scale))
-    C *= r
-    C *= r[:, None]
+    scale_both_sides(row_scale, C)
     unit = variance if variance > 0.0 else 1.0
     values, Q = leavable(linalg.eigh, C, overwrite_a=True, check_finite=False)
     values = np.maximum(values, 0.0)

@@ -12,7 +12,7 @@ from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.preconditioners import Indices
-from histrs._solvers.row_scale import scaled
+from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._row_weights import appended
@@ -82,9 +82,7 @@ class DenseSystem:
 
     def _made_matrix(self) -> Array:
         K = self.kernel.matrix(self.parts)
-        if self.row_scale is not None:
-            K *= self.row_scale
-            K *= self.row_scale[:, None]
+        scale_both_sides(self.row_scale, K)
         return K
 
     def product(self, V: Array) -> Array:

@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place
-from histrs._solvers.row_scale import scaled
+from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._sliced.projections import (
     Group,
@@ -136,9 +136,7 @@ def _matrix(
     """Return the weighted kernel matrix of all rows, noise counted in."""
     T = np.hstack([s.T for group in groups for s in group.sets])
     R = kernel_matrix(T, *weights_and_kinds(groups, theta), n_threads)
-    if row_scale is not None:
-        R *= row_scale
-        R *= row_scale[:, None]
+    scale_both_sides(row_scale, R)
     R[np.diag_indices_from(R)] += 1.0
     return R
 

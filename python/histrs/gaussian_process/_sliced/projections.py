@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scale_both_sides
 from histrs.kernel_approximation._sliced_distance import offsets
 
 Indices: TypeAlias = NDArray[np.intp]
@@ -95,9 +96,7 @@ def _scaled_kernel(
     if not scale > 1e-12 * float(np.trace(K)) / len(K):
         scale = 1.0
     K /= scale
-    if row_scale is not None:
-        K *= row_scale
-        K *= row_scale[:, None]
+    scale_both_sides(row_scale, K)
     return K, scale
 
 
