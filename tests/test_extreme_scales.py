@@ -1,28 +1,40 @@
 """Either end of double precision: no warning of NumPy, no foreign error."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs._likely_sharpness import likely_sharpness
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
+from histrs.descriptors import BagOfVisualWords
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     MinMaxGPClassifier,
     MinMaxGPRegressor,
+    SlicedGPRegressor,
 )
 from histrs.gaussian_process._cached_variance import _new_directions
 from histrs.gaussian_process._spectrum import Measure
-from histrs.kernel_approximation import ExpChi2Sampler
-from histrs.neighbors import MetricKNNRegressor
-from histrs.prototypes import FastCondensedNN, RandomSubset
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SlicedDistanceMap
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
+from histrs.neighbors._base import votes
+from histrs.prototypes import (
+    CovarianceCompressor,
+    FastCondensedNN,
+    HistogramCompressor,
+    RandomSubset,
+)
 from histrs.quantization import ProductQuantizer
-from histrs.spd import MDM, CommonRange, TangentSpace
-from histrs.streaming import PCARidge
-from histrs.svm import IntersectionSVC
+from histrs.spd import MDM, CommonRange, TangentSpace, Whitening
+from histrs.streaming import MomentLasso, PCARidge, PCARidgeClassifier, StreamingPCA
+from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.transport import sinkhorn_barycenter, sinkhorn_divergences
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -266,3 +278,277 @@ def test_codewords_beyond_the_precision_of_the_first_rows_are_refused():
     with pytest.raises(ValueError, match="beyond float32"):
         model.partial_fit(1e150 * rng.random((9, 2)))
     np.testing.assert_array_equal(model.codebooks_, before)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_projections_that_overflow_are_refused_by_their_row(rng, whiten):
+    X = rng.random((12, 3))
+    model = StreamingPCA(whiten=whiten).fit(1e-150 * X if whiten else X)
+    largest = 1.7e308 * np.sign(model.components_[0])
+    queries = np.stack([np.zeros(3), largest, np.zeros(3)])
+    for rows in (queries, sparse.csr_array(queries)):
+        with pytest.raises(ValueError, match=r"projections of X\[1\] overflow: scale X down"):
+            model.transform(rows)
+    if not whiten:
+        with pytest.raises(ValueError, match=r"features of X\[0\] overflow"):
+            model.inverse_transform(1.7e308 * np.sign(model.components_[:, :1].T))
+    single = StreamingPCA().fit(1e100 * X)
+    with pytest.raises(ValueError, match="give float64"):
+        single.transform(np.float32(X))
+    before = pickle.dumps(chunked := StreamingPCA().partial_fit(1e100 * X))
+    with pytest.raises(ValueError, match="give float64"):
+        chunked.inverse_transform(np.zeros((1, 3), np.float32))
+    assert pickle.dumps(chunked) == before
+
+
+def test_divergences_that_overflow_are_refused_by_their_row():
+    M = 1e300 * (1.0 - np.eye(2))
+    X = 1e200 * np.array([[1.0, 0.0], [0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"X\[\d\] to itself overflows"):
+        sinkhorn_divergences(X, M=M, reg=1e299)
+
+
+def test_divergences_where_earth_may_not_move():
+    M = np.array([[0.0, np.inf, 1.0], [np.inf, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    X = np.array([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    D = sinkhorn_divergences(X, M=M, reg=0.5)
+    large = np.where(np.isinf(M), 300.0, M)
+    np.testing.assert_allclose(D, sinkhorn_divergences(X, M=large, reg=0.5), atol=1e-6)
+    M[1, 0] = 5.0
+    with pytest.raises(ValueError, match="not symmetric"):
+        sinkhorn_divergences(X, M=M, reg=0.5)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1.0, 1e150, 1e308])
+def test_votes_by_distances_of_any_size(scale):
+    distances = scale * np.array([[0.0, 0.0, 0.5], [0.5, 1.0, 1.5], [0.0, 1.5, 1.5]])
+    expected = [[1.0, 1.0, 0.0], [1.0, 0.5, 1 / 3], [1.0, 0.0, 0.0]]
+    # Denormal numbers have few digits.
+    np.testing.assert_allclose(votes(distances, "distance"), expected, rtol=1e-3)
+    infinite = np.array([[1.0, np.inf], [np.inf, np.inf]])
+    np.testing.assert_array_equal(votes(infinite, "distance"), [[1.0, 0.0], [1.0, 1.0]])
+
+
+def test_rows_whose_sum_is_beyond_the_unit_of_the_first_fit_are_refused(rng):
+    X, y = rng.random((12, 4)), np.arange(12.0)
+    model = MinMaxGPRegressor(optimizer=None).fit(1e-300 * X, y)
+    for call in (lambda: model.predict(1e100 * X, return_std=True),
+                 lambda: model.partial_fit(1e100 * X, y)):  # fmt: skip
+        with pytest.raises(ValueError, match="times that of the rows of the first fit"):
+            call()
+    assert np.isfinite(model.predict(1e-300 * X)).all()
+
+
+@pytest.mark.parametrize("gamma", ["scale", "median", "auto"])
+def test_scales_of_which_one_over_overflows_are_refused(rng, gamma):
+    X, y = rng.random((12, 4)), np.arange(12) % 2
+    with pytest.raises(ValueError, match="scale X, or give gamma"):
+        ExpChi2Sampler(gamma=gamma, random_state=0).fit(1e-315 * X, y)
+    with pytest.raises(ValueError, match="sums overflow"):
+        ExpChi2Sampler(gamma=gamma, random_state=0).fit(8e307 * X, y)
+    # The kernel does not depend on the unit.
+    K, L = (
+        (Z := ExpChi2Sampler(400, gamma=gamma, random_state=0).fit_transform(s * X, y)) @ Z.T
+        for s in (1.0, 2.0**900)
+    )
+    np.testing.assert_allclose(K, L, atol=1e-9)
+
+
+def test_poles_of_denormal_values():
+    X = np.array([[5e-324, 1e-322], [1e-320, 0.0]])
+    for method in ("rational", "chebyshev"):
+        features = AdditiveChi2Map(method=method).fit(X).transform(X)
+        assert np.isfinite(features.toarray() if sparse.issparse(features) else features).all()
+
+
+def test_sums_of_sparse_rows_in_single_precision():
+    X = sparse.csr_array(np.full((3, 40), 1e38, np.float32))
+    model = AdditiveChi2Map(3, method="rational").fit(X)
+    dense = AdditiveChi2Map(3, method="rational").fit(X.toarray())
+    assert model.relative_error_ == pytest.approx(dense.relative_error_, rel=1e-3)
+
+
+def test_recentred_matrices_that_overflow_are_refused_by_their_place():
+    C = np.eye(2) + np.zeros((3, 1, 1))
+    model = Whitening().fit(1e-200 * C)
+    assert np.all(np.isfinite(model.transform(1e-200 * C)))
+    with pytest.raises(ValueError, match=r"Entries of X\[2\] overflow: it is too large beside"):
+        model.transform(np.stack([1e-200 * C[0], 1e-200 * C[0], 1e200 * C[0]]))
+
+
+def test_common_range_at_the_ends_of_double_precision(rng):
+    A = rng.normal(size=(40, 3, 8))
+    A -= A.mean(axis=1, keepdims=True)
+    C = A @ A.transpose(0, 2, 1)
+    largest = C.max()
+    model = CommonRange().fit(C)
+    for scale in (1e-150, 3e307 / largest):
+        scaled = CommonRange().fit(scale * C)
+        assert scaled.rank_ == 2
+        projected = scaled.transform(scale * C)
+        np.testing.assert_allclose(
+            np.linalg.eigvalsh(projected / scale), np.linalg.eigvalsh(model.transform(C))
+        )
+    back = model.inverse_transform(np.float32(model.transform(C)))
+    assert back.dtype == np.float32
+    np.testing.assert_allclose(back, C, atol=1e-4)
+    with pytest.raises(ValueError, match="infinity"):
+        model.inverse_transform(np.full((1, 2, 2), np.inf))
+    rows = model.components_
+    signs = np.sign(rows[np.argmax(np.abs(rows).sum(axis=1))])
+    with pytest.raises(ValueError, match=r"Entries of X\[0\] overflow"):
+        model.inverse_transform(1.79e308 * (signs * signs[:, None])[None])
+    with pytest.raises(ValueError, match="beyond the variances of its channels"):
+        CommonRange().fit([[[1e-300, 1e300], [1e300, 1e-300]]])
+
+
+@pytest.mark.parametrize("selection", ["gcv", "loo"])
+@pytest.mark.parametrize("weight", [1e-320, 1e-250, 1e-200, 1e160, 1e200, 1e305])
+def test_ridge_of_weights_of_any_size(rng, selection, weight):
+    X = rng.random((40, 4))
+    y = X @ [1.0, 2.0, 3.0, 4.0] + 0.1 * rng.normal(size=40)
+    plain = PCARidge(selection="gcv").fit(X, y)
+    if not 1e-280 < weight < 1e290:
+        with pytest.raises(ValueError, match="beyond the range of double precision: scale"):
+            PCARidge(selection=selection).fit(X, y, sample_weight=np.full(40, weight))
+        return
+    model = PCARidge(selection=selection).fit(X, y, sample_weight=np.full(40, weight))
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=0.2)
+
+
+def test_penalties_of_which_one_over_overflows_are_refused(rng):
+    X, y = rng.random((12, 2)), np.arange(12.0)
+    with pytest.raises(ValueError, match="one over a penalty below 1e-300 overflows"):
+        PCARidge(alphas=1e-310).fit(X, y)
+    with pytest.raises(ValueError, match="beyond the range of double precision"):
+        PCARidge().fit(1e-155 * X, y)
+    # An error of which the square overflows is not the least.
+    X, y = np.array([[0.0], [0.001], [0.002], [1000.0]]), 1e153 * np.array([1.0, 0.0, -1.0, 1.0])
+    with pytest.warns(UserWarning, match="the largest of alphas"):
+        model = PCARidge(alphas=[1e-12, 1e12], selection="loo").fit(X, y)
+    assert np.isinf(model.errors_[0])
+    assert model.alpha_ == 1e12
+
+
+@pytest.mark.parametrize("weight", [1e200, 1.7e308])
+def test_weights_whose_products_or_sums_overflow_are_refused(rng, weight):
+    X = rng.random((24, 3))
+    y = np.arange(24) % 2
+    factors = {0: weight, 1: weight}
+    rows = np.full(24, weight)
+    for model in (IntersectionSVC(class_weight=factors), PCARidgeClassifier(class_weight=factors)):
+        with pytest.raises(ValueError, match=r"overflow.*by a scale"):
+            model.fit(X, y, sample_weight=rows)
+    with pytest.raises(ValueError, match=r"overflow|finite"):
+        MetricKNNClassifier("auto", class_weight=factors).fit(X, y, sample_weight=rows)
+    if weight > 1e307:
+        for model in (MetricKNNClassifier(3), MetricKNNRegressor(3), RandomSubset(0.5)):
+            with pytest.raises(ValueError, match="sum of sample_weight overflows; divide it"):
+                model.fit(X, y, sample_weight=rows)
+    model = MetricKNNRegressor("auto", weights="auto")
+    model.fit(X, y, sample_weight=np.r_[1e200, np.ones(23)])
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_probabilities_of_scores_of_any_size(rng):
+    X = rng.random((24, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    weight = np.r_[1e307, np.ones(23)]
+    model = IntersectionSVC(probability=True, random_state=0, max_iter=10)
+    P = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("solver", ["bundle", "pegasos"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_bundles_of_weights_of_any_size(rng, solver, loss):
+    X = rng.random((40, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=40) > 0.5).astype(int)
+    options = {"solver": solver, "loss": loss, "random_state": 0, "max_iter": 100}
+    plain = BundleSVC(alpha=0.01, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain.fit(X, y)
+        for exponent in (-1000, 1000):
+            unit = 2.0**exponent
+            weights = plain.__class__(
+                alpha=0.01 * unit, class_weight={0: unit, 1: unit}, **options
+            ).fit(X, y, sample_weight=np.full(40, 2.0**1020))
+            np.testing.assert_array_equal(weights.coef_, plain.coef_)
+            np.testing.assert_array_equal(weights.objective_, plain.objective_ * unit)
+            np.testing.assert_array_equal(weights.dual_gap_, plain.dual_gap_ * unit)
+        # All that counts is the regulariser.
+        tiny = BundleSVC(class_weight={0: 1e-300, 1: 1e-300}, **options).fit(X, y)
+        np.testing.assert_allclose(tiny.coef_, 0.0, atol=1e-200)
+        with pytest.raises(ValueError, match="alpha = 1e-300 is too small beside"):
+            BundleSVC(alpha=1e-300, **options).fit(X, y)
+        if solver == "bundle":
+            with pytest.raises(ValueError, match="alpha = 1e-300 is too small beside"):
+                BundleSVC(alphas=[1e-300, 1.0], **options).fit(X, y)
+        with pytest.raises(ValueError, match="too small beside class_weight"):
+            BundleSVC(class_weight={0: 1e300, 1: 1.0}, **options).fit(X, y)
+
+
+def test_a_sharpness_of_distances_of_which_one_is_huge():
+    distances = np.array([[1e-300, 1.0], [1.0, 1e-300], [1e-300, 1.7e308]])
+    found = likely_sharpness(distances, np.array([0, 1, 0]), np.ones(3))
+    assert 0.0 < found < np.inf
+
+
+def test_projections_learned_beyond_single_precision_are_refused(rng):
+    X = rng.random((12, 3)) - 0.5
+    model = SlicedDistanceMap(4, random_state=0).fit(1e60 * X)
+    assert np.isfinite(model.transform(X)).all()
+    with pytest.raises(ValueError, match="beyond float32: give float64"):
+        model.transform(np.float32(X))
+
+
+def test_words_whose_squares_single_precision_cannot_hold(rng):
+    X = rng.random((12, 2))
+    wide = BagOfVisualWords(3, random_state=0, assignment="soft").fit(X * 1e30)
+    found = wide.transform(np.float32(1e30 * X)[None])
+    np.testing.assert_allclose(found, wide.transform(1e30 * X[None]), rtol=1e-4)
+
+
+def test_costs_that_overflow_are_refused_by_the_regulariser(rng):
+    X = rng.random((12, 5)).astype(np.float32)
+    with pytest.raises(ValueError, match="reg = 1e\\+300"):
+        HistogramCompressor(reg=1e300, max_iter=2, random_state=0).fit(X, np.arange(12) % 2)
+
+
+@ignore_iterations
+def test_parameters_have_bounds_that_every_precision_holds(rng):
+    C = np.eye(2) + np.zeros((4, 1, 1))
+    y = np.arange(4) % 2
+    for weight in (np.float32(0.5), 1e30):
+        CovarianceCompressor(prior_weight=weight, max_iter=2).fit(C, y)
+    with pytest.raises(ValueError, match=r"prior_weight.*range \[0.0, 1e\+30\]|prior_weight"):
+        CovarianceCompressor(prior_weight=1.1e30).fit(C, y)
+    X = rng.random((4, 2))
+    for estimator, name in (
+        (AdditiveChi2Map, "n_components"),
+        (SlicedDistanceMap, "n_projections"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}.*1048576"):
+            estimator(**{name: 2**20 + 1}).fit(X)
+    with pytest.raises(ValueError, match=r"n_projections.*1048576"):
+        SlicedGPRegressor(n_projections=2**20 + 1).fit(X, y)
+
+
+def test_barycentres_of_histograms_whose_sum_single_precision_cannot_hold():
+    M = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+    X = np.full((2, 3), 3e38, np.float32)
+    np.testing.assert_allclose(sinkhorn_barycenter(X, M=M, reg=1.0).sum(), 9e38, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"sum of X\[0\] overflows"):
+        sinkhorn_barycenter(np.full((2, 3), 1e308), M=M, reg=1.0)
+
+
+def test_shares_of_rows_of_any_size():
+    X = np.array([[1e-320, 2e-320], [1e300, 1e300]])
+    assert np.isfinite(AdditiveChi2Map(per_column=True).fit(X).relative_error_)
+
+
+def test_products_without_an_intercept_that_overflow_are_refused():
+    X = 1e160 + np.zeros((6, 3))
+    with pytest.raises(ValueError, match="overflow float64; divide the columns by a scale"):
+        MomentLasso(fit_intercept=False).fit(X, np.arange(6.0))

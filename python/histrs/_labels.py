@@ -8,6 +8,8 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from histrs._scale import may_overflow
+
 
 def checked_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels as a row of classes, and refuse what are no classes."""
@@ -69,6 +71,20 @@ def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.fl
             "finite and non-negative."
         )
     return weights
+
+
+def times_class_weights(
+    weights: NDArray[np.float64], of_classes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return weights of rows times those of their classes, whose sum is finite."""
+    with may_overflow():
+        product = weights * of_classes
+        total = product.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            "sample_weight times class_weight overflows, or its sum: divide one by a scale."
+        )
+    return product
 
 
 def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:

@@ -56,7 +56,8 @@ def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64)
     doubt = 1.0 / (float(weights.sum()) + 2.0)
 
     def loss(log_sharpness: float) -> float:
-        P = log_softmax(-np.minimum(np.exp(log_sharpness) / scale * distances, _FAR), axis=1)
+        factor = min(float(np.exp(log_sharpness)) / scale, _FAR)
+        P = log_softmax(-factor * np.minimum(distances, _FAR / factor), axis=1)
         right = P[np.arange(len(P)), places]
         return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
 

@@ -1,5 +1,7 @@
-"""Rows whose squares double precision can hold."""
+"""What double precision can hold, and errors that name what it cannot."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,3 +29,33 @@ def check_squares(X: Any, name: str = "X") -> None:
         f"{name}[{index}] = {values.ravel()[i]:.3g}: squares of such values overflow; divide the "
         "columns by a scale."
     )
+
+
+def check_computed(result: Any, what: str, cure: str = "scale X down") -> None:
+    """Refuse results of which a row overflowed, with the first; `what` says what of a row it is.
+
+    Results are computed under `may_overflow`.
+    """
+    bad = np.flatnonzero(~np.isfinite(result).reshape(len(result), -1).all(axis=1))
+    if len(bad) > 0:
+        raise ValueError(f"{what} of X[{bad[0]}] overflow: {cure}.")
+
+
+def may_overflow() -> np.errstate:
+    """Return the state of NumPy in which what overflows becomes infinite or NaN, to be found so."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+@contextmanager
+def overflow_says(message: str) -> Iterator[None]:
+    """Make any overflow in an iteration an error: not every step is looked at by itself."""
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, OverflowError):
+        raise ValueError(message) from None
+
+
+def exponent_of(values: Any) -> int:
+    """Return the power of two that no value is above: `np.ldexp` by minus it rounds nothing."""
+    return int(np.frexp(np.max(np.abs(values), initial=0.0))[1])

@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import may_overflow
 from histrs._validation import check_random_state, unchanged_on_error
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
@@ -199,13 +200,15 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _assign(self, features: Float) -> Float:
         """Return the part of every word in every feature."""
-        words = self.words_.astype(features.dtype, copy=False)
-        distances = euclidean_distances(features, words, squared=True).astype(np.float64)
+        # In double precision, which holds the squares of what single precision does.
+        features, words = (rows.astype(np.float64, copy=False) for rows in (features, self.words_))
+        distances = euclidean_distances(features, words, squared=True)
         nearest = distances.argmin(axis=1)
         if self.assignment == "hard":
             return np.asarray(nearest[:, None] == np.arange(len(words)), dtype=np.float64)
         distances -= distances[np.arange(len(distances)), nearest][:, None]
-        parts = np.exp(-0.5 * (np.sqrt(distances) / self.bandwidth_) ** 2)
+        with may_overflow():  # of which the exponential is 0
+            parts = np.exp(-0.5 * (np.sqrt(distances) / self.bandwidth_) ** 2)
         return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
     def _choose_bandwidth(self, mean_square: float) -> float:

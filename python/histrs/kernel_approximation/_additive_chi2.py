@@ -340,10 +340,13 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     def _ranges(self, X: Matrix) -> tuple[Array, Array]:
         low, high = _histrs.column_ranges(to_core(X), count_threads(self.n_jobs))
         largest = high.max(initial=0.0)
-        if largest > np.finfo(X.dtype).max / 2:
+        # Sums of two are in the precision of X, those of rows in double.
+        most = min(
+            float(np.finfo(X.dtype).max) / 2, np.finfo(np.float64).max / (2 * max(1, X.shape[1]))
+        )
+        if largest > most:
             raise ValueError(
-                f"X has values up to {largest:.3g}, of which a sum of two overflows; divide X by a "
-                "scale."
+                f"X has values up to {largest:.3g}, of which sums overflow; divide X by a scale."
             )
         return low, high
 
@@ -406,6 +409,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
 
 def _row_sums(X: Any) -> Array:
+    # SciPy adds the entries of a sparse row in their own precision, whatever `dtype` is.
+    X = X.astype(np.float64) if is_sparse(X) else X
     return np.asarray(X.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
 
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
+from histrs._scale import may_overflow
 from histrs._threads import leavable
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -264,7 +265,12 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             # The mean squared distance of two draws is twice their variance.
             distance = 4.0 * self._total_variance(X)
         # All rows are equal: any scale does.
-        scale = 1.0 / distance if distance > 0 else 1.0
+        scale = 1.0 if distance <= 0 else 1.0 / distance
+        if not 0.0 < scale * _MULTIPLES[0] <= scale * _MULTIPLES[-1] < np.inf:
+            raise ValueError(
+                f"The chi-square distances of X are of size {distance:.3g}, of which gamma cannot "
+                "be one over: scale X, or give gamma."
+            )
         return scale if self.gamma != "auto" else self._search_gamma(X, y, scale, random)
 
     def _search_gamma(
@@ -285,12 +291,13 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n = X.shape[0]
         total: Any = 0.0
         squares = 0.0
-        for start in range(0, n, _VARIANCE_ROWS):
-            features: Any = self.base_map_.transform(X[start : start + _VARIANCE_ROWS])
-            total = total + np.asarray(features.sum(axis=0, dtype=np.float64)).ravel()
-            values = features if isinstance(features, np.ndarray) else features.data
-            squares += float(np.sum(np.square(values, dtype=np.float64)))
-        return float(squares / n - np.sum(np.square(total / n)))
+        with may_overflow():
+            for start in range(0, n, _VARIANCE_ROWS):
+                features: Any = self.base_map_.transform(X[start : start + _VARIANCE_ROWS])
+                total = total + np.asarray(features.sum(axis=0, dtype=np.float64)).ravel()
+                values = features if isinstance(features, np.ndarray) else features.data
+                squares += float(np.sum(np.square(values, dtype=np.float64)))
+            return float(squares / n - np.sum(np.square(total / n)))
 
     def _median(self, X: Matrix, random: np.random.RandomState) -> float:
         """Return the median distance of different rows, of some of them."""

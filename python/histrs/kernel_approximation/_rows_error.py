@@ -44,8 +44,10 @@ class Shares:
         n_columns = len(low)
         chosen = np.unique(np.linspace(0, X.shape[0] - 1, _ROWS).astype(np.intp))
         rows, columns, values = _entries(X[chosen])
-        # Relative to the largest, of which a sum does not overflow.
-        parts = values / high.max()
+        # Relative to the largest of the row, of which a sum neither overflows nor vanishes.
+        largest = np.zeros(len(chosen))
+        np.maximum.at(largest, rows, values)
+        parts = values / largest[rows]
         weights = parts / np.bincount(rows, weights=parts, minlength=len(chosen))[rows]
         columns = columns if n_columns > 1 else np.zeros_like(columns)
         length = np.log(high) - np.log(low)
@@ -61,7 +63,8 @@ class Shares:
         total = counted.sum(axis=0)
         shares = np.divide(counted, total, out=np.zeros_like(counted), where=total > 0)
         steps = np.linspace(0.0, 1.0, _BINS)[:, None]
-        return cls(np.exp(np.log(low) + steps * length), shares)
+        # The exponential of a logarithm may underflow where the least value does not.
+        return cls(np.maximum(np.exp(np.log(low) + steps * length), low), shares)
 
     def left_out(self, poles: Array) -> Array:
         """Return what poles, (n_poles, n_columns), leave out of rows, one number a column."""

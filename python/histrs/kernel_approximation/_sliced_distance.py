@@ -18,6 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     canonical,
@@ -183,7 +184,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Raises
         ------
         ValueError
-            If an entry is NaN or infinite, or `out` has another shape or dtype.
+            If an entry is NaN or infinite, `out` has another shape or dtype, or the precision of
+            `X` does not hold what was learned.
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
@@ -195,10 +197,16 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"out is {_described(out)}, and the projections are an array of shape {shape} and "
                 f"dtype {X.dtype}: give one."
             )
+        with may_overflow():
+            offsets_ = self.offsets_.astype(X.dtype)
+        if not np.isfinite(offsets_).all():
+            raise ValueError(
+                f"The projections of the training rows are beyond {X.dtype}: give float64."
+            )
         for start in range(0, shape[0], _BLOCK):
             rows = slice(start, start + _BLOCK)
             T = self._raw(X[rows])
-            T -= self.offsets_.astype(T.dtype)
+            T -= offsets_
             np.maximum(T, 0.0, out=out[rows])
         return out
 

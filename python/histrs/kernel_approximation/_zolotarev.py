@@ -80,7 +80,8 @@ def _largest_below(poles: Array, low: Array) -> Array:
 def _below_first_maximum(poles: Array) -> Array:
     """Return a point below the first maximum: the derivative is positive up to z/(8n)."""
     below: Array = poles.min(axis=0, keepdims=True) / (8 * len(poles))
-    return below
+    # Above 0, whose logarithm is infinite.
+    return np.maximum(below, np.finfo(np.float64).smallest_subnormal)
 
 
 def _maximum(poles: Array, left: Array, right: Array) -> Array:

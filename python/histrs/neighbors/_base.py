@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import may_overflow
 from histrs._validation import Matrix
 from histrs.neighbors._search import check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
@@ -204,6 +205,10 @@ def positive_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
     )
     if not weight.any():
         raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
+    with may_overflow():
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError("the sum of sample_weight overflows; divide it by a scale.")
     return weight
 
 
@@ -211,9 +216,10 @@ def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:
     """Return what each neighbour counts: all the same, or one over its distance."""
     if weights == "uniform":
         return np.ones_like(distances, dtype=np.float64)
-    same = distances == 0.0
-    # Divided by the smallest first, so that no vote overflows.
-    nearest = np.where(same[:, :1], 1.0, distances[:, :1])
-    found: NDArray[np.float64] = nearest / np.where(same, 1.0, distances)
-    found[same.any(axis=1)] = same[same.any(axis=1)]
+    found: NDArray[np.float64] = (distances == distances[:, :1]).astype(np.float64)
+    # One over a distance times the smallest, which cannot overflow; beside a distance of 0 others
+    # count nothing.
+    apart = (distances[:, :1] > 0.0) & (found == 0.0)
+    nearest = np.broadcast_to(distances[:, :1], distances.shape)
+    found[apart] = nearest[apart].astype(np.float64) / distances[apart]
     return found

@@ -10,6 +10,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 
 from histrs._labels import encode
+from histrs._scale import may_overflow
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
 
@@ -154,11 +155,13 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             sample_weight=before,
         )
         weight = np.ones(len(self.y_fit_)) if before is None else before
-        weight = weight * factors[self.y_fit_]
-        if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        with may_overflow():
+            weight = weight * factors[self.y_fit_]
+            total = weight.sum()
+        if not (np.isfinite(total) and (weight >= 0).all() and weight.any()):
             raise ValueError(
                 f"class_weight = {self.class_weight!r}: weights are finite and not negative, and "
-                "some is positive."
+                "some is positive; so is their sum over the samples."
             )
         self.y_fit_ = self.y_fit_[self._keep_weights(weight)]
 

@@ -91,6 +91,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
         errors = self._means(counts, indices) - self.y_fit_
         weight = self.sample_weight_
+        weight = None if weight is None else weight / weight.max()
         # Each target in its own unit, in which squares stay within the range.
         targets = self.y_fit_.astype(np.float64, copy=False)
         size = np.max(np.abs(targets), axis=0)

@@ -373,7 +373,13 @@ class HistogramCompressor(LearnedPrototypes):
             count_threads(self.n_jobs),
         )
         warn_of_worst(errors, _TOL, MAX_ITER)
-        return np.asarray(costs - self._own_costs(H) / 2, dtype=np.float64)
+        own = self._own_costs(H)
+        # Those to prototypes may be infinite: M may forbid transport.
+        if np.isnan(costs).any() or not np.isfinite(own).all():
+            raise ValueError(
+                f"reg = {self.reg_:.3g}: distances overflow {X.dtype}; lower reg, and scale M down."
+            )
+        return np.asarray(costs - own / 2, dtype=np.float64)
 
     def _own_costs(self, X: Matrix) -> Float64:
         """Return what transport of each row to itself costs."""

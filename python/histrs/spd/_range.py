@@ -11,7 +11,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._scale import check_computed, may_overflow
+from histrs._validation import check_array, unchanged_on_error, validate_data
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
 Float64 = NDArray[np.float64]
@@ -118,16 +119,24 @@ class CommonRange(TransformerMixin, BaseEstimator):
         Returns
         -------
         X_original : ndarray of shape (n_samples, p, p)
-            :math:`B X B^T`.
+            :math:`B X B^T`, in the precision of `X`.
+
+        Raises
+        ------
+        ValueError
+            If `X` is not of this shape, not finite, or a matrix overflows (the message names it).
         """
         B = self._basis()
-        stack = np.asarray(X)
+        stack = check_array(X, **{**STACK_CHECKS, "ensure_all_finite": True})
         if stack.ndim != 3 or stack.shape[1:] != (self.rank_, self.rank_):
             raise ValueError(
                 f"X has shape {stack.shape}: give matrices of shape (n, {self.rank_}, {self.rank_})"
                 ", as transform returns them."
             )
-        return symmetric(B @ stack @ B.T)
+        with may_overflow():
+            original = symmetric(B @ stack.astype(np.float64) @ B.T).astype(stack.dtype)
+        check_computed(original, "Entries")
+        return original
 
     def _basis(self) -> Float64:
         check_is_fitted(self)
@@ -140,7 +149,9 @@ class CommonRange(TransformerMixin, BaseEstimator):
         stack = stacked(validate_data(self, flat, reset=False, **checks))
         if B.shape[1] < len(B):
             # In double precision: single would bring back what was removed.
-            stack = symmetric(B.T @ stack.astype(np.float64) @ B).astype(stack.dtype)
+            with may_overflow():
+                stack = symmetric(B.T @ stack.astype(np.float64) @ B).astype(stack.dtype)
+            check_computed(stack, "Entries")
         return stack.reshape(len(stack), -1) if flat is X else stack
 
     def __sklearn_tags__(self) -> Tags:
@@ -163,9 +174,18 @@ def common_range(stack: Stack, tol: float) -> Float64:
         )
     # Null directions do not depend on the units of the channels: v is one of X as D v is of
     # D^-1 X D^-1.
-    mean = variances.mean(axis=0)
+    # Whose sum stays within the range.
+    mean = (variances / len(variances)).sum(axis=0)
     units = np.sqrt(np.where(mean > 0.0, mean, 1.0))
-    values, vectors = np.linalg.eigh(wide / units / units[:, None])
+    with may_overflow():
+        relative = wide / units / units[:, None]
+    check_computed(
+        relative,
+        "Covariances",
+        "they are beyond the variances of its channels; give covariance matrices",
+    )
+    # In units of the largest, whose squares LAPACK can hold.
+    values, vectors = np.linalg.eigh(relative)
     null = values <= tol * values[:, -1:]
     if not null.any():
         return np.eye(p)

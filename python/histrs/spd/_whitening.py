@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import check_computed, may_overflow
 from histrs._validation import unchanged_on_error, validate_data
 from histrs.spd._mean import Float64, roots, weights_of
 from histrs.spd._reference import METRICS, MetricName, Running, reference_mean
@@ -181,6 +182,11 @@ class Whitening(TransformerMixin, BaseEstimator):
         -------
         X_new : ndarray of shape (n_samples, p, p), or flattened as `X` was
             The matrices as the mean of their domain sees them, in the precision of `X`.
+
+        Raises
+        ------
+        ValueError
+            If a recentred matrix overflows (the message names it).
         """
         check_is_fitted(self)
         flat = flattened(X, self)
@@ -191,7 +197,11 @@ class Whitening(TransformerMixin, BaseEstimator):
         for place in np.unique(places):
             W: Float64 = self.whiteners_[place]
             members = places == place
-            out[members] = symmetric(W @ stack[members].astype(np.float64) @ W)
+            with may_overflow():
+                out[members] = symmetric(W @ stack[members].astype(np.float64) @ W)
+        check_computed(
+            out, "Entries", "it is too large beside the mean of its domain; scale it down"
+        )
         return out.reshape(len(out), -1) if flat is X else out
 
     def fit_transform(

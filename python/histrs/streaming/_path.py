@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg import blas
 
+from histrs._scale import may_overflow
 from histrs._sparse import is_sparse
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
@@ -17,6 +18,8 @@ from histrs.streaming._weights import RowWeights, checked_weights
 
 # What rounding may change in a sum of weights.
 _ROUNDING = 1e-9
+# Penalties of which one over does not overflow, and sums of them do not.
+SMALLEST_ALPHA, _LARGEST = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,14 @@ class RidgePath:
         total = float(np.sum(self.values))
         # Where the model may interpolate, smaller penalties leave nothing but rounding.
         decades = 14 if self.n_rows > len(self.values) + 1 else 10
-        return (total if total > 0 else 1.0) * np.logspace(-decades, 3, 2 * (decades + 3) + 1)
+        factors = np.logspace(-decades, 3, 2 * (decades + 3) + 1)
+        if 0 < total < SMALLEST_ALPHA / factors[0] or total > _LARGEST / factors[-1]:
+            raise ValueError(
+                f"The squares of the centred features, times sample_weight, sum to {total:.3g}, "
+                "and penalties relative to that are beyond the range of double precision: scale "
+                "the features or sample_weight."
+            )
+        return (total if total > 0 else 1.0) * factors
 
     def variance(self) -> float:
         """Return the variance of the targets, as a mean over them."""
@@ -77,16 +87,21 @@ class RidgePath:
     def generalized_errors(self, alphas: Array) -> Array:
         """Return the generalized cross-validation errors, which need the moments alone."""
         shrunk = self.values[:, None] + alphas
-        # In turn: the square of a small penalty would underflow.
-        explained = (self.values[:, None] + 2 * alphas) / shrunk / shrunk
-        residual = np.sum(self.y_squares) - np.sum(self.projected**2, axis=1) @ explained
+        # In turn: squares of small penalties underflow, those of projections overflow.
+        explained = self.values[:, None] / shrunk * ((self.values[:, None] + 2 * alphas) / shrunk)
+        roots = np.sqrt(self.values)[:, None]
+        parts = np.divide(
+            self.projected, roots, out=np.zeros_like(self.projected), where=roots > 0.0
+        )
+        residual = np.sum(self.y_squares) - np.sum(parts**2, axis=1) @ explained
         # One degree of freedom is the intercept's.
         free = 1 - (1 + np.sum(self.values[:, None] / shrunk, axis=0)) / self.n_rows
         # The residual is a difference whose rounding, over the square of free, must stay small.
         usable = free > 1e-6
         errors = np.full(len(alphas), np.inf)
         mean_square = np.maximum(residual, 0.0) / (self.n * len(self.y_mean))
-        errors[usable] = mean_square[usable] / free[usable] ** 2
+        with may_overflow():
+            errors[usable] = mean_square[usable] / free[usable] ** 2
         return errors
 
     def leave_one_out_errors(self, chunks: Iterable[Chunk], alphas: Array) -> Array:
@@ -100,14 +115,17 @@ class RidgePath:
         n_rows: float = 0
         for rows, targets, weights in self._projected_blocks(chunks):
             n_rows += len(targets) if weights is None else float(weights.copies.sum())
-            leverage = 1 / self.n + rows**2 @ inverse
-            if weights is not None:
-                leverage *= weights.unit[:, None]
-            for i in range(len(alphas)):
-                residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
-                kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
-                squares = (residual / kept[:, None]) ** 2
-                errors[i] += np.sum(squares) if weights is None else np.sum(weights.total @ squares)
+            with may_overflow():
+                leverage = 1 / self.n + rows**2 @ inverse
+                if weights is not None:
+                    leverage *= weights.unit[:, None]
+                for i in range(len(alphas)):
+                    residual = targets - rows @ (self.projected * inverse[:, i : i + 1])
+                    kept = np.maximum(1 - leverage[:, i], np.finfo(np.float64).eps)
+                    squares = (residual / kept[:, None]) ** 2
+                    if weights is not None:
+                        squares = weights.total @ squares
+                    errors[i] += np.sum(squares)
         # Sums of weights are rounded.
         if abs(n_rows - self.n_rows) > _ROUNDING * self.n_rows:
             raise ValueError(
@@ -115,6 +133,8 @@ class RidgePath:
                 f"targets where the first found {self.n_rows}: give an array, a path, or a list or "
                 'an object whose __iter__ begins again, or choose selection="gcv".'
             )
+        # One beyond double precision is not the least.
+        errors[~np.isfinite(errors)] = np.inf
         return errors / (self.n * len(self.y_mean))
 
     def left_out(self, chunks: Iterable[Chunk], alpha: float) -> LeftOut:

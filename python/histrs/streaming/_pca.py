@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
@@ -24,6 +25,9 @@ from histrs.streaming._rows import ROW_CHECKS, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
+
+# Of what the precision of `X` cannot hold.
+_CURE = "scale X down, or give float64"
 
 
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -237,15 +241,27 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         T : ndarray of shape (n_samples, n_components)
             ``(X - mean_) @ components_.T``, with `whiten` over the standard deviations; float32
             when `X` is.
+
+        Raises
+        ------
+        ValueError
+            If projections overflow (the message names the row).
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        components = self.components_ / self._sizes()[:, None]
-        if is_sparse(X):
-            return np.asarray(X @ components.T - self.mean_ @ components.T, dtype=X.dtype)
-        # Centred first: the difference of projections cancels where means are large.
-        centred = (X - self.mean_.astype(X.dtype)).astype(X.dtype, copy=False)
-        return np.asarray(centred @ components.T.astype(X.dtype))
+        # How many components there are may take the decomposition, which is kept.
+        with unchanged_on_error(self):
+            components = self.components_ / self._sizes()[:, None]
+            with may_overflow():
+                if is_sparse(X):
+                    rows = X @ components.T - self.mean_ @ components.T
+                    projected = np.asarray(rows, dtype=X.dtype)
+                else:
+                    # Centred first: the difference of projections cancels where means are large.
+                    centred = (X - self.mean_.astype(X.dtype)).astype(X.dtype, copy=False)
+                    projected = np.asarray(centred @ components.T.astype(X.dtype))
+            check_computed(projected, "The projections", _CURE)
+        return projected
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the rows that transformed rows stand for.
@@ -264,18 +280,21 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Raises
         ------
         ValueError
-            If there are not as many columns as components.
+            If there are not as many columns as components, or rows overflow (the message names the
+            first).
         """
         check_is_fitted(self)
         T = check_array(X, dtype=[np.float64, np.float32])
-        # How many components there are may take the decomposition, which is kept.
         with unchanged_on_error(self):
             if T.shape[1] != self.n_components_:
                 raise ValueError(
                     f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
                 )
-        directions = self.components_ * self._sizes()[:, None]
-        return np.asarray(T @ directions.astype(T.dtype) + self.mean_.astype(T.dtype))
+            directions = self.components_ * self._sizes()[:, None]
+            with may_overflow():
+                rows = np.asarray(T @ directions.astype(T.dtype) + self.mean_.astype(T.dtype))
+            check_computed(rows, "The features", _CURE)
+        return rows
 
     def _sizes(self) -> Array:
         """Return what transformed columns are divided by."""

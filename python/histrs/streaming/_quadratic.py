@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs._lapack import eigh
+from histrs._scale import may_overflow
 from histrs.streaming._moments import Moments
 from histrs.streaming._sums import Array, full
 
@@ -31,9 +32,10 @@ class SquaredError:
         gram, cross, y_squares = full(sums.scatter) / sums.n, sums.cross.T / sums.n, sums.y_squares
         mean, y_mean = sums.mean, sums.y_mean
         if not fit_intercept:
-            gram += np.outer(mean, mean)
-            cross = cross + np.outer(y_mean, mean)
-            y_squares = y_squares + sums.n * y_mean**2
+            with may_overflow():
+                gram += np.outer(mean, mean)
+                cross = cross + np.outer(y_mean, mean)
+                y_squares = y_squares + sums.n * y_mean**2
             mean, y_mean = np.zeros_like(mean), np.zeros_like(y_mean)
         if not (np.isfinite(np.trace(gram)) and np.isfinite(y_squares).all()):
             raise ValueError(

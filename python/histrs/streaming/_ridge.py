@@ -26,7 +26,7 @@ from histrs.streaming._linear import (
     learns_in_chunks,
 )
 from histrs.streaming._moments import Moments
-from histrs.streaming._path import RidgePath
+from histrs.streaming._path import SMALLEST_ALPHA, RidgePath
 from histrs.streaming._principal import check_n_components
 from histrs.streaming._probabilities import (
     SHARPNESS_ROWS,
@@ -132,6 +132,11 @@ class _RidgeOnComponents(LinearModel):
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
+        if alphas.min() < SMALLEST_ALPHA:
+            raise ValueError(
+                f"alphas = {self.alphas!r}: one over a penalty below {SMALLEST_ALPHA} overflows; "
+                "scale the features up, and penalties by the square."
+            )
         return alphas
 
     def _selection(self, alphas: NDArray[np.float64], source: RowSource | None) -> str:

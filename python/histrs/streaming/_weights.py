@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._labels import NOTHING_WEIGHS, weights_of_classes
+from histrs._labels import NOTHING_WEIGHS, times_class_weights, weights_of_classes
 from histrs._validation import real_array
 
 Array: TypeAlias = NDArray[np.float64]
@@ -50,7 +50,7 @@ class RowWeights:
 
     def times(self, factors: Array) -> Self:
         """Return weights times factors, of as many rows."""
-        total = self.total * factors
+        total = times_class_weights(self.total, factors)
         return type(self)(total, np.where(total > 0, self.copies, 0.0))
 
     def part(self, rows: Any) -> Self:
@@ -102,7 +102,7 @@ class ClassWeights:
         places = np.searchsorted(classes, labels)
         sums = np.bincount(places, weights=weights, minlength=len(classes))
         with np.errstate(divide="ignore"):
-            factors = np.where(sums > 0, sums.sum() / (np.count_nonzero(sums) * sums), 1.0)
+            factors = np.where(sums > 0, sums.sum() / np.count_nonzero(sums) / sums, 1.0)
         return cls(classes, factors)
 
     def __call__(self, labels: Any, weights: Any) -> RowWeights:

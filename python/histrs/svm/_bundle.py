@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,7 +20,7 @@ from histrs import _histrs
 from histrs._estimator import BaseEstimator
 from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._progress import SolverProgress
-from histrs._scale import check_squares
+from histrs._scale import check_squares, exponent_of
 from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -35,7 +36,7 @@ from histrs._validation import (
 from histrs._warnings import warn
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
-from histrs.svm._bundle_solver import Solution, Targets, solve, solved
+from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
 from histrs.svm._composition import inner_product_of, last_map
 from histrs.svm._held_out import folds
 from histrs.svm._pegasos import pegasos
@@ -385,6 +386,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         if not used.all():
             X, y, weight = X[used], y[used], weight[used]
+        # Only their proportions count: in units of the largest no sum overflows.
+        weight = np.ldexp(weight, -exponent_of(weight))
         self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -482,8 +485,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         n_classes = len(self.classes_)
         positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
-        weights = weight / weight.sum() * weights_of_classes(self.class_weight, y)
-        return Targets(labels, weights, positive, self.loss, count_threads(self.n_jobs))
+        of_classes = weights_of_classes(self.class_weight, y)
+        unit = exponent_of(of_classes) - 1
+        weights = weight / weight.sum() * np.ldexp(of_classes, -unit)
+        n_threads = count_threads(self.n_jobs)
+        return Targets(labels, weights, positive, self.loss, n_threads, unit)
 
     def _solve(
         self, rows: Rows, targets: Targets, alpha: float, start: Solution | None
@@ -492,12 +498,13 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         each = np.full(len(targets.positive), tol)
         with SolverProgress(type(self).__name__, each, self.verbose) as progress:
             if self.solver == "bundle":
-                return solve(
-                    *(rows, targets, alpha, tol, self.max_iter), start=start, progress=progress
+                return solved_in_unit(
+                    partial(solve, start=start, progress=progress),
+                    *(rows, targets, alpha, tol, self.max_iter),
                 )
             rng = check_random_state(self.random_state)
-            size = self.batch_size
-            return pegasos(rows, targets, alpha, tol, self.max_iter, size, rng, progress)
+            steps = partial(pegasos, batch_size=self.batch_size, rng=rng, progress=progress)
+            return solved_in_unit(steps, rows, targets, alpha, tol, self.max_iter)
 
     def _choose_alpha(
         self, rows: Rows, y: NDArray[Any], weight: NDArray[np.float64]
@@ -518,8 +525,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             targets = self._targets(y[learned], weight[learned])
             solution: Solution | None = None
             for i, alpha in enumerate(alphas):
-                solution = solve(
-                    part, targets, float(alpha), float(self.tol), self.max_iter, start=solution
+                solution = solved_in_unit(
+                    partial(solve, start=solution),
+                    *(part, targets, float(alpha), float(self.tol), self.max_iter),
                 )
                 found = best_class(held_out.scores(solution.models).T, self.classes_)
                 scores[i, j] = np.average(found == y[others], weights=weight[others])

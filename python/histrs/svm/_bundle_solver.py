@@ -1,7 +1,7 @@
 """Cutting planes in one slack variable, all one-against-rest problems in one pass over the rows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._progress import SolverProgress
+from histrs._scale import overflow_says
 from histrs.svm._planes import Planes
 from histrs.svm._rows import Rows
 
@@ -24,6 +25,8 @@ _NEXT = np.array([1, 2, 3]) / 4
 _MAX_TURNS = 3
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
+# A strength of the regulariser beside which losses of some rows are nothing.
+_LARGEST = 1e300
 # The gap must fall by this part of it in so many iterations.
 _PROGRESS = 1e-3
 _PATIENCE = 100
@@ -38,11 +41,13 @@ class Targets:
     positive: NDArray[np.int32]
     loss: str
     n_threads: int
+    unit: int = 0
+    """The exponent of the power of 2 that weights were divided by."""
 
     def some(self, kept: NDArray[np.intp]) -> "Targets":
         """Return some of the problems."""
         positive = np.ascontiguousarray(self.positive[kept])
-        return Targets(self.labels, self.weights, positive, self.loss, self.n_threads)
+        return replace(self, positive=positive)
 
     def losses(self, start: Array, end: Array, places: Array) -> tuple[Array, Array]:
         """Return losses on the line between scores, and their derivatives along it.
@@ -257,6 +262,28 @@ def solve(
         *(state.best, state.objective(), state.gaps(), state.n_iter, n_planes, state.squares),
         tuple(state.planes),
     )
+
+
+def solved_in_unit(
+    method: Callable[..., Solution],
+    rows: Rows,
+    targets: Targets,
+    alpha: float,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Solve problems whose weights are in a unit, and return objectives in units of the user."""
+    with overflow_says(
+        f"alpha = {alpha:.3g} is too small beside class_weight and the squares of the features: "
+        "models overflow. Raise alpha, or scale features or class_weight down."
+    ):
+        # A regulariser beyond all losses is one however large.
+        scaled = min(alpha, float(np.ldexp(_LARGEST, min(targets.unit, 0))))
+        found = method(rows, targets, float(np.ldexp(scaled, -targets.unit)), tol, max_iter)
+        objective, gap = (
+            np.ldexp(values, targets.unit) for values in (found.objective, found.dual_gap)
+        )
+    return replace(found, objective=objective, dual_gap=gap)
 
 
 def relative_gaps(gaps: Array, objective: Array) -> Array:

@@ -18,9 +18,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from histrs import _histrs
 from histrs._calibration import logits_of_classes
 from histrs._estimator import BaseEstimator
-from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
+from histrs._labels import (
+    NOTHING_WEIGHS,
+    best_class,
+    check_labels,
+    classes_of,
+    times_class_weights,
+    weights_of_classes,
+)
 from histrs._likely_sharpness import likely_sharpness
 from histrs._progress import TrainingProgress
+from histrs._scale import may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -358,7 +366,11 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             Probabilities, in the order of `classes_`.
         """
         scores = self.decision_function(X).reshape(-1, self._n_problems())
-        return np.asarray(softmax(self.sharpness_ * logits_of_classes(scores), axis=1))
+        logits = logits_of_classes(scores)
+        # Far below the largest, minus infinity is as good as a number.
+        with may_overflow():
+            logits = self.sharpness_ * (logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(softmax(logits, axis=1))
 
     def _likely_sharpness(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> float:
         """Return the factor of scores at which the labels of rows held out are most likely."""
@@ -376,7 +388,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
                 "probability = True needs two rows of a class or more, of which one is held out."
             )
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
-        total = weight * weights_of_classes(self.class_weight, y)
+        total = times_class_weights(weight, weights_of_classes(self.class_weight, y))
         distances = logits.max(axis=1, keepdims=True) - logits
         return likely_sharpness(distances, places[rows], total[rows])
 
@@ -432,7 +444,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds {unknown[0]!r}, which is not in classes; list it there.")
 
     def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        weight = weight * weights_of_classes(self.class_weight, y)
+        weight = times_class_weights(weight, weights_of_classes(self.class_weight, y))
         return np.tile(weight, (self._n_problems(), 1))
 
     def _n_problems(self) -> int:

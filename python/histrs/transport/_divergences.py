@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._scale import may_overflow
 from histrs._validation import Matrix
 from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import sinkhorn_distances
@@ -60,7 +61,8 @@ def sinkhorn_divergences(
     Raises
     ------
     ValueError
-        As :func:`~histrs.metrics.sinkhorn_distances`, or if `M` is not symmetric.
+        As :func:`~histrs.metrics.sinkhorn_distances`, or if `M` is not symmetric, or a distance
+        overflows.
 
     Warns
     -----
@@ -90,7 +92,11 @@ def sinkhorn_divergences(
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     unlike = np.zeros((1, 2), dtype=int)
     if M.shape[0] == M.shape[1]:
-        unlike = np.argwhere(np.abs(M - M.T) > _ROUNDING * np.max(M, initial=0.0))
+        # Infinite both ways is the same.
+        with may_overflow():
+            apart = np.abs(M - M.T)
+        largest = np.max(M, where=np.isfinite(M), initial=0.0)
+        unlike = np.argwhere((M != M.T) & ~(apart <= _ROUNDING * largest))
     if len(unlike) > 0:
         i, j = unlike[0]
         raise ValueError(
@@ -113,5 +119,12 @@ def sinkhorn_divergences(
             sinkhorn_of_pairs(Z, Z, np.arange(Z.shape[0]), np.arange(Z.shape[0]), **options)
             for Z in (X, Y)
         )
-    divergences: NDArray[Any] = D - 0.5 * (own[:, None] + other)
+    for name, distances in (("X", own), ("X" if Y is None else "Y", other)):
+        bad = np.flatnonzero(~np.isfinite(distances))
+        if len(bad) > 0:
+            raise ValueError(
+                f"The distance of {name}[{bad[0]}] to itself overflows: scale the histograms or M "
+                "and reg down."
+            )
+    divergences: NDArray[Any] = D - (0.5 * own[:, None] + 0.5 * other)
     return divergences.astype(dtype, copy=False)

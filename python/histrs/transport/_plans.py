@@ -6,6 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._scale import may_overflow
 from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs._warnings import warn
 from histrs.transport._arguments import (
@@ -182,7 +183,10 @@ def sinkhorn_barycenter(
     if X.shape[0] == 0:
         raise ValueError("X has no rows, and nothing has no barycentre.")
     # The barycentre's own bins, with the mass of the first row, so that M is checked as a whole.
-    mass = float(X[[0]].sum())
+    with may_overflow():
+        mass = float(X[[0]].astype(np.float64).sum())
+    if not np.isfinite(mass):
+        raise ValueError("The sum of X[0] overflows: divide the histograms by a scale.")
     X, _, M = check_problem(X, np.full((1, n_bins), mass / max(n_bins, 1)), M, n_jobs)
     weights = _check_weights(weights, X.shape[0])
     if not (np.isfinite(reg) and reg > 0 and M.max() / reg <= _LARGEST_EXPONENT):

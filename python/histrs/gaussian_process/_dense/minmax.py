@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._scale import may_overflow
 from histrs._solvers.block_cg import Array
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -69,12 +70,12 @@ class MinMaxKernel(DenseKernel):
         matrix: Array = parts[0] * (1.0 - self.weight)
         if self.weight > 0.0:
             # In this order: one over a tiny size overflows.
-            matrix += self.weight * (parts[1] / self.size)
+            matrix += self.weight * self._in_sizes(parts[1])
         return matrix
 
     def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
         """Return the derivative by the logarithm of the odds."""
-        matrix: Array = parts[1] / self.size
+        matrix = self._in_sizes(parts[1])
         matrix -= parts[0]
         matrix *= self.weight * (1.0 - self.weight)
         return matrix
@@ -82,7 +83,18 @@ class MinMaxKernel(DenseKernel):
     def diagonal(self, X: Matrix, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
         sums = _histrs.row_sums(to_core(X), n_threads)
-        return 1.0 - self.weight + self.weight * (sums / self.size)
+        return 1.0 - self.weight + self.weight * self._in_sizes(sums)
+
+    def _in_sizes(self, sums: Array) -> Array:
+        with may_overflow():
+            relative: Array = sums / self.size
+        if not np.isfinite(relative).all():
+            raise ValueError(
+                f"The sum of a row of X is over {np.finfo(np.float64).max:.1e} times that of the "
+                f"rows of the first fit, whose mean is {self.size:.3g}: give rows of one scale, or "
+                "call fit with all."
+            )
+        return relative
 
     def parameter(self, name: str) -> Any:
         """Return the odds of the intersection kernel."""
