@@ -552,3 +552,9 @@ def test_products_without_an_intercept_that_overflow_are_refused():
     X = 1e160 + np.zeros((6, 3))
     with pytest.raises(ValueError, match="overflow float64; divide the columns by a scale"):
         MomentLasso(fit_intercept=False).fit(X, np.arange(6.0))
+
+
+def test_weights_that_overflow_in_units_of_the_rows_are_refused(rng):
+    X = rng.random((12, 3))
+    with pytest.raises(ValueError, match="weights overflow in units of X"):
+        IntersectionSVC(eta0=2**63, max_iter=5, random_state=0).fit(1e300 * X, X[:, 0] > 0.5)

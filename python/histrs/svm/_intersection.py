@@ -584,7 +584,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             self._n_averaged += 1
             learned = self._sum / self._n_averaged
         n = len(self.scale_)
-        self.coef_ = learned[:, :n] * self.scale_
+        with may_overflow():
+            self.coef_ = learned[:, :n] * self.scale_
+        if not np.isfinite(self.coef_).all():
+            raise ValueError("The weights overflow in units of X: scale X down, or lower eta0.")
         self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
 
     def __sklearn_tags__(self) -> Tags:
