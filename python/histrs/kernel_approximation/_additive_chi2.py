@@ -40,6 +40,8 @@ Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 _MOST_POLES = 1024
 # Training rows whose error is looked at, rows mapped at once for it, and errors no one notices.
 _ERROR_ROWS = 1024
+# Of values up to this the sum of a row is finite.
+_HUGE = 1e290
 _CHUNK = 256
 _TOLERATED, _NOTICED = 0.05, 1.5
 
@@ -340,13 +342,10 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     def _ranges(self, X: Matrix) -> tuple[Array, Array]:
         low, high = _histrs.column_ranges(to_core(X), count_threads(self.n_jobs))
         largest = high.max(initial=0.0)
-        # Sums of two are in the precision of X, those of rows in double.
-        most = min(
-            float(np.finfo(X.dtype).max) / 2, np.finfo(np.float64).max / (2 * max(1, X.shape[1]))
-        )
-        if largest > most:
+        if largest > np.finfo(X.dtype).max / 2:
             raise ValueError(
-                f"X has values up to {largest:.3g}, of which sums overflow; divide X by a scale."
+                f"X has values up to {largest:.3g}, of which a sum of two overflows; divide X by a "
+                "scale."
             )
         return low, high
 
@@ -368,13 +367,17 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         core, largest = self._core_map(), 0.0
         for start in range(0, X.shape[0], _CHUNK):
             rows: Any = X[start : start + _CHUNK]
-            sums = _row_sums(rows)
+            # In a unit in which sums stay within the range; a power of 2 rounds nothing.
+            huge = rows.dtype == np.float64 and rows.max() > _HUGE
+            root = 2.0**-64 if huge else 1.0
+            sums = _row_sums(rows * root**2)
             if domain is not None:
                 rows = _part(rows, domain, inside)
             features: Any = core.transform(to_core(rows), count_threads(self.n_jobs))
             if isinstance(features, tuple):
                 features = csr_result(features, rows.shape[0])
-            lost = np.abs(_row_sums(rows) - _row_sums(features * features))
+            features = features * root
+            lost = np.abs(_row_sums(rows * root**2) - _row_sums(features * features))
             relative = np.divide(lost, sums, out=np.zeros_like(sums), where=sums > 0)
             largest = max(largest, float(relative.max(initial=0.0)))
         return largest
