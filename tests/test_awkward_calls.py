@@ -13,7 +13,12 @@ from sklearn.exceptions import NotFittedError
 from histrs._solvers.log_det import _divided_differences
 from histrs._validation import count_threads
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
-from histrs.gaussian_process import active_learning
+from histrs.gaussian_process import (
+    IntersectionGPRegressor,
+    MinMaxGPRegressor,
+    SlicedGPRegressor,
+    active_learning,
+)
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,
@@ -447,3 +452,13 @@ def test_divided_differences_of_numbers_far_apart():
             a, b = decimal.Decimal(nodes[i]), decimal.Decimal(nodes[j])
             expected = (a.ln() - b.ln()) / (a - b) if i != j else 1 / a
             assert found[i, j] == pytest.approx(float(expected), rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [IntersectionGPRegressor, SlicedGPRegressor, MinMaxGPRegressor])
+def test_missing_targets_are_refused_with_what_to_do(rng, kind):
+    X, y = rng.random((12, 3)), rng.random(12)
+    y[3] = np.nan
+    with pytest.raises(ValueError, match=r"y\[3\]; drop or impute the row\.$"):
+        kind().fit(X, y)
+    with pytest.raises(ValueError, match=r"y\[3, 1\].*, or fit each target by itself, to the rows"):
+        kind().fit(X, np.column_stack([X[:, 0], y]))

@@ -85,7 +85,12 @@ def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
             raise
         place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
         index = ", ".join(str(i) for i in place)
-        raise ValueError(f"{error}\nThe first is y[{index}]; drop or impute the row.") from error
+        # Other targets of the row are worth learning from.
+        several = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        cure = ", or fit each target by itself, to the rows that have it" if several else ""
+        raise ValueError(
+            f"{error}\nThe first is y[{index}]; drop or impute the row{cure}."
+        ) from error
 
 
 def stored(X: Matrix) -> NDArray[Any]:
