@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._progress import SolverProgress
-from histrs._scale import overflow_says
+from histrs._scale import check_steps, overflow_says
 from histrs.svm._planes import Planes
 from histrs.svm._rows import Rows
 
@@ -194,6 +194,7 @@ class _Search:
         for planes, at_place in zip(models, place, strict=True):
             planes.at_best += at_place * (planes.at_model() - planes.at_best)
         self.n_iter[active] += 1
+        check_steps(self.objective(), self.best)
         self._retire(place, cut)
 
     def _add_planes(self) -> Array:
@@ -283,6 +284,7 @@ def solved_in_unit(
         objective, gap = (
             np.ldexp(values, targets.unit) for values in (found.objective, found.dual_gap)
         )
+        check_steps(objective, gap, found.models)
     return replace(found, objective=objective, dual_gap=gap)
 
 

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from histrs._progress import SolverProgress
+from histrs._scale import check_steps
 from histrs.svm._bundle_solver import Solution, Targets, relative_gaps
 from histrs.svm._rows import Rows
 
@@ -64,6 +65,7 @@ def pegasos(
                 + eta**2 * np.sum(a * product, axis=1)
             )
             v = rest * v - eta * product
+            check_steps(square)
         n_iter += 1
         scores = rows.scores(v)
         losses, _ = targets.losses(scores, scores, np.zeros((n_problems, 1)))

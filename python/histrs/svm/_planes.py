@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._scale import check_steps
 from histrs.svm._interior_point import simplex_maximum
 
 Array = NDArray[np.float64]
@@ -72,6 +73,7 @@ class Planes:
         n = len(self)
         gram = self._gram[:n, :n].copy()
         gram /= self._lambda
+        check_steps(gram, self._b)
         arguments = tol, _MAX_EXCHANGES, n_threads
         self.weights, gap = _histrs.svm_simplex_maximum(gram, self._b, self.weights, *arguments)
         if gap > tol:
