@@ -92,11 +92,11 @@ def sinkhorn_divergences(
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     unlike = np.zeros((1, 2), dtype=int)
     if M.shape[0] == M.shape[1]:
-        # Infinite both ways is the same.
+        # Infinite both ways is the same, and of NaN the distances tell.
         with may_overflow():
             apart = np.abs(M - M.T)
         largest = np.max(M, where=np.isfinite(M), initial=0.0)
-        unlike = np.argwhere((M != M.T) & ~(apart <= _ROUNDING * largest))
+        unlike = np.argwhere(apart > _ROUNDING * largest)
     if len(unlike) > 0:
         i, j = unlike[0]
         raise ValueError(
