@@ -380,7 +380,7 @@ def test_common_range_at_the_ends_of_double_precision(rng):
     C = A @ A.transpose(0, 2, 1)
     largest = C.max()
     model = CommonRange().fit(C)
-    for scale in (1e-150, 3e307 / largest):
+    for scale in (1e-305, 1e-150, 3e307 / largest):
         scaled = CommonRange().fit(scale * C)
         assert scaled.rank_ == 2
         projected = scaled.transform(scale * C)

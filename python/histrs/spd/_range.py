@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._scale import check_computed, may_overflow
+from histrs._scale import check_computed, exponent_of, may_overflow
 from histrs._validation import check_array, unchanged_on_error, validate_data
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
@@ -174,8 +174,9 @@ def common_range(stack: Stack, tol: float) -> Float64:
         )
     # Null directions do not depend on the units of the channels: v is one of X as D v is of
     # D^-1 X D^-1.
-    # Whose sum stays within the range.
-    mean = (variances / len(variances)).sum(axis=0)
+    # In a unit in which sums stay within the range.
+    exponent = exponent_of(variances)
+    mean = np.ldexp(np.ldexp(variances, -exponent).mean(axis=0), exponent)
     units = np.sqrt(np.where(mean > 0.0, mean, 1.0))
     with may_overflow():
         relative = wide / units / units[:, None]
@@ -184,7 +185,6 @@ def common_range(stack: Stack, tol: float) -> Float64:
         "Covariances",
         "they are beyond the variances of its channels; give covariance matrices",
     )
-    # In units of the largest, whose squares LAPACK can hold.
     values, vectors = np.linalg.eigh(relative)
     null = values <= tol * values[:, -1:]
     if not null.any():
