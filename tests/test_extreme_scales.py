@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._likely_sharpness import likely_sharpness
@@ -34,7 +35,13 @@ from histrs.quantization import ProductQuantizer
 from histrs.spd import MDM, CommonRange, TangentSpace, Whitening
 from histrs.streaming import MomentLasso, PCARidge, PCARidgeClassifier, StreamingPCA
 from histrs.svm import BundleSVC, IntersectionSVC
-from histrs.transport import sinkhorn_barycenter, sinkhorn_divergences
+from histrs.transport import (
+    centroid_bounds,
+    projection_bounds,
+    relaxed_bounds,
+    sinkhorn_barycenter,
+    sinkhorn_divergences,
+)
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -563,3 +570,24 @@ def test_weights_that_overflow_in_units_of_the_rows_are_refused(rng):
     X = rng.random((12, 3))
     with pytest.raises(ValueError, match="weights overflow in units of X"):
         IntersectionSVC(eta0=2**63, max_iter=5, random_state=0).fit(1e300 * X, X[:, 0] > 0.5)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("mass", "length"), [(900, 100), (1020, 900), (-1000, 1020), (-500, -500)])
+def test_bounds_of_masses_and_lengths_of_any_size(rng, convert, mass, length):
+    X, Y, positions = rng.dirichlet(np.ones(5), 3), rng.dirichlet(np.ones(5), 4), rng.random((5, 2))
+    M = cdist(positions, positions)
+    X, Y = X / X.sum(axis=1, keepdims=True), Y / Y.sum(axis=1, keepdims=True)
+    for bounds, given in (
+        (centroid_bounds, {"positions": positions}),
+        (projection_bounds, {"positions": positions}),
+        (relaxed_bounds, {"M": M}),
+    ):
+        plain = bounds(convert(X), convert(Y), **given)
+        scaled = bounds(
+            convert(np.ldexp(X, mass)),
+            convert(np.ldexp(Y, mass)),
+            **{name: np.ldexp(values, length) for name, values in given.items()},
+        )
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(scaled, np.ldexp(plain, mass + length), rtol=1e-9)

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from histrs._validation import Matrix, real_array
+from histrs._scale import exponent_of, may_overflow
+from histrs._validation import Matrix, real_array, stored
 from histrs.transport._arguments import check_pair
 from histrs.transport._emd import check_problem
 
@@ -49,9 +50,10 @@ def centroid_bounds(
     array([[2.]])
     """
     X, Y, positions = _with_positions(X, Y, positions, n_jobs)
+    X, Y, positions, exponent = _in_units(X, Y, positions)
     left = np.asarray(X @ positions)
     right = left if Y is None else np.asarray(Y @ positions)
-    return np.asarray(cdist(left, right))
+    return _out_of_units(cdist(left, right), exponent)
 
 
 def projection_bounds(
@@ -92,13 +94,14 @@ def projection_bounds(
     array([[2.]])
     """
     X, Y, positions = _with_positions(X, Y, positions, n_jobs)
+    X, Y, positions, exponent = _in_units(X, Y, positions)
     other = X if Y is None else Y
     bounds = np.zeros((X.shape[0], other.shape[0]))
     for axis in positions.T:
         left = _weighted_cumulative_mass(X, axis)
         right = left if Y is None else _weighted_cumulative_mass(Y, axis)
         np.maximum(bounds, cdist(left, right, "cityblock"), out=bounds)
-    return bounds
+    return _out_of_units(bounds, exponent)
 
 
 def relaxed_bounds(
@@ -140,11 +143,38 @@ def relaxed_bounds(
     array([[3.]])
     """
     X, Y, M = check_problem(X, Y, M, n_jobs)
+    X, Y, M, exponent = _in_units(X, Y, M)
     other = X if Y is None else Y
     forward = np.asarray(X @ _nearest(M, other))
     backward = np.asarray(other @ _nearest(M.T, X)).T
-    bounds: Distances = np.maximum(forward, backward).astype(np.float64, copy=False)
-    return bounds
+    return _out_of_units(np.maximum(forward, backward), exponent)
+
+
+def _in_units(
+    X: Matrix, Y: Matrix | None, lengths: Distances
+) -> tuple[Matrix, Matrix | None, Distances, int]:
+    """Return masses and lengths of about 1, whose products and squares stay within the range.
+
+    The last is the exponent of the power of 2 that bounds are then to be multiplied by.
+    """
+    mass = max(exponent_of(stored(Z)) for Z in (X, Y) if Z is not None)
+    length = exponent_of(lengths)
+    X = _divided(X, mass)
+    Y = None if Y is None else _divided(Y, mass)
+    return X, Y, np.ldexp(lengths, -length), mass + length
+
+
+def _divided(X: Matrix, exponent: int) -> Matrix:
+    values = np.ldexp(stored(X).astype(np.float64), -exponent)
+    if not sparse.issparse(X):
+        return values
+    return type(X)((values, X.indices[: X.nnz], X.indptr), shape=X.shape)
+
+
+def _out_of_units(bounds: Distances, exponent: int) -> Distances:
+    # Infinite where the distance is beyond double precision.
+    with may_overflow():
+        return np.asarray(np.ldexp(bounds, exponent), dtype=np.float64)
 
 
 def _nearest(M: Distances, Y: Matrix) -> Distances:
