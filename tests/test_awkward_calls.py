@@ -462,3 +462,22 @@ def test_missing_targets_are_refused_with_what_to_do(rng, kind):
         kind().fit(X, y)
     with pytest.raises(ValueError, match=r"y\[3, 1\].*, or fit each target by itself, to the rows"):
         kind().fit(X, np.column_stack([X[:, 0], y]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ProductQuantizer, "n_blocks"),
+        (BagOfVisualWords, "n_words"),
+        (FisherVector, "n_components"),
+        (SparseKernelMap, "n_representatives"),
+        (PCARidge, "n_components"),
+    ],
+)
+def test_one_may_be_said_as_true(rng, kind, name):
+    X = rng.random((300, 3))
+    one, true = (kind(**{name: n}).fit(X, X[:, 0]) for n in (1, True))
+    method = "predict" if hasattr(one, "predict") else "transform"
+    rows = X[None] if kind in (BagOfVisualWords, FisherVector) else X
+    found, expected = (getattr(model, method)(rows) for model in (true, one))
+    assert np.shape(found) == np.shape(expected)

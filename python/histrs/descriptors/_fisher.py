@@ -165,7 +165,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             local = LocalFeatures.of(self, X, positions=self.positions, reset=True)
             random = check_random_state(self.random_state)
             mixture = GaussianMixture(
-                self.n_components,
+                int(self.n_components),
                 covariance_type="diag",
                 max_iter=self.max_iter,
                 random_state=random.randint(2**31 - 1),

@@ -167,7 +167,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             sample = local.sample(self.max_samples, random)
             if sample.dtype == np.float32 and np.max(np.abs(sample), initial=0.0) > _LARGEST:
                 sample = sample.astype(np.float64)
-            means = KMeans(self.n_words, n_init=1, random_state=random).fit(sample)
+            means = KMeans(int(self.n_words), n_init=1, random_state=random).fit(sample)
             self.words_ = means.cluster_centers_.astype(local.features.dtype, copy=False)
             self.bandwidth_ = self._choose_bandwidth(float(means.inertia_) / len(sample))
         return self

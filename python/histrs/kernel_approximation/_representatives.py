@@ -124,7 +124,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                     f"{X.shape[1]} columns, as many as X has."
                 )
             return Z.astype(np.float64)
-        count = min(self.n_representatives, X.shape[0])
+        count = min(int(self.n_representatives), X.shape[0])
         if self.representatives == "sample":
             random = check_random_state(self.random_state)
             rows = sample_without_replacement(X.shape[0], count, random_state=random)

@@ -268,7 +268,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.max_samples is not None and n > max(self.max_samples, self.n_codes):
             kept = rng.permutation(n)[: max(self.max_samples, self.n_codes)]
             rows = rows[np.sort(kept)]
-        sizes = np.full(self.n_blocks, d // self.n_blocks)
+        sizes = np.full(int(self.n_blocks), d // self.n_blocks)
         sizes[: d % self.n_blocks] += 1
         self.block_offsets_ = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         n_threads = count_threads(self.n_jobs)

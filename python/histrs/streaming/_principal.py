@@ -15,7 +15,7 @@ def check_n_components(n_components: int | None, n_features: int) -> int:
             f"n_components={n_components} must be at most n_features={n_features}: no more "
             "directions exist."
         )
-    return n_components
+    return int(n_components)
 
 
 def principal_directions(upper: Array, n_components: int) -> tuple[Array, Array]:
