@@ -2,6 +2,7 @@
 
 import decimal
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -472,6 +473,8 @@ def test_missing_targets_are_refused_with_what_to_do(rng, kind):
         (FisherVector, "n_components"),
         (SparseKernelMap, "n_representatives"),
         (PCARidge, "n_components"),
+        (partial(SlicedDistanceMap, directions="gaussian"), "n_projections"),
+        (partial(AdditiveChi2Map, method="power"), "n_components"),
     ],
 )
 def test_one_may_be_said_as_true(rng, kind, name):

@@ -591,3 +591,10 @@ def test_bounds_of_masses_and_lengths_of_any_size(rng, convert, mass, length):
         )
         with np.errstate(over="ignore"):
             np.testing.assert_allclose(scaled, np.ldexp(plain, mass + length), rtol=1e-9)
+
+
+def test_codewords_beyond_the_precision_of_rows_are_refused(rng):
+    X = rng.random((12, 4))
+    model = ProductQuantizer(2, 3, random_state=0).fit(1e60 * X)
+    with pytest.raises(ValueError, match="codewords are beyond float32: give float64"):
+        model.transform(np.float32(X))

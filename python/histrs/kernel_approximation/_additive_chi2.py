@@ -213,7 +213,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
                     )
                 self.poles_ = self._choose_poles(X, ranges, low, high)
             elif self.method == "power":
-                self.poles_ = np.ones((self.n_components, 1))
+                self.poles_ = np.ones((int(self.n_components), 1))
             elif self.method == "periodic":
                 self.sample_interval_ = self._choose_interval(low, high)
             bound = self._error_bound(low, high)

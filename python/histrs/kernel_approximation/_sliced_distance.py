@@ -157,7 +157,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         with unchanged_on_error(self):
             X = self._checked(X, reset=True)
             random = check_random_state(self.random_state)
-            W = draw_directions(X.shape[1], self.n_projections, self.directions, random)
+            W = draw_directions(X.shape[1], int(self.n_projections), self.directions, random)
             if self.metric is not None:
                 W = _checked_metric(self.metric, X.shape[1]).T @ W
             self.directions_, self._weight = W, float(self.columns_weight)

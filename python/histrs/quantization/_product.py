@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _archive, _histrs
 from histrs._estimator import BaseEstimator
-from histrs._scale import check_squares
+from histrs._scale import check_squares, may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -426,9 +426,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _encode(self, rows: Matrix, codebooks: NDArray[Any] | None = None) -> Codes:
         codebooks = self.codebooks_ if codebooks is None else codebooks
+        with may_overflow():
+            codebooks = codebooks.astype(rows.dtype, copy=False)
+        if not np.isfinite(codebooks).all():
+            raise ValueError(f"The codewords are beyond {rows.dtype}: give float64.")
         return _histrs.quantization_encode(
             to_core(rows),
-            codebooks.astype(rows.dtype, copy=False),
+            codebooks,
             self.block_offsets_,
             self.metric_,
             codebooks.shape[1] > 256,
