@@ -202,20 +202,32 @@ def judge(points: Points) -> list[Claim]:
             f"{expected:.0f}",
         )
     )
-    peers = [s for s in points.series if s not in _PAPER and not s.endswith(FINAL)]
-    least, name = min(
-        [(points.centre(s, "error"), s) for s in peers]
-        + [(points.centre(MEANS, "error", x), f"{MEANS} at {x:g}%") for x in sizes]
-    )
-    claims.append(
-        claim(
-            best <= least + spread,
-            f"nothing simpler of today is clearly below its best of {best:.1f}% ({name}: "
-            f"{least:.1f}%)",
-            f"today one would take {name}, which has {least:.1f}% (learned {best:.1f}% at best)",
-        )
-    )
+    claims.append(_against_simpler(points, ours, sizes[int(errors.argmin())]))
     return claims
+
+
+def _against_simpler(points: Points, ours: str, size: float | None) -> Claim:
+    """Judge whether something simpler is below our best, split by split, by two standard errors."""
+    own = points.values(ours, "error", size)
+    simpler = {
+        s: points.values(s, "error")
+        for s in points.series
+        if s not in _PAPER and not s.endswith(FINAL)
+    }
+    for x in points.at(MEANS, "error"):
+        simpler[f"{MEANS} at {x:g}%"] = points.values(MEANS, "error", x)
+    below = {
+        name: errors
+        for name, errors in simpler.items()
+        if np.mean(own - errors) > 2 * np.std(own - errors, ddof=1) / np.sqrt(len(own))
+    }
+    least, name = min((float(errors.mean()), name) for name, errors in (below or simpler).items())
+    best = float(own.mean())
+    return claim(
+        not below,
+        f"nothing simpler of today is clearly below its best of {best:.1f}% ({name}: {least:.1f}%)",
+        f"today one would take {name}, which has {least:.1f}% (learned {best:.1f}% at best)",
+    )
 
 
 _PAPER = {
