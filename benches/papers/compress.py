@@ -181,8 +181,13 @@ def judge(points: Points) -> list[Claim]:
             f"at {first:g}% {name} has the least error ({least:.1f}%, learned {errors[0]:.1f}%)",
         )
     )
-    spread = float(points.values(FULL, "error").std(ddof=1))
-    reached = [x for x, e in zip(sizes, errors, strict=True) if e <= full + spread]
+    of_all = points.values(FULL, "error")
+    # Within what splits differ by, and not above it on every split alike.
+    reached = [
+        x
+        for x, e in zip(sizes, errors, strict=True)
+        if e <= full + of_all.std(ddof=1) and not _is_above(points.values(ours, "error", x), of_all)
+    ]
     best = float(errors.min())
     claims.append(
         claim(
@@ -206,8 +211,14 @@ def judge(points: Points) -> list[Claim]:
     return claims
 
 
+def _is_above(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Return whether one is above the other, split by split, by two standard errors."""
+    by_split = a - b
+    return bool(by_split.mean() > 2 * by_split.std(ddof=1) / np.sqrt(len(a)))
+
+
 def _against_simpler(points: Points, ours: str, size: float | None) -> Claim:
-    """Judge whether something simpler is below our best, split by split, by two standard errors."""
+    """Judge whether something simpler is below our best."""
     own = points.values(ours, "error", size)
     simpler = {
         s: points.values(s, "error")
@@ -216,11 +227,7 @@ def _against_simpler(points: Points, ours: str, size: float | None) -> Claim:
     }
     for x in points.at(MEANS, "error"):
         simpler[f"{MEANS} at {x:g}%"] = points.values(MEANS, "error", x)
-    below = {
-        name: errors
-        for name, errors in simpler.items()
-        if np.mean(own - errors) > 2 * np.std(own - errors, ddof=1) / np.sqrt(len(own))
-    }
+    below = {name: errors for name, errors in simpler.items() if _is_above(own, errors)}
     least, name = min((float(errors.mean()), name) for name, errors in (below or simpler).items())
     best = float(own.mean())
     return claim(
