@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout
 from histrs._estimator import BaseEstimator
 from histrs._progress import SearchProgress
+from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
@@ -21,13 +22,7 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpac
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._row_weights import (
-    RowWeights,
-    appended,
-    in_units_of_mean,
-    over_unit,
-    roots,
-)
+from histrs.gaussian_process._row_weights import appended, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
@@ -100,6 +95,11 @@ class GaussianProcess(BaseEstimator):
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         """Return the posterior variance of latent functions of standardised targets."""
         raise NotImplementedError
+
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of standardised targets."""
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
 
     def _search_space(self, start: Hyperparameters) -> SearchSpace:
         """Return the space of the hyper-parameters that are learned."""
@@ -319,7 +319,7 @@ class GaussianProcess(BaseEstimator):
         state = self._state()
         likelihood = self._likelihood_of_fit(state)
         if eval_gradient and not likelihood.has_gradient:
-            raise ValueError("log_det='bound' has no gradient; choose log_det='lanczos'.")
+            raise ValueError(likelihood.why_no_gradient)
         space = self._search_space(self._hyperparameters(state))
         values = space.start
         if theta is not None:
