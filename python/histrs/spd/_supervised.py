@@ -187,7 +187,9 @@ class SPDProjection(TransformerMixin, BaseEstimator):
     def _start(self, stack: Stack) -> Float64:
         p = stack.shape[1]
         if self.init == "random":
-            draw = check_random_state(self.random_state).standard_normal((p, int(self.n_components)))
+            draw = check_random_state(self.random_state).standard_normal(
+                (p, int(self.n_components))
+            )
             return np.asarray(np.linalg.qr(draw)[0])
         return np.asarray(np.linalg.eigh(stack.mean(axis=0))[1][:, ::-1][:, : self.n_components])
 

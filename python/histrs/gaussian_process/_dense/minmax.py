@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._scale import may_overflow
 from histrs._row_weights import ClassWeight
+from histrs._scale import may_overflow
 from histrs._solvers.block_cg import Array
 from histrs._validation import (
     HISTOGRAM_CHECKS,
