@@ -22,7 +22,12 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._cached_variance import _new_directions
 from histrs.gaussian_process._spectrum import Measure
-from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SlicedDistanceMap
+from histrs.kernel_approximation import (
+    AdditiveChi2Map,
+    ExpChi2Sampler,
+    SlicedDistanceMap,
+    SparseAdditiveMap,
+)
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
 from histrs.neighbors._base import votes
 from histrs.prototypes import (
@@ -598,3 +603,13 @@ def test_codewords_beyond_the_precision_of_rows_are_refused(rng):
     model = ProductQuantizer(2, 3, random_state=0).fit(1e60 * X)
     with pytest.raises(ValueError, match="codewords are beyond float32: give float64"):
         model.transform(np.float32(X))
+
+
+def test_roots_of_inner_products_beyond_single_precision_are_refused(rng):
+    X = rng.random((12, 4))
+    model = SparseAdditiveMap(whiten=True).fit(1e100 * X)
+    with pytest.raises(
+        ValueError, match="roots of the inner product of the fit are beyond float32"
+    ):
+        model.transform(np.float32(X))
+    assert np.isfinite(model.transform(1e100 * X).data).all()

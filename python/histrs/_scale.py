@@ -68,3 +68,13 @@ def check_steps(*values: Any) -> None:
 def exponent_of(values: Any) -> int:
     """Return the power of two that no value is above: `np.ldexp` by minus it rounds nothing."""
     return int(np.frexp(np.max(np.abs(values), initial=0.0))[1])
+
+
+def in_precision_of(X: Any, learned: Any, what: str) -> Any:
+    """Return what was learned, an array or CSR, in the precision of `X`, which must hold it."""
+    with may_overflow():
+        cast = learned.astype(X.dtype)
+    values: Any = cast.data if sparse.issparse(cast) else cast  # type: ignore[attr-defined]
+    if not np.isfinite(values).all():
+        raise ValueError(f"{what} of the fit are beyond {X.dtype}: give float64.")
+    return cast

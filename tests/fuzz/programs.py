@@ -259,7 +259,7 @@ def estimator(program: Program, kind: type) -> BaseEstimator | None:
     if isinstance(given.get("max_iter"), int):
         # Whoever asks for more waits for more.
         given["max_iter"] = min(given["max_iter"], 1000)
-    if given.get("gamma") in ("cv", "optuna") and given.get("init") == "rmhc":
+    if str(given.get("gamma")) in ("cv", "optuna") and str(given.get("init")) == "rmhc":
         # A search of a thousand exchanges in each fit of another search takes its time.
         given["init"] = "subset"
     shown = ", ".join(f"{k}={v!r}" for k, v in given.items())

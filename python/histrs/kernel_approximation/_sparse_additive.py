@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
+from histrs._scale import in_precision_of, may_overflow
 from histrs._sparse_result import csr_result, small_indices
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -223,7 +224,11 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         features = csr_result(parts, X.shape[0])
         if not hasattr(self, "whitening_"):
             return features
-        whitened: sparse.csr_array = small_indices(features @ self.whitening_.astype(X.dtype))
+        root = in_precision_of(X, self.whitening_, "The roots of the inner product")
+        with may_overflow():
+            whitened: sparse.csr_array = small_indices(features @ root)
+        if not np.isfinite(whitened.data).all():
+            raise ValueError("The features of X overflow: scale X down.")
         return whitened
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:

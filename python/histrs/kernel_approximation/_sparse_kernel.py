@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._scale import check_computed, in_precision_of, may_overflow
 from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
@@ -173,5 +174,8 @@ class SparseKernelMap(RepresentativeMap):
         codes: sparse.csr_array = sparse.vstack(blocks, format="csr", dtype=X.dtype)
         if not hasattr(self, "whitening_"):
             return codes
-        features: NDArray[Any] = codes @ self.whitening_.astype(X.dtype)
+        root = in_precision_of(X, self.whitening_, "The roots of the inner product")
+        with may_overflow():
+            features: NDArray[Any] = codes @ root
+        check_computed(features, "Features")
         return features
