@@ -48,7 +48,11 @@ from histrs.gaussian_process._interactions.choice import (
 )
 from histrs.gaussian_process._interactions.functions import PairFunction, pair_functions
 from histrs.gaussian_process._interactions.kernel import PairKernel
-from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
+from histrs.gaussian_process._kernel import (
+    GeneralizedKernel,
+    SmoothnessName,
+    TransformName,
+)
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._online import insert_rows, remove_rows
 from histrs.gaussian_process._optimizer import OptimizerName
@@ -60,6 +64,12 @@ from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
     training_values,
+)
+from histrs.gaussian_process._smooth import choice as smooth_choice
+from histrs.gaussian_process._smooth.functions import (
+    feature_function,
+    feature_variance,
+    points_of,
 )
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
@@ -95,6 +105,9 @@ class BaseIntersectionGP(GaussianProcess):
         "interactions": ["array-like", None],
         "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
         "interaction_weight": [Interval(Real, 0, None, closed="neither")],
+        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
+        "slope_weight": [Interval(Real, 0, None, closed="neither")],
+        "rough_weight": [Interval(Real, 0, None, closed="neither")],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -126,6 +139,9 @@ class BaseIntersectionGP(GaussianProcess):
         interactions: Interactions | None = None,
         n_interaction_knots: int = 12,
         interaction_weight: float = 0.3,
+        smoothness: SmoothnessName = "linear",
+        slope_weight: float = 1.0,
+        rough_weight: float = 1.0,
         optimizer: OptimizerName | None = "l-bfgs-b",
         log_det: LogDetName = "lanczos",
         shared_hyperparameters: bool | None = None,
@@ -134,6 +150,8 @@ class BaseIntersectionGP(GaussianProcess):
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         interaction_weight_bounds: Bounds = (1e-6, 1e6),
+        slope_weight_bounds: Bounds = (1e-6, 1e6),
+        rough_weight_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
@@ -157,6 +175,9 @@ class BaseIntersectionGP(GaussianProcess):
         self.interactions = interactions
         self.n_interaction_knots = n_interaction_knots
         self.interaction_weight = interaction_weight
+        self.smoothness = smoothness
+        self.slope_weight = slope_weight
+        self.rough_weight = rough_weight
         self.optimizer = optimizer
         self.log_det = log_det
         self.shared_hyperparameters = shared_hyperparameters
@@ -165,6 +186,8 @@ class BaseIntersectionGP(GaussianProcess):
         self.exponent_bounds = exponent_bounds
         self.feature_weights_bounds = feature_weights_bounds
         self.interaction_weight_bounds = interaction_weight_bounds
+        self.slope_weight_bounds = slope_weight_bounds
+        self.rough_weight_bounds = rough_weight_bounds
         self.n_restarts_optimizer = n_restarts_optimizer
         self.variance = variance
         self.n_eigenvectors = n_eigenvectors
@@ -183,6 +206,7 @@ class BaseIntersectionGP(GaussianProcess):
         if self.shared_hyperparameters is not None:
             shared = self.shared_hyperparameters
         check_supported(self)
+        smooth_choice.check_supported(self)
         weights = self._warm_start_weights(Y.shape)
         n_threads = count_threads(self.n_jobs)
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
@@ -198,6 +222,8 @@ class BaseIntersectionGP(GaussianProcess):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
+        if self.smoothness != "linear":
+            start = replace(start, kernel=self._smooth_kernel(start.kernel))
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -212,6 +238,15 @@ class BaseIntersectionGP(GaussianProcess):
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(systems, Y, weights)
+
+    def _smooth_kernel(self, kernel: GeneralizedKernel) -> GeneralizedKernel:
+        rough = float(self.rough_weight) if self.smoothness == "both" else 0.0
+        return replace(
+            kernel,
+            smoothness=self.smoothness,
+            slope_weight=float(self.slope_weight),
+            rough_weight=rough,
+        )
 
     def _warn_of_units(self, spreads: Array) -> None:
         """Say where one column is nearly all of the kernel, though others vary."""
@@ -346,6 +381,9 @@ class BaseIntersectionGP(GaussianProcess):
         self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
         self.interaction_weight_ = 0.0 if pairs is None else kernel.interaction_weight
         self.interaction_knots_ = [] if pairs is None else list(pairs.knots)
+        self.smoothness_ = kernel.smoothness
+        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
+        self.rough_weight_ = kernel.rough_weight
         self._knot_covariances = [] if pairs is None else list(pairs.covariances)
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
@@ -386,6 +424,10 @@ class BaseIntersectionGP(GaussianProcess):
             free.append("feature_weights")
         if start.kernel.pairs is not None:
             free.append("interaction_weight")
+        if start.kernel.is_smooth:
+            free.append("slope_weight")
+        if start.kernel.smoothness == "both":
+            free.append("rough_weight")
         bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
         if "feature_weights" in free:
             if bounds["feature_weights"] == "fixed" or self.optimizer is None:
@@ -396,6 +438,9 @@ class BaseIntersectionGP(GaussianProcess):
             if start.kernel.weights is None:
                 start = start.with_values({"feature_weights": np.ones(self.n_features_in_)})
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
+
+    def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
+        return smooth_choice.kernels_to_try(space)
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
         system = state["_posterior"].system
@@ -433,6 +478,13 @@ class BaseIntersectionGP(GaussianProcess):
             knots, covariances = state["interaction_knots_"], state["_knot_covariances"]
             pairs = PairKernel(state["interactions_"], tuple(knots), tuple(covariances))
             kernel = replace(kernel, pairs=pairs, interaction_weight=state["interaction_weight_"])
+        if (smoothness := state.get("smoothness_", "linear")) != "linear":
+            kernel = replace(
+                kernel,
+                smoothness=smoothness,
+                slope_weight=state["slope_weight_"],
+                rough_weight=state["rough_weight_"],
+            )
         noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
         return Hyperparameters(noise, amplitude, kernel)
 
@@ -452,6 +504,8 @@ class BaseIntersectionGP(GaussianProcess):
     def _read(self, state: dict[str, Any], name: str, X: Matrix) -> Array:
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]
+        if posterior.system.kernel.is_smooth:
+            smooth_choice.refuse_bins(self)
         return posterior.read(name, X, count_threads(self.n_jobs), self.n_bins, self.interpolation)
 
     def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
@@ -547,6 +601,11 @@ class BaseIntersectionGP(GaussianProcess):
         """
         state = self._state()
         n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
+        if state.get("smoothness_", "linear") != "linear":
+            raise ValueError(
+                f"smoothness={state['smoothness_']!r}: tables are of piecewise linear functions. "
+                'Fit with smoothness="linear".'
+            )
         if state["feature_transform_"] != "identity":
             raise ValueError(
                 f"feature_transform={state['feature_transform_']!r}: tables are exact between "
@@ -603,6 +662,17 @@ class BaseIntersectionGP(GaussianProcess):
         for feature in chosen:
             if not 0 <= feature < n_features:
                 raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+            term = posterior.feature_term(feature)
+            if term is not None:
+                knots = points_of(term, posterior, feature, max_knots)
+                values = feature_function(posterior, term, "mean", feature, knots)
+                values = values[:, 0] if values.shape[1] == 1 else values
+                std = None
+                if return_std:
+                    variance = feature_variance(posterior, term, feature, knots)
+                    std = self._spread(state, np.sqrt(variance))
+                functions.append(ShapeFunction(feature, knots, values, std))
+                continue
             knots = training_values(posterior.system.X, feature, max_knots)
             rows = rows_of_one_feature(knots, feature, n_features)
             values = posterior.read_features("mean", rows, n_threads)
