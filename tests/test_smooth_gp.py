@@ -246,6 +246,20 @@ def test_iterations_are_few_and_deviations_right(smoothness):
     assert fitted.std_error_ < 1e-3
 
 
+def test_of_many_rows_some_tell_the_weights():
+    rng = np.random.default_rng(0)
+    X = rng.random((2100, 3))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(len(X))
+    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    assert len(model.theta_) == 3
+    assert model.noise_ * y.var() == pytest.approx(0.04, rel=0.1)
+    values = np.log([model.noise_, model.amplitude_, model.slope_weight_])
+    np.testing.assert_allclose(model.theta_, values)
+    whole = IntersectionGPRegressor(smoothness="cubic", solver="cholesky").fit(X, y)
+    gap = whole.log_marginal_likelihood() - whole.log_marginal_likelihood(model.theta_)
+    assert -0.1 < gap < 2.0
+
+
 def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
     rng = np.random.default_rng(0)
     X = rng.random((400, 3))

@@ -44,6 +44,7 @@ from histrs.gaussian_process._interactions.choice import (
     Interactions,
     check_supported,
     chosen_pairs,
+    exact_likelihood,
     likelihood_of_pairs,
 )
 from histrs.gaussian_process._interactions.functions import PairFunction, pair_functions
@@ -105,9 +106,6 @@ class BaseIntersectionGP(GaussianProcess):
         "interactions": ["array-like", None],
         "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
         "interaction_weight": [Interval(Real, 0, None, closed="neither")],
-        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
-        "slope_weight": [Interval(Real, 0, None, closed="neither")],
-        "rough_weight": [Interval(Real, 0, None, closed="neither")],
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -232,7 +230,10 @@ class BaseIntersectionGP(GaussianProcess):
         make_system = partial(self._make_system, X)
         make_system(start.kernel, start.scales()[0], columns).check()
         likelihood = self._make_likelihood(make_system, columns, Y)
-        values = self._learn_hyperparameters(start, likelihood)
+        if start.kernel.is_smooth:
+            values = self._learn_smoothly(X, Y, start, likelihood)
+        else:
+            values = self._learn_hyperparameters(start, likelihood)
         values = self._with_interactions(X, Y, values, likelihood, make_system)
         first, *others = values.scales()
         system = make_system(values.kernel, first, columns)
@@ -247,6 +248,22 @@ class BaseIntersectionGP(GaussianProcess):
             slope_weight=float(self.slope_weight),
             rough_weight=rough,
         )
+
+    def _learn_smoothly(
+        self, X: Matrix, Y: Array, start: Hyperparameters, likelihood: Likelihood
+    ) -> Hyperparameters:
+        """Return the hyper-parameters with the weights of a smooth kernel's parts.
+
+        Of many rows, some tell these weights, and all tell noise and amplitude: each weight that a
+        search tries is another matrix, and each noise and amplitude is not.
+        """
+        if likelihood.is_exact(likelihood.system(start.kernel, start.scales()[0])):
+            return self._learn_hyperparameters(start, likelihood)
+        some = smooth_choice.some_rows(len(Y), self._seed)
+        start = self._learn_hyperparameters(start, exact_likelihood(self, X, Y, some))
+        start = self._learn_hyperparameters(start, likelihood, SCALES)
+        self.theta_ = self._search_space(start).pack(start)
+        return start
 
     def _warn_of_units(self, spreads: Array) -> None:
         """Say where one column is nearly all of the kernel, though others vary."""
@@ -381,9 +398,6 @@ class BaseIntersectionGP(GaussianProcess):
         self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
         self.interaction_weight_ = 0.0 if pairs is None else kernel.interaction_weight
         self.interaction_knots_ = [] if pairs is None else list(pairs.knots)
-        self.smoothness_ = kernel.smoothness
-        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
-        self.rough_weight_ = kernel.rough_weight
         self._knot_covariances = [] if pairs is None else list(pairs.covariances)
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
@@ -635,7 +649,8 @@ class BaseIntersectionGP(GaussianProcess):
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
-        value.
+        value. A regression with another `smoothness` than "linear" has functions of mean 0 over the
+        training rows, which are lines beyond the least and the largest training value.
 
         Parameters
         ----------
@@ -643,7 +658,8 @@ class BaseIntersectionGP(GaussianProcess):
             Indices of the features; None takes all.
         max_knots : int or None, default=None
             At most so many of the values of a feature; None takes every one, with which the
-            function is exact everywhere.
+            function is exact everywhere. Smooth functions are given at so many values, 200 by
+            default, evenly spaced from the least to the largest.
         return_std : bool, default=False
             Whether to compute the posterior standard deviation of each function too, which takes a
             solve for each knot. It is exact.

@@ -107,10 +107,11 @@ impl SortedColumns {
         &self,
         py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
+        slope: f64,
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |exec| self.0.cubic_product(exec, v))?.into_pyarray(py))
+        Ok(enter(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?.into_pyarray(py))
     }
 
     fn product_single<'py>(
@@ -217,16 +218,18 @@ pub(crate) struct CubicFunctions(core::CubicFunctions);
 #[pymethods]
 impl CubicFunctions {
     #[new]
-    #[pyo3(signature = (columns, alpha, n_knots, n_threads))]
+    #[pyo3(signature = (columns, alpha, slope, n_knots, n_threads))]
     fn new(
         py: Python<'_>,
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
+        slope: f64,
         n_knots: Option<usize>,
         n_threads: usize,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
-        enter(py, n_threads, |e| core::CubicFunctions::new(e, &columns.0, alpha, n_knots)).map(Self)
+        enter(py, n_threads, |e| core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots))
+            .map(Self)
     }
 
     fn evaluate<'py>(

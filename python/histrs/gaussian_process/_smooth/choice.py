@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from histrs.gaussian_process._hyperparameters import SearchSpace
 from histrs.gaussian_process._kernel import GeneralizedKernel
 
@@ -9,6 +12,15 @@ from histrs.gaussian_process._kernel import GeneralizedKernel
 # kinds of kernel, nearly all of one or of the other.
 _SLOPES = (1e-2, 1.0, 1e2)
 _ROUGH = (1e-3, 1.0, 1e3)
+
+
+# Rows of a likelihood that the weights are learned by where all would take long.
+_MOST_ROWS = 1024
+
+
+def some_rows(n: int, seed: int) -> NDArray[np.intp]:
+    """Return the rows that the weights of a kernel's parts are learned by."""
+    return np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
 
 
 def check_supported(model: Any) -> None:

@@ -110,8 +110,7 @@ class SmoothTerm:
     def _sums(self, V: Array) -> Array:
         """Return the product with the kernel that is not centred."""
         rows = self.rows
-        product = rows.columns.cubic_product(V, self.n_threads)
-        product += self.slope_weight * np.asarray(rows.T @ np.asarray(rows.T.T @ V))
+        product = rows.columns.cubic_product(V, self.slope_weight, self.n_threads)
         if self.rough_weight > 0.0:
             product += self.rough_weight * rows.columns.product(V, self.n_threads)
         return product
@@ -218,18 +217,22 @@ class _Functions:
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None) -> None:
         rows, n_threads = term.rows, term.n_threads
         self._n_threads = n_threads
-        self._cubic = _histrs.CubicFunctions(rows.columns, V, n_knots, n_threads)
+        self._cubic = _histrs.CubicFunctions(rows.columns, V, term.slope_weight, n_knots, n_threads)
         self._slopes = term.slope_weight * np.asarray(rows.T.T @ V)
         self._rough: _histrs.ShapeFunctions | None = None
         if term.rough_weight > 0.0:
             self._rough = _histrs.ShapeFunctions(rows.columns, term.rough_weight * V, n_threads)
 
     def evaluate(self, T: Matrix) -> Array:
-        above = to_core(clipped(T))
+        clip = clipped(T)
+        above = to_core(clip)
         scores = self._cubic.evaluate(above, self._n_threads)
         if self._rough is not None:
             scores += self._rough.evaluate(above, self._n_threads)
-        scores += np.asarray(T @ self._slopes)
+        below = T - clip
+        if min(below.shape) > 0 and below.min() < 0.0:
+            # Below the least training value, functions are lines.
+            scores += np.asarray(below @ self._slopes)
         return scores
 
 

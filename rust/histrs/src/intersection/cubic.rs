@@ -7,7 +7,7 @@
 //! f''(t) = sum_{x_j > t} (x_j - t) v_j,    f'''(t) = -sum_{x_j > t} v_j,    f(0) = f'(0) = 0,
 //! ```
 //!
-//! so that one pass from above finds the derivatives, and one from below adds up `f` and `f'`. Sums
+//! plus, where lines have a variance `a`, a slope of `a f''(0)` at 0. One pass from above finds the derivatives, and one from below adds up `f` and `f'`. Sums
 //! of weights of one sign never cancel.
 
 use ndarray::{Array2, ArrayView2};
@@ -38,6 +38,8 @@ impl SortedColumns {
     ///                 + x_i^2/2 sum_{x_j > x_i} x_j v_j - x_i^3/6 sum_{x_j > x_i} v_j ]
     /// ```
     ///
+    /// and of `slope` times that of lines, `x_i sum_j x_j v_j`.
+    ///
     /// Sums are in double precision whatever `T` is. Cubes of the values must be in its range.
     ///
     /// # Errors
@@ -53,7 +55,7 @@ impl SortedColumns {
     /// let exec = Executor::new(1)?;
     /// let x = array![[3.0], [6.0]];
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
-    /// let product = columns.cubic_product(&exec, array![[1.0], [2.0]].view())?;
+    /// let product = columns.cubic_product(&exec, array![[1.0], [2.0]].view(), 0.0)?;
     /// assert_eq!(product, array![[54.0], [166.5]]);
     /// # Ok::<(), histrs::Error>(())
     /// ```
@@ -61,6 +63,7 @@ impl SortedColumns {
         &self,
         exec: &Executor,
         v: ArrayView2<'_, T>,
+        slope: f64,
     ) -> Result<Array2<T>> {
         self.check_rows(v.nrows())?;
         let blocks = self.blocks();
@@ -71,7 +74,10 @@ impl SortedColumns {
                     exec.check()?;
                     let mut tables = AlignedVec::zeros(2 * column.most_knots() * panel.width)?;
                     let (out, tables) = (&mut out[..], &mut tables[..]);
-                    run_kernel::<f64, _>(panel.width, AddColumn { column, panel, tables, out });
+                    run_kernel::<f64, _>(
+                        panel.width,
+                        AddColumn { column, panel, slope, tables, out },
+                    );
                 }
                 Ok(out)
             })
@@ -82,6 +88,7 @@ impl SortedColumns {
 struct AddColumn<'a> {
     column: &'a Column,
     panel: &'a Panel<f64>,
+    slope: f64,
     /// Of twice as many rows as the column has values.
     tables: &'a mut [f64],
     out: &'a mut [f64],
@@ -95,6 +102,7 @@ impl PanelKernel<f64> for AddColumn<'_> {
         let v = f64::vectors::<S>(&self.panel.data).0;
         let out = f64::vectors_mut::<S>(self.out).0;
         let tables = f64::vectors_mut::<S>(self.tables).0;
+        let slope = self.slope;
         let (table, second) = tables.split_at_mut(self.column.most_knots() * NV);
         match self.column {
             Column::Coded { values, codes } => {
@@ -103,7 +111,13 @@ impl PanelKernel<f64> for AddColumn<'_> {
                     add_to::<f64, S, NV>(simd, table, usize::from(code), x);
                 }
                 // What rows of zeros weigh, no other value sees, and they see nothing.
-                integrate_twice::<S, NV>(simd, &values[1..], &mut table[NV..], &mut second[NV..]);
+                integrate_twice::<S, NV>(
+                    simd,
+                    slope,
+                    &values[1..],
+                    &mut table[NV..],
+                    &mut second[NV..],
+                );
                 store(table, 0, [f64::splat(simd, 0.0); NV]);
                 for (i, &code) in codes.iter().enumerate() {
                     let f = load::<_, NV>(table, usize::from(code));
@@ -112,7 +126,7 @@ impl PanelKernel<f64> for AddColumn<'_> {
             }
             Column::Runs { values, starts, rows } => {
                 run_sums::<f64, S, NV>(simd, starts, rows, v, table);
-                integrate_twice::<S, NV>(simd, values, table, second);
+                integrate_twice::<S, NV>(simd, slope, values, table, second);
                 for (k, run) in starts.windows(2).enumerate() {
                     let f = load::<_, NV>(table, k);
                     for &row in &rows[run[0] as usize..run[1] as usize] {
@@ -125,7 +139,7 @@ impl PanelKernel<f64> for AddColumn<'_> {
                     store(table, k, load::<_, NV>(v, row as usize));
                 }
                 // Equal values make steps of zero, so that they need not be brought together.
-                integrate_twice::<S, NV>(simd, values, table, second);
+                integrate_twice::<S, NV>(simd, slope, values, table, second);
                 for (k, &row) in rows.iter().enumerate() {
                     add_to::<f64, S, NV>(simd, out, row as usize, load::<_, NV>(table, k));
                 }
@@ -138,6 +152,7 @@ impl PanelKernel<f64> for AddColumn<'_> {
 #[inline(always)]
 fn integrate_twice<S: Simd, const NV: usize>(
     simd: S,
+    slope: f64,
     values: &[f64],
     table: &mut [S::f64s],
     second: &mut [S::f64s],
@@ -158,7 +173,10 @@ fn integrate_twice<S: Simd, const NV: usize>(
             curvature[i] = simd.mul_add_e_f64s(step, above[i], curvature[i]);
         }
     }
-    let (mut f, mut slope) = (zero, zero);
+    let (mut f, mut slopes) = (zero, zero);
+    for i in 0..NV {
+        slopes[i] = f64::mul(simd, f64::splat(simd, slope), curvature[i]);
+    }
     let mut previous = 0.0;
     for (k, &value) in values.iter().enumerate() {
         let h = value - previous;
@@ -169,10 +187,10 @@ fn integrate_twice<S: Simd, const NV: usize>(
         for i in 0..NV {
             // h f' + h^2 / 2 f'' + h^3 / 3 (-f'''), derivatives f'' at the right end.
             let bent = simd.mul_add_e_f64s(third, above[i], f64::mul(simd, half, curvature[i]));
-            let rise = simd.mul_add_e_f64s(step, bent, slope[i]);
+            let rise = simd.mul_add_e_f64s(step, bent, slopes[i]);
             f[i] = simd.mul_add_e_f64s(step, rise, f[i]);
             let turn = simd.mul_add_e_f64s(half_step, above[i], curvature[i]);
-            slope[i] = simd.mul_add_e_f64s(step, turn, slope[i]);
+            slopes[i] = simd.mul_add_e_f64s(step, turn, slopes[i]);
         }
         store(table, k, f);
     }
@@ -182,7 +200,7 @@ fn integrate_twice<S: Simd, const NV: usize>(
 /// [`cubic_spline_gram`](super::cubic_spline_gram), taken apart by dimension.
 ///
 /// Every `f_d` is a cubic between neighbouring training values (its *knots*), with two continuous
-/// derivatives, zero with slope zero at zero, and a line above the largest value.
+/// derivatives, zero at zero, and a line above the largest value.
 #[derive(Debug, Clone)]
 pub struct CubicFunctions {
     /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
@@ -194,7 +212,8 @@ pub struct CubicFunctions {
 }
 
 impl CubicFunctions {
-    /// The functions of every column for weights `alpha`, one output a column of `alpha`.
+    /// The functions of every column for weights `alpha`, one output a column of `alpha`, under the
+    /// kernel plus `slope` times that of lines, as [`SortedColumns::cubic_product`] has it.
     ///
     /// Where a column has more than `n_knots` distinct values, the function is kept at so many of
     /// these, with its slopes, and interpolated between (Hermite's cubic); `None` keeps all.
@@ -207,6 +226,7 @@ impl CubicFunctions {
         exec: &Executor,
         columns: &SortedColumns,
         alpha: ArrayView2<'_, f64>,
+        slope: f64,
         n_knots: Option<usize>,
     ) -> Result<Self> {
         columns.check_rows(alpha.nrows())?;
@@ -217,7 +237,7 @@ impl CubicFunctions {
         let alpha = alpha.as_standard_layout();
         let alpha = memory::flat(&alpha)?;
         let made = exec.map_blocks(columns.n_columns(), |d| {
-            column_terms(&columns.columns()[d], alpha, n_outputs, n_knots)
+            column_terms(&columns.columns()[d], alpha, n_outputs, slope, n_knots)
         })?;
         let mut offsets = memory::with_capacity(made.len() + 1)?;
         offsets.push(0);
@@ -260,7 +280,7 @@ impl CubicFunctions {
     /// let exec = Executor::new(1)?;
     /// let x = array![[3.0], [6.0]];
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
-    /// let functions = CubicFunctions::new(&exec, &columns, array![[1.0], [2.0]].view(), None)?;
+    /// let functions = CubicFunctions::new(&exec, &columns, array![[1.0], [2.0]].view(), 0.0, None)?;
     /// let scores = functions.evaluate(&exec, &HistogramMatrix::dense(array![[9.0]].view()))?;
     /// assert_eq!(scores, array![[288.0]]);
     /// # Ok::<(), histrs::Error>(())
@@ -307,6 +327,7 @@ fn column_terms(
     column: &Column,
     alpha: &[f64],
     m: usize,
+    slope: f64,
     n_knots: Option<usize>,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let (values, counts) = column.distinct()?;
@@ -342,12 +363,13 @@ fn column_terms(
             terms[at(k, 3)] = -above;
             above += sum;
         }
+        terms[at(0, 1)] = slope * terms[at(0, 2)];
         for k in 1..knots.len() {
             let h = knots[k] - knots[k - 1];
-            let [f, slope, third] = [0, 1, 3].map(|term| terms[at(k - 1, term)]);
+            let [f, first, third] = [0, 1, 3].map(|term| terms[at(k - 1, term)]);
             let second = terms[at(k, 2)];
-            terms[at(k, 0)] = f + h * (slope + h * (0.5 * second - h * third / 3.0));
-            terms[at(k, 1)] = slope + h * (second - 0.5 * h * third);
+            terms[at(k, 0)] = f + h * (first + h * (0.5 * second - h * third / 3.0));
+            terms[at(k, 1)] = first + h * (second - 0.5 * h * third);
         }
     }
     match n_knots {
