@@ -27,6 +27,8 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -47,6 +49,8 @@ RESULTS = ROOT / "benches" / "results" / "quality.json"
 FOLDER = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 # Rows of a table, drawn at random where there are more.
 MOST_ROWS = 2000
+
+PROCESS = "scikit-learn GP"
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 Model = Callable[[], Any]
@@ -108,6 +112,23 @@ def _boosting_machine(kind: str) -> dict[str, Model]:
     return {"EBM": lambda: getattr(glassbox, kind)(random_state=0, n_jobs=1)}
 
 
+class _Process(GaussianProcessRegressor):  # type: ignore[misc]
+    """scikit-learn's, with a length of its own for each column, and noise."""
+
+    def fit(self, X: Any, y: Any) -> "_Process":
+        """Fit to rows whose columns have a spread of 1."""
+        lengths = RBF(np.ones(X.shape[1]), (1e-2, 1e4))
+        self.set_params(kernel=1.0 * lengths + WhiteKernel(0.1), normalize_y=True)
+        super().fit(X, y)
+        return self
+
+
+def _runs(name: str, X: NDArray[Any], y: NDArray[Any], kind: str) -> bool:
+    """Say whether a model takes minutes at most, not hours."""
+    few = kind == "regression" or (len(X) <= 1000 and len(np.unique(y)) <= 3)
+    return name != PROCESS or few
+
+
 # What a support vector machine is tuned over, by five folds.
 _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 
@@ -123,6 +144,7 @@ REGRESSORS: dict[str, Model] = {
         StandardScaler(),
         TransformedTargetRegressor(GridSearchCV(SVR(), _GRID), transformer=StandardScaler()),
     ),
+    PROCESS: lambda: make_pipeline(StandardScaler(), _Process(random_state=0)),
     "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
 }
 CLASSIFIERS: dict[str, Model] = {
@@ -135,6 +157,9 @@ CLASSIFIERS: dict[str, Model] = {
     "SVM, tuned": lambda: make_pipeline(
         StandardScaler(),
         CalibratedClassifierCV(GridSearchCV(SVC(), _GRID), ensemble=False),
+    ),
+    PROCESS: lambda: make_pipeline(
+        StandardScaler(), GaussianProcessClassifier(1.0 * RBF(1.0), random_state=0)
     ),
     "logistic, tuned": lambda: make_pipeline(
         StandardScaler(), LogisticRegressionCV(scoring="neg_log_loss", max_iter=500)
@@ -168,7 +193,7 @@ def _regress(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
 
 def _gives_std(model: Any) -> bool:
     last = model[-1] if hasattr(model, "steps") else model
-    return isinstance(last, IntersectionGPRegressor | SlicedGPRegressor)
+    return isinstance(last, IntersectionGPRegressor | SlicedGPRegressor | GaussianProcessRegressor)
 
 
 def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
@@ -207,17 +232,18 @@ def measure(
             if len(X) > MOST_ROWS:
                 some = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
                 X, y = X[some], y[some]
-            scores: dict[str, list[dict[str, float]]] = {name: [] for name in models}
+            run = {name: make for name, make in models.items() if _runs(name, X, y, kind)}
+            scores: dict[str, list[dict[str, float]]] = {name: [] for name in run}
             for seed in range(n_splits):
                 strata = y if kind == "classification" else None
                 A, B, a, b = train_test_split(
                     X, y, test_size=0.25, random_state=seed, stratify=strata
                 )
-                for name, make in models.items():
+                for name, make in run.items():
                     with warnings.catch_warnings():
                         # Of the peers; ours would be a finding.
                         warnings.filterwarnings("ignore", module="sklearn|lightgbm|interpret")
-                        if "GP" not in name:
+                        if name not in ("SlicedGP", "IntersectionGP"):
                             warnings.simplefilter("ignore", ConvergenceWarning)
                         scores[name].append(judge(make(), A, a, B, b))
             found[kind][table] = {"rows": len(X), "columns": X.shape[1], "scores": scores}
@@ -261,24 +287,35 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _table(tables: dict[str, Any], score: str, title: str) -> list[str]:
-    names = list(next(iter(tables.values()))["scores"])
+    names = _names(tables)
     lines = [f"## {title}", "", "| table | rows x columns | " + " | ".join(names) + " |"]
     lines.append("|---|--:|" + "--:|" * len(names))
+    whole = np.array([all(n in entry["scores"] for entry in tables.values()) for n in names])
     ranks = []
     for table, entry in tables.items():
-        runs = {n: np.array([s[score] for s in entry["scores"][n]]) for n in names}
-        means = np.array([runs[n].mean() for n in names])
-        ranks.append(rankdata(means))
+        runs = {n: np.array([s[score] for s in entry["scores"].get(n, [])]) for n in names}
+        means = np.array([runs[n].mean() if len(runs[n]) > 0 else np.nan for n in names])
+        # What was not run on every table has no rank.
+        ranks.append(rankdata(np.where(whole, means, np.inf)))
         cells = []
         for name, mean in zip(names, means, strict=True):
+            if np.isnan(mean):
+                cells.append("-")
+                continue
             error = runs[name].std() / max(len(runs[name]) - 1, 1) ** 0.5
             text = f"{mean:.3f} ± {error:.3f}"
-            cells.append(f"**{text}**" if mean == means.min() else text)
+            cells.append(f"**{text}**" if mean == np.nanmin(means) else text)
         size = f"{entry['rows']:,} x {entry['columns']}"
         lines.append(f"| {table} | {size} | " + " | ".join(cells) + " |")
     mean_ranks = np.mean(ranks, axis=0)
-    lines.append("| mean rank | | " + " | ".join(f"{r:.2f}" for r in mean_ranks) + " |")
+    cells = [f"{r:.2f}" if w else "-" for r, w in zip(mean_ranks, whole, strict=True)]
+    lines.append("| mean rank | | " + " | ".join(cells) + " |")
     return [*lines, ""]
+
+
+def _names(tables: dict[str, Any]) -> list[str]:
+    """Return the models that were run on some table, in order."""
+    return list(dict.fromkeys(name for entry in tables.values() for name in entry["scores"]))
 
 
 def _summary(found: dict[str, Any]) -> list[str]:
@@ -292,7 +329,9 @@ def _summary(found: dict[str, Any]) -> list[str]:
         "regression": {"RMSE": "mean RMSE / sd", "coverage": "coverage of 95% intervals"},
     }
     for kind, scores in wanted.items():
-        names = list(next(iter(found[kind].values()))["scores"])
+        tables = found[kind].values()
+        # Means over other tables would not compare.
+        names = [n for n in _names(found[kind]) if all(n in entry["scores"] for entry in tables)]
         lines += ["| | " + " | ".join(names) + " |", "|---|" + "--:|" * len(names)]
         for score, title in scores.items():
             cells = [_over_tables(found[kind], name, score) for name in names]

@@ -77,3 +77,14 @@ def test_calibration_error_is_the_gap_between_confidence_and_accuracy():
     assert quality._calibration_error(P, np.zeros(10, dtype=int)) == pytest.approx(0.05)
     codes = np.array([0] * 5 + [1] * 5)
     assert quality._calibration_error(P, codes) == pytest.approx(0.45)
+
+
+def test_what_was_not_run_everywhere_has_no_rank(found):
+    found["regression"]["other"] = copy.deepcopy(found["regression"]["diabetes"])
+    del found["regression"]["other"]["scores"]["linear"]
+    text = quality.page(found)
+    (rank,) = (line for line in text.splitlines() if "mean rank" in line and line.count("|") == 5)
+    assert rank.endswith("| - | 1.00 |")
+    (other,) = (line for line in text.splitlines() if line.startswith("| other"))
+    assert "| - |" in other
+    assert "| | additive |" in text

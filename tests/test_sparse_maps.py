@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.pipeline import make_union
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.svm import SVC, LinearSVC
 
 from histrs.kernel_approximation import (
@@ -28,6 +29,7 @@ from histrs.metrics import (
     intersection_kernel,
     jensen_shannon_kernel,
 )
+from histrs.svm import BundleSVC
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
 from tests.oracles import sparse_maps as oracle
@@ -313,6 +315,65 @@ def test_projections_are_equation_5(rng, kernel, representatives):
     np.testing.assert_allclose(features @ features.T, approximated, atol=1e-8)
     assert features.shape[1] == np.linalg.matrix_rank(K, hermitian=True)
     np.testing.assert_allclose(approximation(whitened, X), approximated, atol=1e-8)
+
+
+@every_kernel
+@every_spacing
+def test_a_root_of_the_inner_product_takes_it_into_additive_features(rng, kernel, spacing):
+    X = awkward_histograms(rng, 30)
+    X[:, 0] *= 1e6
+    plain = SparseAdditiveMap(kernel, n_knots=5, spacing=spacing).fit(X)
+    model = clone(plain).set_params(whiten=True).fit(X)
+    features = model.transform(X)
+    K = approximation(plain, X)
+    np.testing.assert_allclose((features @ features.T).toarray(), K, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(approximation(model, X), K, rtol=1e-9, atol=1e-9)
+    assert features.indices.dtype == np.int32
+    names = model.get_feature_names_out()
+    assert len(names) == len(set(names)) == features.shape[1] == model.inner_product_.shape[0]
+    of_columns = [name.partition("_")[0] for name in names]
+    alone = np.zeros_like(X)
+    alone[:, 2] = X[:, 2]
+    used = np.unique(model.transform(alone).nonzero()[1])
+    assert {of_columns[k] for k in used} <= {"x2"}
+    single = model.transform(sparse.csr_array(X.astype(np.float32)))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single.toarray(), features.toarray(), rtol=1e-3, atol=1e-4)
+    plain_again = model.set_params(whiten=False).fit(X)
+    np.testing.assert_array_equal(plain_again.transform(X).toarray(), plain.transform(X).toarray())
+
+
+def test_a_root_of_no_columns_and_of_empty_ones():
+    X = np.zeros((3, 2))
+    assert SparseAdditiveMap(whiten=True).fit(X).transform(X).shape == (3, 0)
+    X[:, 1] = [0.0, 1.0, 2.0]
+    features = SparseAdditiveMap("hellinger", whiten=True).fit(X).transform(X)
+    np.testing.assert_allclose(features.toarray(), np.sqrt(X[:, 1:]))
+
+
+@every_selection
+def test_a_root_of_the_inner_product_takes_it_into_sparse_codes(rng, selection):
+    X = awkward_histograms(rng, 30)
+    plain = SparseKernelMap("chi2", 8, 3, selection=selection, random_state=0).fit(X)
+    model = clone(plain).set_params(whiten=True).fit(X)
+    features = model.transform(X)
+    np.testing.assert_allclose(features @ features.T, approximation(plain, X), atol=1e-9)
+    np.testing.assert_allclose(approximation(model, X), approximation(plain, X), atol=1e-9)
+    assert model.get_feature_names_out().shape == (features.shape[1],)
+
+
+@pytest.mark.parametrize(
+    "feature_map", [SparseAdditiveMap("chi2", 6), SparseKernelMap("chi2", 12, 4, random_state=0)]
+)
+def test_linear_machines_learn_from_roots_what_bundles_learn_from_inner_products(feature_map):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300] % 2
+    settings = {"loss": "squared_hinge", "fit_intercept": False}
+    ours = BundleSVC(clone(feature_map), alpha=1.0 / 3.0, tol=1e-8, **settings).fit(X, y)
+    linear = LinearSVC(C=0.01, tol=1e-10, max_iter=100_000, **settings)
+    theirs = make_pipeline(clone(feature_map).set_params(whiten=True), linear).fit(X, y)
+    scores = theirs.decision_function(X)
+    np.testing.assert_allclose(ours.decision_function(X), scores, atol=2e-3 * np.std(scores))
 
 
 def test_whitened_features_are_those_of_nystroem(rng):

@@ -238,7 +238,11 @@ class BaseIntersectionGP(GaussianProcess):
         first, *others = values.scales()
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
-        self._solve_targets(systems, Y, weights)
+        self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+
+    def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
+        """Return the systems of a fit, from those of the hyper-parameters that were learned."""
+        return systems
 
     def _smooth_kernel(self, kernel: GeneralizedKernel) -> GeneralizedKernel:
         rough = float(self.rough_weight) if self.smoothness == "both" else 0.0
@@ -526,6 +530,11 @@ class BaseIntersectionGP(GaussianProcess):
         """Return the posterior variance of latent functions of standardised targets."""
         posterior: Posterior = state["_posterior"]
         return posterior.latent_variance(X, self.variance, self.n_bins, self.n_eigenvectors)
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Matrix) -> Array:
+        """Return the noise variances with which labels of rows would be told, system by system."""
+        noise = state["_posterior"].noise
+        return np.broadcast_to(noise[:, None], (len(noise), X.shape[0]))
 
     @property
     def std_error_(self) -> float:

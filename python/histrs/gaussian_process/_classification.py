@@ -297,7 +297,13 @@ class ClassTargets(GaussianProcess):
         X, state = self._check_test(X), self._state()
         logits = self._read(state, "decision", X)
         if self.calibration is None:
-            logits = 2.0 * logits / self._predictive_variance(state, X)
+            return self._uncalibrated(state, X, logits)
+        probabilities: Array = softmax(logits_of_classes(logits), axis=1)
+        return probabilities
+
+    def _uncalibrated(self, state: dict[str, Any], X: Matrix, means: Array) -> Array:
+        """Return what the model says of classes, without further fitting."""
+        logits = 2.0 * means / self._predictive_variance(state, X)
         probabilities: Array = softmax(logits_of_classes(logits), axis=1)
         return probabilities
 
@@ -320,10 +326,6 @@ class ClassTargets(GaussianProcess):
         X, state = self._check_test(X), self._state()
         mean = _one_or_each(self._read(state, "mean", X))
         return mean, _one_or_each(self._latent_variance(state, X))
-
-    def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
-        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
-        return variance
 
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
         return _one_or_each(std)
@@ -348,7 +350,7 @@ class ClassTargets(GaussianProcess):
         labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
         weights = self.sample_weight_fit_
         if isinstance(posterior, Posterior) and not posterior.is_factorised:
-            scores, rows = held_out(posterior, Y, labels, self._seed)
+            scores, rows = self._scores_held_out(posterior, Y, labels)
             labels = labels[rows]
             weights = None if weights is None else weights[rows]
         else:
@@ -359,6 +361,12 @@ class ClassTargets(GaussianProcess):
     def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
         return leave_one_out(posterior, Y - self._level(Y))[0]
+
+    def _scores_held_out(
+        self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return them of some rows by fits without a part of all, and which rows they are."""
+        return held_out(posterior, Y, labels, self._seed)
 
     def _offsets(self) -> dict[str, Any]:
         """Return what is known of the offsets of the calibration before anything is seen."""

@@ -81,7 +81,7 @@ def held_out(
     starts from the weights of all.
     """
     n, n_outputs = Y.shape
-    folds = _folds(n, strata, seed)
+    folds = folds_of(n, strata, seed)
     means = np.empty((sum(len(held) for held in folds), n_outputs))
     end = 0
     for held in folds:
@@ -100,7 +100,7 @@ def held_out(
     return means, np.concatenate(folds)
 
 
-def _folds(n: int, strata: NDArray[np.intp], seed: int) -> list[NDArray[np.int64]]:
+def folds_of(n: int, strata: NDArray[np.intp], seed: int) -> list[NDArray[np.int64]]:
     """Return sets of rows to hold out, each with its share of every stratum."""
     order = np.random.default_rng(seed).permutation(n)
     order = order[np.argsort(strata[order], kind="stable")]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -57,6 +57,8 @@ class BaseLikelihood:
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows, as the systems have them; None for 1.
     """
+
+    why_no_gradient: ClassVar[str] = "log_det='bound' has no gradient; choose log_det='lanczos'."
 
     def __init__(self, Y: Array, row_scale: Array | None = None) -> None:
         self._Y = scaled(row_scale, Y)

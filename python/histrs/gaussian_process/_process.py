@@ -101,6 +101,11 @@ class GaussianProcess(BaseEstimator):
         """Return the posterior variance of latent functions of standardised targets."""
         raise NotImplementedError
 
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of standardised targets."""
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
+
     def _search_space(self, start: Hyperparameters) -> SearchSpace:
         """Return the space of the hyper-parameters that are learned."""
         raise NotImplementedError
@@ -320,7 +325,7 @@ class GaussianProcess(BaseEstimator):
         state = self._state()
         likelihood = self._likelihood_of_fit(state)
         if eval_gradient and not likelihood.has_gradient:
-            raise ValueError("log_det='bound' has no gradient; choose log_det='lanczos'.")
+            raise ValueError(likelihood.why_no_gradient)
         space = self._search_space(self._hyperparameters(state))
         values = space.start
         if theta is not None:

@@ -131,6 +131,10 @@ class KernelSystem:
             n_changed=0,
         )
 
+    def with_row_scale(self, row_scale: Array | None) -> "KernelSystem":
+        """Return the system of other weights of rows, on the same sorted columns."""
+        return replace(self.with_scales(Scales(self.noise, self.amplitude)), row_scale=row_scale)
+
     @property
     def s(self) -> float:
         """What is added to the diagonal of `K`."""

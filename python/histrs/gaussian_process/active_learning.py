@@ -154,10 +154,10 @@ def _check_strategy(strategy: str, model: Model | None = None) -> None:
 
 def _reducing(model: Model, rows: Matrix, n_instances: int) -> Indices:
     """Return the rows whose labels lower the variances of all most, one after the other."""
-    posterior = model._state()["_posterior"]
+    state, X = model._state(), model._check_test(rows)
     # One matrix for each system, of targets of scale 1.
-    covariances = posterior.latent_covariance(model._check_test(rows))
-    noise = posterior.noise
+    covariances = state["_posterior"].latent_covariance(X)
+    noise = model._noise_of_labels(state, X)
     unsure = np.ones(len(covariances[0]))
     if isinstance(model, IntersectionGPClassifier):
         unsure = 1.0 - np.sum(model.predict_proba(rows) ** 2, axis=1)
@@ -170,7 +170,7 @@ def _reducing(model: Model, rows: Matrix, n_instances: int) -> Indices:
         best = int(np.argmax(gain))
         chosen.append(best)
         for C, s in zip(covariances, noise, strict=True):
-            C -= np.outer(C[:, best], C[best]) / (max(C[best, best], 0.0) + s)
+            C -= np.outer(C[:, best], C[best]) / (max(C[best, best], 0.0) + s[best])
     return np.array(chosen, dtype=np.intp)
 
 
@@ -182,7 +182,7 @@ def _cost(model: Model, pool: ArrayLike | Matrix, strategy: str) -> Array:
     if strategy == "mean" and margin is not None:
         return margin
     # Of targets of scale 1, so that none of several counts for its unit.
-    variances = model._latent_variance(state, X) + state["_posterior"].noise
+    variances = model._predictive_variance(state, X)
     variance: Array = variances.mean(axis=1)
     return -variance if margin is None else margin / np.sqrt(variance)
 

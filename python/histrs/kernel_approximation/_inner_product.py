@@ -1,10 +1,11 @@
 """Inner products between coordinates on representatives: products and solves with `K_ZZ`."""
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -104,6 +105,30 @@ class InnerProduct(ABC):
     def _solve(self, V: Array) -> Array: ...
 
 
+class IdentityInnerProduct(InnerProduct):
+    """The usual inner product."""
+
+    def __init__(self, n_features: int) -> None:
+        self.shape = (n_features, n_features)
+
+    def _matmul(self, V: Array) -> Array:
+        return V.copy()
+
+    def _solve(self, V: Array) -> Array:
+        return V.copy()
+
+
+class RootedInnerProduct(InnerProduct):
+    """An inner product that can be taken into the features."""
+
+    @abstractmethod
+    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+        """Return `W` with `K_ZZ = W W^T`, and how many of its columns are of each column of data.
+
+        Features times `W` have the usual inner product.
+        """
+
+
 class _Columns:
     """Knots of every column, and vectors of one entry a knot, padded to one length."""
 
@@ -121,8 +146,20 @@ class _Columns:
     def unpad(self, padded: Array) -> Array:
         return padded[self.present]
 
+    def root(
+        self, blocks: Array, kept: NDArray[np.bool_]
+    ) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+        """Return blocks of shape (n_columns, n_knots, k) along a diagonal, some columns of each."""
+        rows = np.cumsum(self.present).reshape(self.present.shape) - 1
+        columns = np.cumsum(kept).reshape(kept.shape) - 1
+        used = self.present[:, :, None] & kept[:, None, :] & (blocks != 0.0)
+        d, i, j = np.nonzero(used)
+        shape = (int(self.present.sum()), int(kept.sum()))
+        W = sparse.csr_array((blocks[used], (rows[d, i], columns[d, j])), shape=shape)
+        return W, kept.sum(axis=1)
 
-class CumulativeInnerProduct(InnerProduct):
+
+class CumulativeInnerProduct(RootedInnerProduct):
     """The intersection kernel of knots: two cumulative sums (equation 17), or two differences.
 
     With `h` the gaps between the knots and `L` the cumulative sum, `K_ZZ = L diag(h) L^T`.
@@ -143,8 +180,14 @@ class CumulativeInnerProduct(InnerProduct):
         slopes = np.divide(slopes, self._gaps, out=np.zeros_like(slopes), where=self._gaps > 0)
         return self._columns.unpad(-np.diff(slopes, axis=1, append=0.0))
 
+    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+        """Return the roots of the gaps up to each knot."""
+        n_knots = self._columns.present.shape[1]
+        blocks = np.tril(np.ones((n_knots, n_knots))) * np.sqrt(self._gaps.transpose(0, 2, 1))
+        return self._columns.root(blocks, self._columns.present)
 
-class RankOneInnerProduct(InnerProduct):
+
+class RankOneInnerProduct(RootedInnerProduct):
     """Hellinger's kernel of knots: a column's block is `s s^T`, `s` the roots of the knots."""
 
     def __init__(self, knots: Array, offsets: NDArray[np.int64]) -> None:
@@ -164,11 +207,15 @@ class RankOneInnerProduct(InnerProduct):
         along = np.divide(along, norm, out=np.zeros_like(along), where=norm > 0)
         return self._columns.unpad(unit * along)
 
+    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+        """Return the roots of the knots: one feature a column."""
+        return self._columns.root(self._roots, self._columns.present[:, :1])
+
     def _project(self, V: Array) -> Array:
         return np.asarray(np.sum(self._roots * self._columns.pad(V), axis=1, keepdims=True))
 
 
-class BlockInnerProduct(InnerProduct):
+class BlockInnerProduct(RootedInnerProduct):
     """Blocks of any kernel that is homogeneous, one a column.
 
     Columns whose knots are multiples of each other share a block, but for a factor: evenly spaced
@@ -199,6 +246,12 @@ class BlockInnerProduct(InnerProduct):
         V = np.divide(V, self._scales, out=np.zeros_like(V), where=self._scales > 0)
         return self._columns.unpad(self._inverse.apply(V))
 
+    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+        """Return eigenvectors times the roots of their eigenvalues, the largest first."""
+        blocks = np.sqrt(self._scales) * self._inverse.root()
+        kept = np.any(blocks != 0.0, axis=1)
+        return self._columns.root(blocks, kept)
+
 
 class DenseInnerProduct(InnerProduct):
     """The kernel of representatives as it is."""
@@ -223,6 +276,13 @@ class SymmetricInverse:
         cutoff = values.shape[-1] * np.finfo(np.float64).eps
         keep = values > cutoff * values.max(axis=-1, keepdims=True, initial=0.0)
         self.values = np.divide(1.0, values, out=np.zeros_like(values), where=keep)
+
+    def root(self) -> Array:
+        """Return `W` with `W W^T` the matrices, the largest columns first, but for rounding."""
+        keep = self.values > 0.0
+        roots = np.sqrt(np.divide(1.0, self.values, out=np.zeros_like(self.values), where=keep))
+        root: Array = (self.vectors * roots[..., None, :])[..., ::-1]
+        return root
 
     def apply(self, V: Array) -> Array:
         """Return the pseudo-inverse times `V`."""
@@ -251,7 +311,9 @@ def _jensen_shannon(ratios: Array) -> Array:
 _KERNELS = {"chi2": _chi2, "jensen-shannon": _jensen_shannon}
 
 
-def additive_inner_product(kernel: str, knots: Array, offsets: NDArray[np.int64]) -> InnerProduct:
+def additive_inner_product(
+    kernel: str, knots: Array, offsets: NDArray[np.int64]
+) -> RootedInnerProduct:
     """Return the inner product of knots, those of column `d` from `offsets[d]` on."""
     if kernel == "intersection":
         return CumulativeInnerProduct(knots, offsets)

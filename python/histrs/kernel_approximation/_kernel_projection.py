@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._validation import Matrix
-from histrs.kernel_approximation._inner_product import DenseInnerProduct
+from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
 
 
@@ -119,7 +119,7 @@ class KernelProjectionMap(RepresentativeMap):
         # Vectors of unit length in the kernel's space, the longest direction first.
         scales = np.sqrt(product.inverse.values[keep])
         self.whitening_ = (product.inverse.vectors[:, keep] * scales)[:, ::-1]
-        super()._set_inner_product(DenseInnerProduct(np.eye(self.whitening_.shape[1])))
+        self.inner_product_ = IdentityInnerProduct(self.whitening_.shape[1])
 
     def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Map rows to their coordinates.

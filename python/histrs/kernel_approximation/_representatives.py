@@ -31,7 +31,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs.kernel_approximation._inner_product import DenseInnerProduct
+from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 
 Array: TypeAlias = NDArray[np.float64]
 KernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"]
@@ -69,7 +69,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     random_state: int | np.random.RandomState | None
     n_jobs: int | None
     representatives_: Matrix
-    inner_product_: DenseInnerProduct
+    inner_product_: DenseInnerProduct | IdentityInnerProduct
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:

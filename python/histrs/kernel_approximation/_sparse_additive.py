@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
-from histrs._sparse_result import csr_result
+from histrs._sparse_result import csr_result, small_indices
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -23,7 +23,12 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs.kernel_approximation._inner_product import additive_inner_product
+from histrs.kernel_approximation._inner_product import (
+    IdentityInnerProduct,
+    InnerProduct,
+    RootedInnerProduct,
+    additive_inner_product,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen-shannon"]
@@ -68,6 +73,10 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     spacing : {"uniform", "quantile", "log"}, default="uniform"
         Where the knots of a column are: evenly from 0 to its largest value; at quantiles of its
         positive values; or in equal ratios from its smallest positive to its largest value.
+    whiten : bool, default=False
+        Give the features times a root `W` of :math:`K_{ZZ} = W W^T` instead: features with the
+        usual inner product, for linear models that know no other. A positive value then has up to
+        `n_knots` of them, for Hellinger's kernel one.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -82,7 +91,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     inner_product_ : InnerProduct
         Products and solves with :math:`K_{ZZ}`: two cumulative sums or differences for the
         intersection kernel, rank-one blocks for Hellinger's, else a block of the kernel for every
-        column, or one in all where the knots are evenly spaced.
+        column, or one in all where the knots are evenly spaced. With the identity when `whiten` is
+        set.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -130,6 +140,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         "kernel": [StrOptions({"intersection", "chi2", "hellinger", "jensen-shannon"})],
         "n_knots": [Interval(Integral, 1, None, closed="left")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
+        "whiten": ["boolean"],
         "n_jobs": [Integral, None],
     }
 
@@ -139,11 +150,13 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         n_knots: int = 16,
         *,
         spacing: Spacing = "uniform",
+        whiten: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_knots = n_knots
         self.spacing = spacing
+        self.whiten = whiten
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -171,8 +184,18 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
             self.knots_, self.offsets_ = self._place_knots(to_core(X))
             self.kernel_ = self.kernel
-            self.inner_product_ = additive_inner_product(self.kernel_, self.knots_, self.offsets_)
+            self._set_inner_product(
+                additive_inner_product(self.kernel_, self.knots_, self.offsets_)
+            )
         return self
+
+    def _set_inner_product(self, product: RootedInnerProduct) -> None:
+        self.__dict__.pop("whitening_", None)
+        self.inner_product_: InnerProduct = product
+        self._counts = np.diff(self.offsets_)
+        if self.whiten:
+            self.whitening_, self._counts = product.root()
+            self.inner_product_ = IdentityInnerProduct(self.whitening_.shape[1])
 
     def transform(self, X: ArrayLike | Matrix) -> sparse.csr_array:
         """Map rows to their features.
@@ -185,8 +208,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         Returns
         -------
         features : csr_array of shape (n_samples, n_features_out)
-            At most two stored values for every positive one; float32 when `X` is. A value that
-            equals a knot may have a stored 0 beside its 1.
+            At most two stored values for every positive one, more with `whiten`; float32 when `X`
+            is. A value that equals a knot may have a stored 0 beside its 1.
 
         Raises
         ------
@@ -197,7 +220,11 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
         core = _histrs.SparseAdditiveMap(self.kernel_, self.knots_, self.offsets_)
         parts = core.transform(to_core(X), count_threads(self.n_jobs))
-        return csr_result(parts, X.shape[0])
+        features = csr_result(parts, X.shape[0])
+        if not hasattr(self, "whitening_"):
+            return features
+        whitened: sparse.csr_array = small_indices(features @ self.whitening_.astype(X.dtype))
+        return whitened
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the features: those of the columns with the knot behind.
@@ -214,8 +241,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features, generate_names=True)
-        counts = np.diff(self.offsets_)
-        named = zip(names, counts, strict=True)
+        named = zip(names, self._counts, strict=True)
         return np.array([f"{name}_{k}" for name, count in named for k in range(count)], object)
 
     def _place_knots(self, X: Any) -> tuple[Array, NDArray[np.int64]]:

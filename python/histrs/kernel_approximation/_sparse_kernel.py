@@ -4,7 +4,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
+from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
 
 Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
@@ -50,6 +51,10 @@ class SparseKernelMap(RepresentativeMap):
     representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
         Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
         ones given, and then `n_representatives` does not matter.
+    whiten : bool, default=False
+        Give the coordinates times a root of :math:`K_{ZZ}` instead: dense features with the usual
+        inner product, for linear models that know no other. Directions in which the kernel is
+        singular are left out.
     kernel_params : dict, default=None
         More arguments of the kernel, such as `{"gamma": 2.0}` for "exp-chi2".
     random_state : int, RandomState instance or None, default=None
@@ -64,7 +69,7 @@ class SparseKernelMap(RepresentativeMap):
     representatives_ : {ndarray, sparse array} of shape (D, n_features)
         The representatives.
     inner_product_ : InnerProduct
-        Products and solves with :math:`K_{ZZ}`.
+        Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -101,6 +106,7 @@ class SparseKernelMap(RepresentativeMap):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RepresentativeMap._parameter_constraints,
         "n_nonzero": [Interval(Integral, 1, None, closed="left")],
+        "whiten": ["boolean"],
         "selection": [StrOptions({"nearest", "matching-pursuit", "orthogonal-matching-pursuit"})],
     }
 
@@ -112,6 +118,7 @@ class SparseKernelMap(RepresentativeMap):
         *,
         selection: Selection = "nearest",
         representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
+        whiten: bool = False,
         kernel_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -121,11 +128,21 @@ class SparseKernelMap(RepresentativeMap):
         self.n_nonzero = n_nonzero
         self.selection = selection
         self.representatives = representatives
+        self.whiten = whiten
         self.kernel_params = kernel_params
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def transform(self, X: ArrayLike | Matrix) -> sparse.csr_array:
+    def _set_inner_product(self, product: DenseInnerProduct) -> None:
+        self.__dict__.pop("whitening_", None)
+        self._kernel_of_representatives = product.kernel
+        if not self.whiten:
+            super()._set_inner_product(product)
+            return
+        self.whitening_ = product.inverse.root()[:, : np.count_nonzero(product.inverse.values)]
+        self.inner_product_ = IdentityInnerProduct(self.whitening_.shape[1])
+
+    def transform(self, X: ArrayLike | Matrix) -> sparse.csr_array | NDArray[Any]:
         """Map rows to their sparse coordinates.
 
         Parameters
@@ -136,7 +153,8 @@ class SparseKernelMap(RepresentativeMap):
         Returns
         -------
         features : csr_array of shape (n_samples, D)
-            The coordinates, at most `n_nonzero` a row; float32 when `X` is.
+            The coordinates, at most `n_nonzero` a row; float32 when `X` is. With `whiten`, an
+            ndarray.
 
         Raises
         ------
@@ -145,7 +163,7 @@ class SparseKernelMap(RepresentativeMap):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        Z, K = self.representatives_, self.inner_product_.kernel
+        Z, K = self.representatives_, self._kernel_of_representatives
         n_threads = count_threads(self.n_jobs)
         blocks = []
         for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * Z.shape[0]))):
@@ -153,4 +171,7 @@ class SparseKernelMap(RepresentativeMap):
             parts = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
             blocks.append(csr_result(parts, len(k_xz)))
         codes: sparse.csr_array = sparse.vstack(blocks, format="csr", dtype=X.dtype)
-        return codes
+        if not hasattr(self, "whitening_"):
+            return codes
+        features: NDArray[Any] = codes @ self.whitening_.astype(X.dtype)
+        return features

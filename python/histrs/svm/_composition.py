@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from histrs.kernel_approximation import InnerProduct
+from histrs.kernel_approximation._inner_product import IdentityInnerProduct
 from histrs.quantization import ProductQuantizer
 
 Array = NDArray[np.float64]
@@ -85,6 +86,8 @@ def inner_product_of(transformer: Any, n_features: int) -> InnerProduct | None:
     if isinstance(transformer, FeatureUnion | ColumnTransformer):
         return _side_by_side(transformer, n_features)
     product = getattr(transformer, "inner_product_", None)
+    if isinstance(product, IdentityInnerProduct):
+        return None
     if product is None:
         kind = type(transformer).__name__
         for value in vars(transformer).values():

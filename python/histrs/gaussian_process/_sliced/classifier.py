@@ -241,7 +241,10 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 n_threads=self._threads(),
                 row_scale=roots(in_units),
             )
-        inner = IntersectionGPClassifier(feature_weights=None, **self._inner_parameters())
+        # Of projections, whose function is less sure, modes of a Bernoulli likelihood do no better.
+        inner = IntersectionGPClassifier(
+            feature_weights=None, likelihood="gaussian", **self._inner_parameters()
+        )
         T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
         weights = None if weights is None else weights[kept]
         inner = self._with_scales(inner, T, labels[kept], random, sample_weight=weights)

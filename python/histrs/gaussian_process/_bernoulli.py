@@ -1,0 +1,287 @@
+"""Classification by latent functions whose signs the classes follow with a probability."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
+
+from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
+from histrs._validation import Matrix
+from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales, check_bounds
+from histrs.gaussian_process._laplace import (
+    LEAST_CURVATURE,
+    BiasSolution,
+    LaplaceLikelihood,
+    Mode,
+    at_curvature,
+    find_mode,
+    likeliest_amplitude,
+)
+from histrs.gaussian_process._leave_one_out import folds_of, leave_one_out
+from histrs.gaussian_process._online import left_over, remove_rows
+from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._system import KernelSystem
+
+LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli"]
+
+# Rows up to which "auto" solves for modes: of more, probabilities hardly differ.
+_MAX_ROWS = 4096
+# Rows that the variance of the logit is chosen on, at most.
+_CHOSEN_ON = 1024
+
+
+class LatentClasses(ClassTargets, BaseIntersectionGP):
+    """Classes by regression of targets -1 and +1, or by a Bernoulli likelihood of each."""
+
+    likelihood: LikelihoodName
+    likelihood_: Literal["gaussian", "bernoulli"]
+    _working_targets: Array
+    """Of the regressions that are like the likelihood at the mode, a column an output."""
+    _curvature: Array
+    """Weights of rows in them, likewise."""
+    _bias: Array
+    _bias_solutions: list[BiasSolution]
+
+    @property
+    def _is_bernoulli(self) -> bool:
+        return self.likelihood_ == "bernoulli"
+
+    def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
+        self.likelihood_ = self._likelihood_for(Y)
+        for name in ("_working_targets", "_curvature", "_bias", "_bias_solutions"):
+            self.__dict__.pop(name, None)
+        super()._fit_targets(X, Y, shared=shared)
+
+    def _likelihood_for(self, Y: Array) -> Literal["gaussian", "bernoulli"]:
+        """Return the likelihood that is asked for, or suits."""
+        foreign = self._what_asks_for_gaussian()
+        if self.likelihood == "bernoulli":
+            if foreign:
+                raise ValueError(
+                    f"likelihood='bernoulli' cannot be combined with {foreign}: choose "
+                    "likelihood='gaussian', or leave that out."
+                )
+            return "bernoulli"
+        suits = (
+            self.likelihood == "auto"
+            and not foreign
+            and Y.shape[1] == 1
+            and len(Y) <= _MAX_ROWS
+            and self.calibration is not None
+            and self.optimizer is not None
+            and "fixed" not in (self.noise_bounds, self.amplitude_bounds)
+            and self.solver in ("auto", "cholesky")
+        )
+        return "bernoulli" if suits else "gaussian"
+
+    def _what_asks_for_gaussian(self) -> str:
+        """Name the parameter that only regression of targets knows."""
+        if self.n_interactions > 0 or self.interactions is not None:
+            return "pairs of features"
+        if self.shared_hyperparameters is False:
+            return "shared_hyperparameters=False"
+        if self.solver == "coordinate-descent":
+            return "solver='coordinate-descent'"
+        return ""
+
+    # ---- modes -------------------------------------------------------------------------------
+
+    def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
+        if not self._is_bernoulli:
+            return systems
+        amplitude = systems[0].amplitude
+        if self.optimizer is not None and self.amplitude_bounds != "fixed":
+            amplitude = self._chosen_amplitude(systems[0], Y)
+        return [_base_of(systems[0], amplitude)]
+
+    def _chosen_amplitude(self, system: KernelSystem, Y: Array) -> float:
+        """Return the variance of the logit that predicts rows that are left out best."""
+        # Several classes have a factor each.
+        rows = _some_of_each_class(Y, int(_CHOSEN_ON / Y.shape[1] ** 0.5))
+        some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
+        some = some.with_row_scale(None)
+        weights = self.sample_weight_fit_
+        bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
+        # On matrices of this size, BLAS's threads mostly wait for one another.
+        with blas_threads_at_most(1):
+            return likeliest_amplitude(
+                lambda amplitude: _base_of(some, amplitude),
+                some.kernel_matrix(),
+                Y[rows],
+                None if weights is None else weights[rows],
+                self.tol,
+                bounds,
+            )
+
+    def _solve_targets(
+        self, systems: Sequence[KernelSystem], Y: Array, weights: Array | None
+    ) -> None:
+        if not self._is_bernoulli:
+            super()._solve_targets(systems, Y, weights)
+            return
+        base = systems[0]
+        base.check()
+        modes = self._modes(base, Y, self.sample_weight_fit_, weights)
+        self._working_targets = np.column_stack([mode.targets for mode in modes])
+        scales = [cast(Array, mode.system.row_scale) for mode in modes]
+        self._curvature = np.column_stack(scales) ** 2
+        self._bias = np.array([mode.bias for mode in modes])
+        self._bias_solutions = [mode.of_bias for mode in modes]
+        found = np.column_stack([mode.weights for mode in modes])
+        self._keep(tuple(mode.system for mode in modes), Y, found)
+        space = self._search_space(self._hyperparameters(self.__dict__))
+        self.theta_ = space.pack(space.start)
+        self.residual_ = np.array([mode.residual for mode in modes])
+        self.n_iter_ = np.array([mode.n_steps for mode in modes], dtype=np.intp)
+        if not np.all(self.residual_ <= self.tol):
+            worst = int(np.argmax(self.residual_))
+            self._warn(
+                f"Newton's method stopped after {self.n_iter_[worst]} steps with a gradient of "
+                f"{self.residual_[worst]:.2e} in output {worst}, above the tolerance {self.tol}. "
+                "Raise tol, or lower amplitude_bounds."
+            )
+
+    def _modes(
+        self, base: KernelSystem, Y: Array, sample_weight: Array | None, weights: Array | None
+    ) -> list[Mode]:
+        K = base.kernel_matrix() if base.uses_cholesky(Y.shape[1]) else None
+        with blas_threads_at_most(1) if len(Y) <= _CHOSEN_ON else nullcontext():
+            return [
+                find_mode(
+                    base,
+                    Y[:, k] > 0,
+                    sample_weight,
+                    self.tol,
+                    None if weights is None else weights[:, k],
+                    K,
+                )
+                for k in range(Y.shape[1])
+            ]
+
+    def _changed_systems(
+        self, change: Callable[[KernelSystem], KernelSystem]
+    ) -> tuple[KernelSystem, ...]:
+        if not self._is_bernoulli:
+            return super()._changed_systems(change)
+        first = self._state()["_posterior"].systems[0]
+        fresh = self._make_system(first.X, first.kernel, Scales(1.0, 1.0), first.base_columns)
+        changed = change(_base_of(fresh, first.amplitude))
+        return (changed.with_row_scale(None),)
+
+    # ---- what is made of them ----------------------------------------------------------------
+
+    def _level(self, Y: Array) -> Array:
+        return self._bias if self._is_bernoulli else super()._level(Y)
+
+    def _posterior_of(self, state: dict[str, Any]) -> Posterior:
+        if not self._is_bernoulli:
+            return super()._posterior_of(state)
+        values = self._hyperparameters(state)
+        first = self._make_system(state["X_fit_"], values.kernel, values.scales()[0], None)
+        base = first.with_row_scale(None)
+        systems = tuple(at_curvature(base, column) for column in state["_curvature"].T)
+        return Posterior(systems, state["_standard_weights"], self._readouts(state), self.tol)
+
+    def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
+        if not self._is_bernoulli:
+            return super()._scores_left_out(posterior, Y)
+        targets = self._working_targets - self._bias
+        diagonal = posterior.amplitude / leave_one_out(posterior, targets)[1]
+        for k, of_bias in enumerate(self._bias_solutions):
+            diagonal[:, k] -= of_bias.in_inverse(posterior.amplitude[k])
+        scores: Array = targets - posterior.weights / diagonal
+        return scores
+
+    def _scores_held_out(
+        self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
+    ) -> tuple[Array, NDArray[np.int64]]:
+        if not self._is_bernoulli:
+            return super()._scores_held_out(posterior, Y, labels)
+        base = posterior.system.with_row_scale(None)
+        folds = folds_of(len(Y), labels, self._seed)
+        scores = []
+        for held in folds:
+            kept = left_over(len(Y), held)
+            without = remove_rows(base, held, Y.shape[1])
+            weights = self.sample_weight_fit_
+            of_kept = None if weights is None else weights[kept]
+            modes = self._modes(without, Y[kept], of_kept, posterior.weights[kept])
+            rows = base.kernel.rows(base.X[held], base.n_threads)
+            found = np.column_stack([mode.weights for mode in modes])
+            shift = np.array([mode.bias for mode in modes]) - self._bias
+            scores.append(without.cross_product(rows, found) + shift)
+        return np.vstack(scores), np.concatenate(folds)
+
+    def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
+        variance = super()._latent_variance(state, X)
+        if self._is_bernoulli:
+            system = state["_posterior"].system
+            rows = system.kernel.rows(X, system.n_threads)
+            solutions = state["_bias_solutions"]
+            seen = system.cross_product(rows, np.column_stack([b.weights for b in solutions]))
+            for k, of_bias in enumerate(solutions):
+                variance[:, k] += of_bias.variance(seen[:, k])
+        return variance
+
+    def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
+        if not self._is_bernoulli:
+            return super()._predictive_variance(state, X)
+        return self._latent_variance(state, X)
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Matrix) -> Array:
+        if not self._is_bernoulli:
+            return super()._noise_of_labels(state, X)
+        f = self._read(state, "mean", X).T
+        noise: Array = 1.0 / np.maximum(expit(f) * expit(-f), LEAST_CURVATURE)
+        return noise
+
+    def _uncalibrated(self, state: dict[str, Any], X: Matrix, means: Array) -> Array:
+        if not self._is_bernoulli:
+            return super()._uncalibrated(state, X, means)
+        # The mean of a logistic function of a normal variable (MacKay, 1992).
+        variance = self._latent_variance(state, X)
+        z = means / np.sqrt(1.0 + np.pi / 8.0 * variance)
+        logs = np.hstack([log_expit(-z), log_expit(z)]) if z.shape[1] == 1 else log_expit(z)
+        probabilities: Array = softmax(logs, axis=1)
+        return probabilities
+
+    def _likelihood_of_fit(self, state: dict[str, Any]) -> Any:
+        if not self._is_bernoulli:
+            return super()._likelihood_of_fit(state)
+        system = state["_posterior"].system
+        return LaplaceLikelihood(
+            lambda values: self._base_with(system, values),
+            state["Y_fit_"],
+            state["sample_weight_fit_"],
+            self.tol,
+        )
+
+    def _base_with(self, system: KernelSystem, values: Hyperparameters) -> KernelSystem:
+        made = self._make_system(system.X, values.kernel, Scales(1.0, 1.0), system.base_columns)
+        return _base_of(made, float(values.amplitude[0]))
+
+
+def _base_of(system: KernelSystem, amplitude: float) -> KernelSystem:
+    """Return the system of a variance of the logit, without weights of rows."""
+    return system.with_scales(Scales(1.0, amplitude)).with_row_scale(None)
+
+
+def _some_of_each_class(Y: Array, most: int) -> NDArray[np.intp]:
+    """Return so many rows, evenly from each class, or a few more."""
+    n = len(Y)
+    if n <= most:
+        return np.arange(n)
+    labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    places = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+    stride = n / most
+    # The first of each class, and then one in so many.
+    taken = np.floor(places / stride) != np.floor((places - 1) / stride)
+    return np.sort(order[taken])

@@ -1,0 +1,287 @@
+r"""The mode of a latent function that classes follow, and the Gaussian that is like it there.
+
+With probabilities :math:`1 / (1 + e^{-f})` of the class, weights `w` of rows and a prior
+:math:`f \sim N(b, a K)`, `b` normal too, Newton's method finds the mode of the posterior
+(Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of targets
+:math:`z = f + (t - \pi) / (\pi (1 - \pi))` whose noise is 1 over the curvature
+:math:`W = w \pi (1 - \pi)`, so that products, factors, tables and variances are those of rows
+with weights.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._solvers.row_scale import scale_both_sides
+from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._leave_one_out import inverse_diagonal
+from histrs.gaussian_process._likelihood import BaseLikelihood
+from histrs.gaussian_process._spectrum import Evaluation
+from histrs.gaussian_process._system import KernelSystem
+
+# Prior variance of the bias.
+BIAS_VARIANCE = 4.0
+_MAX_STEPS = 60
+_LEAST_STEP = 1e-6
+_ROUNDING = 1e-13
+# Of a row that is certain: less would be lost beside others.
+LEAST_CURVATURE = 1e-14
+# Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
+_AMPLITUDES = np.logspace(-0.5, 2.5, 7)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The mode of one output, and the regression that has it for its mean."""
+
+    system: KernelSystem
+    """With the roots of `W` for the scale of its rows, and a noise variance of 1."""
+    targets: Array
+    """`z`."""
+    weights: Array
+    """`(K + W^-1 / a)^-1 (z - b)`."""
+    bias: float
+    """`b`."""
+    residual: float
+    """Largest entry of `w (t - pi) - weights / a`, which is 0 at the mode."""
+    n_steps: int
+    log_posterior: float
+    """`log p(t | f) + log p(f)` but for determinants."""
+    of_bias: "BiasSolution"
+
+    @property
+    def left_out(self) -> Array:
+        """The mean of each row by a fit without it, less the bias of all, in closed form."""
+        scale = cast(Array, self.system.row_scale)
+        diagonal = inverse_diagonal(self.system.factor) * scale**2
+        diagonal -= self.of_bias.in_inverse(self.system.amplitude)
+        left_out: Array = self.targets - self.bias - self.weights / diagonal
+        return left_out
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of the marginal likelihood by Laplace's approximation."""
+        n = len(self.weights)
+        half_log_det = float(np.sum(np.log(np.diag(self.system.factor.whole()))))
+        of_bias = 0.5 * float(np.log(self.of_bias.determinant))
+        return self.log_posterior - half_log_det - of_bias + 0.5 * n * float(np.log(self.system.s))
+
+
+@dataclass(frozen=True)
+class BiasSolution:
+    """What a constant beside the kernel adds to it, by the formula of Sherman and Morrison."""
+
+    weights: Array
+    """`(K + W^-1 / a)^-1 1`."""
+    determinant: float
+    """Prior variance of the bias over its posterior one."""
+
+    def in_inverse(self, amplitude: float) -> Array:
+        """Return what it takes from the diagonal of the inverse."""
+        taken: Array = BIAS_VARIANCE / amplitude / self.determinant * self.weights**2
+        return taken
+
+    def variance(self, seen: Array) -> Array:
+        """Return what it adds to the variance of rows whose scores by its weights are `seen`."""
+        added: Array = BIAS_VARIANCE / self.determinant * (1.0 - seen) ** 2
+        return added
+
+
+def find_mode(
+    base: KernelSystem,
+    positive: NDArray[np.bool_],
+    sample_weight: Array | None,
+    tol: float,
+    start: Array | None = None,
+    kernel_matrix: Array | None = None,
+) -> Mode:
+    """Return the mode by Newton's method, from `start` as weights that count the amplitude in.
+
+    Parameters
+    ----------
+    base : KernelSystem
+        Without a scale of rows, and with a noise variance of 1.
+    positive : ndarray of bool of shape (n_samples,)
+        Which rows are of the class.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        Largest entry of what is left of the gradient.
+    start : ndarray of shape (n_samples,), default=None
+        Where to start.
+    kernel_matrix : ndarray of shape (n_samples, n_samples), default=None
+        `K`, if the systems of steps shall be factorised.
+    """
+    n = len(positive)
+    w = np.ones(n) if sample_weight is None else sample_weight
+    sign = np.where(positive, 1.0, -1.0)
+    ratio = BIAS_VARIANCE / base.amplitude
+
+    def product(v: Array) -> Array:
+        if kernel_matrix is not None:
+            return kernel_matrix @ v
+        return base.product(np.ascontiguousarray(v[:, None]))[:, 0]
+
+    def objective(weights: Array, f: Array, bias: float) -> float:
+        prior = weights @ (f - bias) / base.amplitude + bias**2 / BIAS_VARIANCE
+        return float(w @ log_expit(sign * f) - 0.5 * prior)
+
+    weights = np.zeros(n) if start is None else start
+    bias = ratio * float(weights.sum())
+    f = product(weights) + bias if start is not None else np.zeros(n)
+    value = objective(weights, f, bias)
+    steps, stuck, last = 0, False, np.inf
+    while True:
+        gradient = w * sign * expit(-sign * f)
+        curvature = np.maximum(w * expit(f) * expit(-f), LEAST_CURVATURE)
+        residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
+        done = residual <= tol or (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+        last = residual
+        targets = f + gradient / curvature
+        system = at_curvature(base, curvature, kernel_matrix)
+        new_weights, new_bias, of_bias = _regress(system, targets, ratio, tol)
+        if done:
+            return Mode(system, targets, new_weights, new_bias, residual, steps, value, of_bias)
+        new_f = product(new_weights) + new_bias
+        # Near the mode, rounding hides what is gained; there the gradient tells.
+        rounding = _ROUNDING * (1.0 + abs(value))
+        step, stuck = 1.0, True
+        while step >= _LEAST_STEP:
+            tried = weights + step * (new_weights - weights)
+            tried_f = f + step * (new_f - f)
+            tried_bias = bias + step * (new_bias - bias)
+            reached = objective(tried, tried_f, tried_bias)
+            if reached > value - rounding:
+                stuck = reached < value + rounding
+                weights, f, bias, value = tried, tried_f, tried_bias, reached
+                break
+            step *= 0.5
+        steps += 1
+
+
+def at_curvature(
+    base: KernelSystem, curvature: Array, kernel_matrix: Array | None = None
+) -> KernelSystem:
+    """Return the system of the regression that is like the likelihood where it has a curvature."""
+    system = base.with_row_scale(np.sqrt(curvature))
+    if kernel_matrix is not None:
+        K = kernel_matrix.copy()
+        scale_both_sides(system.row_scale, K)
+        K[np.diag_indices_from(K)] += system.s
+        vars(system)["factor"] = CholeskyFactor.of(factorise_in_place(K.T))
+    return system
+
+
+def _regress(
+    system: KernelSystem, targets: Array, ratio: float, tol: float
+) -> tuple[Array, float, BiasSolution]:
+    """Return weights, and the bias that they are the residual of."""
+    Y = np.column_stack([targets, np.ones(len(targets))])
+    solved = system.solve_targets(Y, np.full(2, 0.1 * tol)).X
+    determinant = 1.0 + ratio * float(solved[:, 1].sum())
+    bias = ratio * float(solved[:, 0].sum()) / determinant
+    weights: Array = solved[:, 0] - bias * solved[:, 1]
+    return weights, bias, BiasSolution(solved[:, 1], determinant)
+
+
+class LaplaceLikelihood(BaseLikelihood):
+    """The log marginal likelihood of classes by Laplace's approximation.
+
+    Parameters
+    ----------
+    make_base : callable
+        Returns the system of hyper-parameters, as `find_mode` takes it.
+    Y : ndarray of shape (n_samples, n_outputs)
+        +1 where a row is of the class of an output, else -1.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        As that of `find_mode`.
+    """
+
+    why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
+
+    def __init__(
+        self,
+        make_base: Callable[[Hyperparameters], KernelSystem],
+        Y: Array,
+        sample_weight: Array | None,
+        tol: float,
+    ) -> None:
+        super().__init__(Y)
+        self._make_base = make_base
+        self._sample_weight = sample_weight
+        self._tol = tol
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether there is a gradient."""
+        return False
+
+    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
+        """Return the likelihood, summed over the outputs, whatever the noise variance is."""
+        base = self._make_base(values)
+        K, weights = base.kernel_matrix(), self._sample_weight
+        modes = [find_mode(base, y > 0, weights, self._tol, None, K) for y in self.targets.T]
+        solved = all(mode.residual <= self._tol for mode in modes)
+        return Evaluation(sum(mode.log_evidence for mode in modes), 0.0, {}, solved)
+
+
+def likeliest_amplitude(
+    make_base: Callable[[float], KernelSystem],
+    kernel_matrix: Array,
+    Y: Array,
+    sample_weight: Array | None,
+    tol: float,
+    bounds: tuple[float, float],
+) -> float:
+    """Return the variance of the logit with which rows that are left out are predicted best.
+
+    Parameters
+    ----------
+    make_base : callable
+        Returns the system of a variance.
+    kernel_matrix : ndarray of shape (n_samples, n_samples)
+        `K`, whose size is the unit of the variances that are tried.
+    Y : ndarray of shape (n_samples, n_outputs)
+        +1 where a row is of the class of an output, else -1.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        As that of `find_mode`.
+    bounds : tuple of float
+        Least and greatest variance.
+    """
+    labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    unit = float(np.mean(np.diag(kernel_matrix)) - np.mean(kernel_matrix))
+    if not unit > 0.0:
+        unit = 1.0
+    with np.errstate(over="ignore"):
+        tried = np.unique(np.clip(_AMPLITUDES / unit, *bounds))
+    starts: list[Array | None] = [None] * Y.shape[1]
+    losses = []
+    for amplitude in tried.tolist():
+        base = make_base(amplitude)
+        modes = [
+            find_mode(base, Y[:, k] > 0, sample_weight, tol, start, kernel_matrix)
+            for k, start in enumerate(starts)
+        ]
+        starts = [mode.weights for mode in modes]
+        scores = np.column_stack([mode.left_out for mode in modes])
+        losses.append(_calibrated_loss(scores, labels, sample_weight))
+    return float(tried[int(np.argmin(losses))])
+
+
+def _calibrated_loss(scores: Array, labels: NDArray[np.intp], weights: Array | None) -> float:
+    readout = fit_calibration(scores, labels, weights=weights)
+    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
+    of_labels = logits[np.arange(len(labels)), labels]
+    losses = np.logaddexp.reduce(logits, axis=1) - of_labels
+    return float(np.average(losses, weights=weights))

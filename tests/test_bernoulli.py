@@ -1,0 +1,242 @@
+"""A Bernoulli likelihood of classes, against Laplace's approximation as in the book."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import PairwiseKernel
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MinMaxScaler
+
+from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+from tests.oracles import laplace
+from tests.oracles.intersection import intersection_kernel
+
+GIVEN = {"likelihood": "bernoulli", "optimizer": None, "feature_weights": None, "tol": 1e-9}
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "knots": {"solver": "cg", "preconditioner": "knots"},
+    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky"},
+    "plain": {"solver": "cg", "preconditioner": None},
+}
+each = pytest.mark.parametrize
+
+
+def sample(seed=0, n=60, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.8)
+    t = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=n) > 0.0
+    return X, t.astype(int), rng.choice([0.5, 1.0, 2.0], n), rng.random((17, d))
+
+
+def by_definition(X, t, w, others, amplitude):
+    """Mode, and mean and variance of the latent function of other rows."""
+    C = laplace.latent_covariance(intersection_kernel(X, X), amplitude)
+    f = laplace.mode(C, t, w)
+    cross = laplace.latent_covariance(intersection_kernel(others, X), amplitude)
+    prior = laplace.latent_covariance(others.sum(axis=1), amplitude)
+    return C, f, *laplace.prediction(C, cross, prior, f, t, w)
+
+
+@each("amplitude", [1e-4, 0.7, 30.0, 1e4])
+@each("solver", SOLVERS.values(), ids=SOLVERS)
+def test_is_laplaces_approximation(solver, amplitude):
+    X, t, w, others = sample()
+    w = w / w.mean()
+    C, f, mean, variance = by_definition(X, t, w, others, amplitude)
+    model = IntersectionGPClassifier(amplitude=amplitude, variance="exact", **GIVEN, **solver)
+    model.fit(X, t, sample_weight=w)
+    ours, spread = model.latent_mean_and_variance(others)
+    assert np.allclose(ours, mean, rtol=1e-5, atol=1e-6)
+    assert np.allclose(spread, variance, rtol=1e-5, atol=1e-7)
+    assert np.all(model.residual_ <= model.tol)
+    if solver["solver"] == "cholesky":
+        evidence = model.log_marginal_likelihood()
+        assert np.isclose(evidence, laplace.log_evidence(C, f, t, w), rtol=1e-8)
+        scores = model._scores_left_out(model._posterior, model.Y_fit_)[:, 0] + model._bias
+        assert np.allclose(scores, laplace.left_out(C, f, t, w), rtol=1e-6, atol=1e-6)
+
+
+def test_agrees_with_scikit_learn():
+    X, t, _, others = sample(1)
+
+    def covariance(a, b, **_):
+        return np.minimum(a, b).sum() + 4.0
+
+    peer = GaussianProcessClassifier(PairwiseKernel(metric=covariance), optimizer=None).fit(X, t)
+    model = IntersectionGPClassifier(calibration=None, solver="cholesky", **GIVEN).fit(X, t)
+    assert np.isclose(model.log_marginal_likelihood(), peer.log_marginal_likelihood(), rtol=1e-4)
+    # Theirs is the mean of the logistic function by another approximation.
+    assert np.allclose(model.predict_proba(others), peer.predict_proba(others), atol=4e-3)
+
+
+def test_a_row_of_no_weight_leaves_no_trace():
+    X, t, w, others = sample(2)
+    w = w * (np.arange(60) % 3 > 0)
+    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
+    kept = w > 0
+    *_, mean, _ = by_definition(X[kept], t[kept], w[kept] / w[kept].mean(), others, 2.0)
+    assert np.allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
+
+
+def test_one_mode_a_class():
+    X, y = load_iris(return_X_y=True)
+    # No row twice, of which the dense kernel matrix would be singular.
+    X += 0.01 * np.random.default_rng(0).random(X.shape)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    mean, variance = model.latent_mean_and_variance(X)
+    for k in range(3):
+        t = (y == k).astype(float)
+        *_, expected, spread = by_definition(X, t, np.ones(len(X)), X, 3.0)
+        assert np.allclose(mean[:, k], expected, atol=1e-5)
+        assert np.allclose(variance[:, k], spread, atol=1e-5)
+    P = model.set_params(calibration=None).fit(X, y).predict_proba(X)
+    weighed = expit(mean / np.sqrt(1.0 + np.pi / 8.0 * variance))
+    assert np.allclose(P, weighed / weighed.sum(axis=1, keepdims=True))
+
+
+@each("solver", ["cholesky", "cg"])
+def test_rows_come_and_go(solver):
+    X, t, w, others = sample(3, n=90)
+    model = IntersectionGPClassifier(amplitude=5.0, solver=solver, **GIVEN)
+    grown = pickle.loads(pickle.dumps(model.fit(X[:60], t[:60], w[:60])))
+    unit = w[:60].mean()
+    grown.partial_fit(X[60:], t[60:], sample_weight=w[60:])
+    *_, mean, _ = by_definition(X, t, w / unit, others, 5.0)
+    assert np.allclose(grown.latent_mean_and_variance(others)[0], mean, atol=1e-5)
+    removed = np.arange(0, 90, 7)
+    kept = np.setdiff1d(np.arange(90), removed)
+    grown.forget(removed)
+    *_, mean, variance = by_definition(X[kept], t[kept], w[kept] / unit, others, 5.0)
+    again = pickle.loads(pickle.dumps(grown))
+    for one in (grown, again):
+        found = one.set_params(variance="exact").latent_mean_and_variance(others)
+        assert np.allclose(found[0], mean, atol=1e-5)
+        assert np.allclose(found[1], variance, atol=1e-5)
+
+
+def test_a_class_that_comes_later():
+    X, y = load_iris(return_X_y=True)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X[:100], y[:100])
+    model.partial_fit(X[100:], y[100:])
+    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    means = [one.latent_mean_and_variance(X)[0] for one in (model, at_once)]
+    assert np.allclose(*means, atol=1e-5)
+    assert model.predict_proba(X).shape == (150, 3)
+
+
+def test_rows_held_out_are_fits_without_them():
+    X, t, _, _ = sample(4, n=80)
+    model = IntersectionGPClassifier(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
+    model.fit(X, t)
+    scores, rows = model._scores_held_out(model._posterior, model.Y_fit_, t)
+    held = rows[:8]
+    kept = np.setdiff1d(np.arange(80), held)
+    *_, mean, _ = by_definition(X[kept], t[kept], np.ones(72), X[held], 5.0)
+    assert np.allclose(scores[:8, 0] + model._bias, mean, atol=1e-5)
+    assert np.array_equal(np.sort(rows), np.arange(80))
+
+
+def test_tables_explanations_and_sparse_rows():
+    X, t, _, others = sample(5)
+    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, t)
+    logits = model.decision_function(others)
+    assert np.allclose(model.export_tables().scores(others)[:, -1], logits, atol=1e-8)
+    explanation = model.explain(others)
+    means = explanation.values.sum(axis=1) + explanation.offset
+    assert np.allclose(np.ravel(means), model.latent_mean_and_variance(others)[0])
+    csr = IntersectionGPClassifier(likelihood="bernoulli").fit(sparse.csr_array(X), t)
+    assert np.allclose(csr.decision_function(sparse.csr_array(others)), logits, atol=1e-5)
+    coded = model.set_params(n_bins=5000)
+    error = np.abs(coded.decision_function(others) - logits)
+    assert np.all(error <= coded.quantization_error_bound_ + 1e-12)
+
+
+def test_auto_is_bernoulli_where_it_is_better():
+    X, y = load_breast_cancer(return_X_y=True)
+    losses = {"auto": [], "gaussian": []}
+    for seed in range(3):
+        A, B, a, b = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+        scaler = MinMaxScaler(clip=True).fit(A)
+        for name, found in losses.items():
+            model = IntersectionGPClassifier(likelihood=name).fit(scaler.transform(A), a)
+            found.append(log_loss(b, model.predict_proba(scaler.transform(B))))
+    assert np.mean(losses["auto"]) < np.mean(losses["gaussian"])
+    assert model.likelihood_ == "gaussian"
+
+
+@each(
+    "parameters",
+    [
+        {"likelihood": "gaussian"},
+        {"optimizer": None},
+        {"calibration": None},
+        {"solver": "cg"},
+        {"n_interactions": 1},
+        {"amplitude_bounds": "fixed"},
+        {"shared_hyperparameters": False},
+    ],
+)
+def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
+    X, t, _, _ = sample(6)
+    assert IntersectionGPClassifier(**parameters).fit(X, t).likelihood_ == "gaussian"
+    assert IntersectionGPClassifier().fit(X, t).likelihood_ == "bernoulli"
+    assert IntersectionGPClassifier().fit(X, np.arange(60) % 3).likelihood_ == "gaussian"
+
+
+@each(
+    "parameters, named",
+    [
+        ({"n_interactions": 1}, "pairs of features"),
+        ({"interactions": [(0, 1)]}, "pairs of features"),
+        ({"shared_hyperparameters": False}, "shared_hyperparameters"),
+        ({"solver": "coordinate-descent"}, "coordinate-descent"),
+    ],
+)
+def test_what_it_does_not_know_is_refused(parameters, named):
+    X, t, _, _ = sample(7)
+    with pytest.raises(ValueError, match=named):
+        IntersectionGPClassifier(likelihood="bernoulli", **parameters).fit(X, t)
+
+
+def test_likelihood_has_no_gradient_but_other_amplitudes():
+    X, t, _, _ = sample(8)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, t)
+    with pytest.raises(ValueError, match="no gradient"):
+        model.log_marginal_likelihood(eval_gradient=True)
+    C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
+    f = laplace.mode(C, t, np.ones(len(t)))
+    expected = laplace.log_evidence(C, f, t, np.ones(len(t)))
+    assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
+
+
+@each("scale", [1e-250, 1e-12, 1e12, 1e250])
+def test_units_of_columns_do_not_matter(scale):
+    X, t, _, others = sample(9)
+    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, t)
+    scaled = IntersectionGPClassifier(likelihood="bernoulli").fit(scale * X, t)
+    assert np.allclose(model.predict_proba(others), scaled.predict_proba(scale * others), atol=1e-4)
+
+
+def test_separable_and_degenerate_rows():
+    X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0)
+    y = np.repeat([0, 1], 20)
+    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, y)
+    P = model.predict_proba([[0.0, 1.0], [1.0, 0.0]])
+    assert np.diag(P).min() > 0.9
+    constant = IntersectionGPClassifier(likelihood="bernoulli").fit(np.ones((40, 2)), y)
+    assert np.allclose(constant.predict_proba([[1.0, 1.0]]), 0.5, atol=1e-3)
+    rare = IntersectionGPClassifier(likelihood="bernoulli").fit(X, np.arange(40) == 39)
+    assert np.all(np.isfinite(rare.predict_proba(X)))
+
+
+def test_active_learning_takes_it():
+    X, t, _, _ = sample(10)
+    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X[:20], t[:20])
+    chosen = active_learning.query(model, X[20:], n_instances=3)
+    assert len(np.unique(chosen)) == 3
