@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
 from histrs.gaussian_process import IntersectionGPRegressor
-from histrs.gaussian_process._smooth.term import SmoothRows, SmoothTerm
+from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
 from tests.oracles import smooth as oracle
 
 KEPT = {"optimizer": None, "noise": 0.1, "amplitude": 0.7, "slope_weight": 2.0}
@@ -349,6 +349,24 @@ def test_a_term_is_its_definition(container):
     np.testing.assert_allclose(term.gram(T), of_z, atol=1e-11)
     np.testing.assert_allclose(term.prior(T), np.diag(of_z), atol=1e-11)
     np.testing.assert_allclose(term.diagonal, np.diag(K), atol=1e-12)
+
+
+@pytest.mark.parametrize("rough", [0.0, 0.3])
+def test_few_knots_are_near_all(rough):
+    rng = np.random.default_rng(0)
+    X, V = rng.random((3000, 2)), rng.standard_normal((3000, 4))
+    term = SmoothTerm(SmoothRows.of(X, np.full(3000, 1 / 3000), 1), 0.7, rough, 1)
+    exact, near = (SmoothScore(term, V, n).evaluate(X[:200], 1) for n in (None, 1024))
+    np.testing.assert_allclose(near, exact, atol=1e-3 * np.abs(exact).max())
+
+
+def test_light_rows_are_centred_too(data):
+    X, y, _ = data
+    weight = np.full(80, 1e-6)
+    weight[:2] = 1.0
+    model = make("cubic", 0.0).fit(X, y, sample_weight=weight).forget([0, 1])
+    kept = weight[2:] / weight[2:].sum()
+    np.testing.assert_allclose(kept @ model.explain(X[2:]).values, 0.0, atol=1e-9)
 
 
 def test_a_search_that_is_not_converged_says_so(data):

@@ -194,7 +194,7 @@ class KernelSystem:
         if rows is None:
             n = self.X.shape[0]
             masses = np.ones(n) if self.row_scale is None else self.row_scale**2
-            rows = SmoothRows.of(self.rows, masses / max(masses.sum(), 1.0), self.n_threads)
+            rows = SmoothRows.of(self.rows, masses / np.sum(masses), self.n_threads)
         return SmoothTerm(rows, kernel.slope_weight, kernel.rough_weight, self.n_threads)
 
     @property

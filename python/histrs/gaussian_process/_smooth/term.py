@@ -219,9 +219,13 @@ class _Functions:
         self._n_threads = n_threads
         self._cubic = _histrs.CubicFunctions(rows.columns, V, term.slope_weight, n_knots, n_threads)
         self._slopes = term.slope_weight * np.asarray(rows.T.T @ V)
-        self._rough: _histrs.ShapeFunctions | None = None
+        self._rough: _histrs.ShapeFunctions | _histrs.LookupTable | None = None
         if term.rough_weight > 0.0:
-            self._rough = _histrs.ShapeFunctions(rows.columns, term.rough_weight * V, n_threads)
+            rough = term.rough_weight * V
+            if n_knots is None:
+                self._rough = _histrs.ShapeFunctions(rows.columns, rough, n_threads)
+            else:
+                self._rough = _histrs.LookupTable(rows.columns, rough, n_knots, "linear", n_threads)
 
     def evaluate(self, T: Matrix) -> Array:
         clip = clipped(T)
@@ -246,7 +250,7 @@ class SmoothScore:
     V : ndarray of shape (n_samples, n_outputs)
         Weights of the training rows.
     n_knots : int or None
-        At most so many knots a feature keep the smooth part; None keeps all, which is exact.
+        At most so many knots a feature, 2 at least, are kept; None keeps all, which is exact.
     """
 
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None = None) -> None:
