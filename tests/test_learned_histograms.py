@@ -42,7 +42,7 @@ def line(d):
 
 def evaluate(X, y, H, labels, M, reg=0.5, gamma=1.0, tol=1e-11, starts=None, n_threads=1):
     return _histrs.histogram_compression_loss(
-        X, y, H, labels, M, reg, gamma, tol, 20_000, starts, n_threads
+        X, y, H, labels, None, M, reg, gamma, tol, 20_000, starts, n_threads
     )
 
 
@@ -122,7 +122,7 @@ def test_starts_change_the_way_and_not_the_answer(rng):
     np.testing.assert_allclose(again[0], cold[0], rtol=1e-10)
     np.testing.assert_allclose(again[1], cold[1], atol=1e-8)
     # From a start that is right, a single iteration suffices; from none it does not.
-    one = (X, y, H, labels, M, 0.5, 1.0, 1e-4, 1)
+    one = (X, y, H, labels, None, M, 0.5, 1.0, 1e-4, 1)
     assert _histrs.histogram_compression_loss(*one, starts, 1)[2] <= 1e-4
     assert _histrs.histogram_compression_loss(*one, None, 1)[2] > 1e-4
 

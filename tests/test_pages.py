@@ -83,6 +83,14 @@ def test_eeg_in_fifteen_lines_is_right_and_knows_how_sure_it_is() -> None:
     assert abs(found["confidence"] - found["accuracy"]) < 0.07
     np.testing.assert_array_equal(found["new"].shape, (60, 8, 8))
     assert found["model"][1].rank_ == 7
+    assert found["with_xdawn"] > max(0.85, found["without"] + 0.05)
+
+
+def test_textures_in_fifteen_lines_are_told_apart_with_calibrated_probabilities() -> None:
+    pytest.importorskip("skimage", reason="scikit-image is not installed: pip install histrs[test]")
+    found = run("guide/textures.md")
+    assert found["accuracy"] > 0.8
+    assert abs(found["confidence"] - found["accuracy"]) < 0.08
 
 
 def test_paths_of_the_glossary_exist() -> None:

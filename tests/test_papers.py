@@ -263,6 +263,19 @@ def test_the_verdict_on_compression_follows_its_errors():
     assert found(30.0) == [False, False, True, False]
 
 
+@pytest.mark.parametrize(("by", "holds"), [(1.0, False), (-1.0, True)])
+def test_what_is_better_on_every_split_is_clearly_better(by, holds):
+    kept = Points()
+    for seed in range(5):
+        # Splits differ by more than the ways do.
+        kept.add(compress.SHC, 10.0, error=10.0 + 5 * seed, seconds=1, **{"speed-up": 40})
+        kept.add(compress.MEANS, 10.0, error=10.1 + 5 * seed - by - 0.1 * seed)
+        kept.add(compress.FULL, error=10.1 + 5 * seed - by - 0.1 * seed)
+    claims = compress.judge(kept)
+    # Neither than something simpler, nor than all samples.
+    assert [claims[1].holds, claims[-1].holds] == [holds, holds]
+
+
 # ---- quick runs -----------------------------------------------------------------------------
 
 

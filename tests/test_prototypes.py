@@ -39,7 +39,7 @@ def matrices(rng, n, p=4, n_classes=3):
 def test_loss_and_gradient_are_their_definitions(n, m, p, gamma, seed):
     rng = np.random.default_rng(seed)
     (X, y), (P, labels) = matrices(rng, n, p), matrices(rng, m, p)
-    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, gamma, 2)
+    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, None, gamma, 2)
     expected = oracle.compression_loss(X, y, P, labels, gamma)
     np.testing.assert_allclose(loss, expected, rtol=1e-9, atol=1e-12)
     D = oracle.all_pairs(oracle.jbld, X, P)
@@ -84,7 +84,7 @@ def test_the_gradient_of_a_distance_vanishes_at_its_minimum(rng):
 
 def test_bits_do_not_depend_on_the_number_of_threads(rng):
     (X, y), (P, labels) = matrices(rng, 50), matrices(rng, 9)
-    one, two, seven = (_histrs.compression_loss(X, y, P, labels, 1.0, n) for n in (1, 2, 7))
+    one, two, seven = (_histrs.compression_loss(X, y, P, labels, None, 1.0, n) for n in (1, 2, 7))
     for other in (two, seven):
         assert one[0] == other[0]
         assert one[1].tobytes() == other[1].tobytes()
@@ -94,7 +94,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng):
 @pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
 def test_extreme_sharpness_stays_finite(rng, gamma):
     (X, y), (P, labels) = matrices(rng, 20), matrices(rng, 6)
-    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, gamma, 1)
+    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, None, gamma, 1)
     assert np.isfinite(loss)
     assert loss >= 0.0
     assert np.isfinite(sums).all()
@@ -105,13 +105,13 @@ def test_the_core_refuses(rng):
     (X, y), (P, labels) = matrices(rng, 6), matrices(rng, 3)
     loss = _histrs.compression_loss
     with pytest.raises(ValueError, match="number of labels of X is 5, expected 6"):
-        loss(X, y[:5], P, labels, 1.0, 1)
+        loss(X, y[:5], P, labels, None, 1.0, 1)
     with pytest.raises(ValueError, match="every class of X needs a prototype"):
-        loss(X, y, P[:2], labels[:2], 1.0, 1)
+        loss(X, y, P[:2], labels[:2], None, 1.0, 1)
     with pytest.raises(ValueError, match="gamma = 0 is out of range"):
-        loss(X, y, P, labels, 0.0, 1)
+        loss(X, y, P, labels, None, 0.0, 1)
     with pytest.raises(ValueError, match=r"Y\[1\] is not positive definite"):
-        loss(X, y, P * np.array([1, -1, 1])[:, None, None], labels, 1.0, 1)
+        loss(X, y, P * np.array([1, -1, 1])[:, None, None], labels, None, 1.0, 1)
 
 
 def test_the_basis_of_the_mean(rng):

@@ -276,6 +276,34 @@ def test_partial_plans_are_those_of_pot(rng, reg, share):
     np.testing.assert_allclose(plan.sum(), mass, rtol=1e-10)
 
 
+@settings(max_examples=50, deadline=None)
+@given(
+    X=histograms(n_columns=n_bins, n_rows=(1, 1), allow_zero_rows=False),
+    Y=histograms(n_columns=n_bins, n_rows=(1, 1), allow_zero_rows=False),
+    M=ground_distances(d=n_bins, kind="cost"),
+    strength=st.sampled_from([0.02, 0.1, 1.0]),
+    share=st.sampled_from([1e-3, 0.5, 0.95, 1.0]),
+)
+def test_partial_plans_keep_their_bounds(X, Y, M, strength, share):
+    unit = max(float(M.max()), 1.0)
+    (a,), (b,) = dense(X).astype(float), dense(Y).astype(float)
+    mass, reg = share * min(a.sum(), b.sum()), strength * unit
+    options = {"M": M, "reg": reg, "mass": mass, "tol": 1e-9, "max_iter": 100_000}
+    plan = partial_sinkhorn(a, b, **options)
+    slack = 1e-7 * mass
+    assert np.all(plan >= 0)
+    assert plan.sum() == pytest.approx(mass, rel=1e-7)
+    assert np.all(plan.sum(axis=1) <= a + slack)
+    assert np.all(plan.sum(axis=0) <= b + slack)
+    # Of plans of this mass the entropies differ by no more than the logarithm of the cells.
+    least = oracle.emd_plan_cost(a / mass, b / mass, M, 1.0) * mass
+    cells = np.count_nonzero(a) * np.count_nonzero(b)
+    cost = float(np.sum(plan * M))
+    assert least - slack * unit <= cost <= least + reg * mass * np.log(cells) + slack * unit
+    D = partial_sinkhorn_distances([a], [b], **options)
+    assert D[0, 0] == pytest.approx(cost, rel=1e-5, abs=slack * unit)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_the_lighter_histogram_moves_as_a_whole(rng, container, dtype):

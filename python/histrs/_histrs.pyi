@@ -112,6 +112,7 @@ def compression_loss(
     labels: NDArray[np.int64],
     prototypes: _Float64,
     prototype_labels: NDArray[np.int64],
+    weights: _Float64 | None,
     gamma: float,
     n_threads: int,
 ) -> tuple[float, _Float64, _Float64]: ...
@@ -157,6 +158,7 @@ def histogram_compression_loss(
     labels: NDArray[np.int64],
     prototypes: _Histograms,
     prototype_labels: NDArray[np.int64],
+    weights: _Float64 | None,
     m: _Float64,
     reg: float,
     gamma: float,

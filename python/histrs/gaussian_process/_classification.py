@@ -11,18 +11,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
 from histrs._labels import best_class, checked_labels
+from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
-from histrs.gaussian_process._row_weights import (
-    ClassWeight,
-    check_weights,
-    refuse_balanced,
-    times_class_weights,
-)
 from histrs.gaussian_process._state import replaced_whole
 
 # Part of the rows that may come and go before the calibration is learned anew.

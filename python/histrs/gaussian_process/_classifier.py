@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
+from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._bernoulli import LatentClasses, LikelihoodName
@@ -17,7 +18,6 @@ from histrs.gaussian_process._kernel import TransformName
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._row_weights import ClassWeight
 from histrs.gaussian_process._system import PreconditionerName, SolverName
 from histrs.gaussian_process._variance import VarianceName
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout
 from histrs._estimator import BaseEstimator
 from histrs._progress import SearchProgress
+from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
@@ -21,13 +22,7 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpac
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import OptimizerName, Search
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._row_weights import (
-    RowWeights,
-    appended,
-    in_units_of_mean,
-    over_unit,
-    roots,
-)
+from histrs.gaussian_process._row_weights import appended, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 

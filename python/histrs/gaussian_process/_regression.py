@@ -10,12 +10,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
+from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._leave_one_out import leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
-from histrs.gaussian_process._row_weights import check_weights
 from histrs.gaussian_process._state import replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.

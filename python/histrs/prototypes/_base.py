@@ -159,6 +159,11 @@ class Training(NamedTuple):
     classes: NDArray[Any]
     weights: NDArray[np.float64] | None = None
 
+    def some(self, places: Places) -> dict[str, Any]:
+        """Return some of the samples as `fit` and `score` take them."""
+        weights = None if self.weights is None else self.weights[places]
+        return {"X": self.X[places], "y": self.labels[places], "sample_weight": weights}
+
     def weight_of(self, rows: NDArray[np.bool_]) -> float:
         """Return the number of the samples that are marked, or the sum of their weights."""
         return float(np.sum(rows if self.weights is None else self.weights[rows]))

@@ -14,7 +14,11 @@ _N_INIT = 3
 
 
 def class_means(
-    X: NDArray[np.float64], labels: Labels, counts: NDArray[np.intp], random: RandomState
+    X: NDArray[np.float64],
+    labels: Labels,
+    counts: NDArray[np.intp],
+    random: RandomState,
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], Labels]:
     """Return the divergence's means of clusters, and the places of their classes.
 
@@ -28,22 +32,29 @@ def class_means(
         Clusters of each class. Of fewer different matrices there are as many.
     random : RandomState
         Draws the starts of k-means, which is of the logarithms of matrices.
+    weights : ndarray of shape (n_samples,), default=None
+        Of the matrices, positive, in k-means and in the means.
     """
     means, places = [], []
     for place, count in enumerate(counts):
         own = X[labels == place]
-        for cluster in _clusters(own, int(count), random):
-            means.append(jbld_mean(own[cluster]))
+        weight = None if weights is None else weights[labels == place]
+        for cluster in _clusters(own, int(count), random, weight):
+            of_cluster = None if weight is None else weight[cluster]
+            means.append(jbld_mean(own[cluster], sample_weight=of_cluster))
             places.append(place)
     return np.stack(means), np.array(places, dtype=labels.dtype)
 
 
-def _clusters(X: NDArray[np.float64], count: int, random: RandomState) -> list[NDArray[np.bool_]]:
+def _clusters(
+    X: NDArray[np.float64], count: int, random: RandomState, weight: NDArray[np.float64] | None
+) -> list[NDArray[np.bool_]]:
     if count == 1:
         return [np.ones(len(X), dtype=bool)]
     rows = tangent_rows(X, None, 1)
     count = min(count, len(np.unique(rows, axis=0)))
     # On so few rows, threads would mostly wait.
     with blas_threads_at_most(1):
-        found = KMeans(count, n_init=_N_INIT, random_state=random).fit_predict(rows)
+        kmeans = KMeans(count, n_init=_N_INIT, random_state=random)
+        found = kmeans.fit_predict(rows, sample_weight=weight)
     return [found == cluster for cluster in range(count) if np.any(found == cluster)]

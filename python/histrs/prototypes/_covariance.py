@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from histrs import _histrs
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
+from histrs._row_weights import ClassWeight, in_units_of_mean
 from histrs._validation import Matrix, check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.metrics import jbld_distances
@@ -26,10 +27,12 @@ from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
     InSpace,
     Labels,
+    Places,
     Training,
 )
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._learned import (
+    CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
     Gamma,
     Init,
@@ -49,6 +52,8 @@ Float64 = NDArray[np.float64]
 _SHARPER = 4.0
 # Smallest eigenvalue of a prototype, in the basis in which the mean is the identity.
 _FLOOR = 1e-8
+# Beyond this weight of the prior, prototypes stay where they start.
+_MOST_PRIOR = 1e30
 
 
 class Start(NamedTuple):
@@ -75,9 +80,11 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     (equations 4 to 6), with the Jensen-Bregman log-det divergence
     :func:`~histrs.metrics.jbld_distances`. The second term, which the paper does not have, counts
     as if :math:`\nu` further matrices lay at the start of each prototype: few trials of many
-    channels would be learned by heart without. Training data can then be forgotten: a prediction
-    compares with the prototypes alone. It is the most probable class, which training was for: the
-    paper takes that of the nearest prototype, which is right less often.
+    channels would be learned by heart without. With weights of samples, each term of the first sum
+    is multiplied by its own, and the means and their clusters are weighted. Training data can then
+    be forgotten: a prediction compares with the prototypes alone. It is the most probable class,
+    which training was for: the paper takes that of the nearest prototype, which is right less
+    often.
 
     Parameters
     ----------
@@ -97,6 +104,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     prior_weight : float or "auto", default="auto"
         As how many matrices the start of a prototype counts, :math:`\nu`; "auto" takes ``p / 3``,
         a third of the number of channels, and 0 none, as the paper does.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the samples of each class; "balanced" makes those of all classes
+        add up to the same. A class of weight 0 is left out.
     calibration : {"held-out"} or None, default="held-out"
         How sharp probabilities are. Prototypes know the matrices that they learned from, so that
         those of the neighbourhoods are too certain of others. "held-out" learns a factor of the
@@ -130,7 +140,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Factor of their logarithms in scores and probabilities; 1 without `calibration`, and where a
         class has too few matrices to leave one out.
     loss_ : float
-        ``L / n_samples`` at the end.
+        ``L / n_samples`` at the end; with weights, over their sum.
     loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` after every iteration.
     n_iter_ : int
@@ -172,11 +182,14 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     True
     """
 
+    sample_indices_: Places
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"means", "subset", "rmhc"})],
-        "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, 1e30, closed="both")],
+        "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, _MOST_PRIOR, closed="both")],
+        "class_weight": CLASS_WEIGHT_CONSTRAINTS,
         "calibration": [StrOptions({"held-out"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -192,6 +205,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         gamma: Gamma = "scale",
         init: Literal["means"] | Init = "means",
         prior_weight: Literal["auto"] | float = "auto",
+        class_weight: ClassWeight = None,
         calibration: Literal["held-out"] | None = "held-out",
         max_iter: int = 300,
         tol: float = 1e-5,
@@ -203,6 +217,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         self.gamma = gamma
         self.init = init
         self.prior_weight = prior_weight
+        self.class_weight = class_weight
         self.calibration = calibration
         self.max_iter = max_iter
         self.tol = tol
@@ -211,7 +226,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the prototypes; when it raises, the estimator is as it was.
 
         Parameters
@@ -220,6 +235,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             Symmetric positive definite matrices.
         y : array-like of shape (n_samples,)
             Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
+            out.
 
         Returns
         -------
@@ -229,8 +247,12 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         with unchanged_on_error(self):
             space = self._space()
             data, y = space.check(self, X, y=y)
+            given = self._row_weights(y, sample_weight)
+            data, y = given.rows(data, y)
             self.classes_, labels = encode(y)
-            self._fit(Training(space, data, labels, self.classes_))
+            self._fit(Training(space, data, labels, self.classes_, given.weights))
+            if given.kept is not None:
+                self.sample_indices_ = given.kept[self.sample_indices_]
         return self
 
     def _fit(self, training: Training) -> None:
@@ -240,18 +262,27 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         check_definite(stack, self.n_jobs)
         # In the basis in which the mean is the identity.
         X = stack.astype(np.float64)
-        root = np.linalg.cholesky(symmetric(X.mean(axis=0)))
+        weights, unit = in_units_of_mean(training.weights)
+        root = np.linalg.cholesky(symmetric(np.average(X, axis=0, weights=weights)))
         X = whitened(root, X)
-        start = self._start(training, X, random)
+        start = self._start(training, X, weights, random)
         own = start.labels
-        self.gamma_ = self._choose_gamma(training, start.distances, random)
+        self.gamma_ = self._choose_gamma(training, start.distances, weights, random)
         p = X.shape[1]
         upper = np.triu_indices(p)
         B = np.zeros((len(own), p, p))
         B[:] = np.linalg.cholesky(start.matrices).transpose(0, 2, 1)
         prior_weight = p / 3.0 if self.prior_weight == "auto" else float(self.prior_weight)
         loss = make_loss(
-            X, labels, own, self.gamma_, count_threads(self.n_jobs), start.matrices, prior_weight
+            X,
+            labels,
+            own,
+            self.gamma_,
+            count_threads(self.n_jobs),
+            start.matrices,
+            # As many matrices of the mean weight.
+            min(prior_weight / unit, _MOST_PRIOR),
+            weights,
         )
 
         def flat_loss(flat: Float64) -> tuple[float, Float64]:
@@ -299,19 +330,27 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         scores = super()._class_scores(X)
         return in_precision(self.sharpness_ * scores.astype(np.float64), scores.dtype)
 
-    def _start(self, training: Training, X: Stack, random: RandomState) -> Start:
+    def _start(
+        self, training: Training, X: Stack, weights: Float64 | None, random: RandomState
+    ) -> Start:
         if self.init == "means":
             counts = class_counts(training.labels, training.classes, self.compression)
-            matrices, labels = class_means(X, training.labels, counts, random)
+            matrices, labels = class_means(X, training.labels, counts, random, weights)
         else:
             places = draw_start(training, self.compression, self.init, random)
             matrices, labels = X[places], training.labels[places]
         return Start(matrices, labels, jbld_distances(X, matrices, n_jobs=self.n_jobs))
 
-    def _choose_gamma(self, training: Training, distances: Float64, random: RandomState) -> float:
+    def _choose_gamma(
+        self,
+        training: Training,
+        distances: Float64,
+        weights: Float64 | None,
+        random: RandomState,
+    ) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        scale = scale_gamma(distances.min(axis=1))
+        scale = scale_gamma(distances.min(axis=1), weights)
         if self.gamma == "scale":
             return _SHARPER * scale
         return searched_gamma(self, training, scale, random)
@@ -348,13 +387,14 @@ def make_loss(
     n_threads: int,
     start: Float64 | None = None,
     prior_weight: float = 0.0,
+    sample_weight: Float64 | None = None,
 ) -> Callable[[Float64], tuple[float, Float64]]:
-    """Return ``B -> (L / n, its gradient)``."""
+    """Return ``B -> (L / n, its gradient)``; weights of samples are of mean 1."""
 
     def loss(B: Float64) -> tuple[float, Float64]:
         P = prototypes(B)
         value, sums, weights = _histrs.compression_loss(
-            X, labels, P, prototype_labels, gamma, n_threads
+            X, labels, P, prototype_labels, sample_weight, gamma, n_threads
         )
         if start is not None and prior_weight > 0.0:
             # As further matrices, each of which its own prototype alone is compared with.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
+from histrs._row_weights import ClassWeight, in_units_of_mean
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -41,6 +42,7 @@ from histrs.prototypes._base import (
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
 from histrs.prototypes._descent import descend
 from histrs.prototypes._learned import (
+    CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
     Gamma,
     Init,
@@ -80,9 +82,10 @@ class HistogramCompressor(LearnedPrototypes):
               S(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
               \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}.
 
-    Training data can then be forgotten: a prediction compares with the prototypes alone, and is the
-    most probable class, not that of the nearest prototype as in the paper. Rows are divided by
-    their sums; a row of zeros is refused.
+    With weights of samples, each term of the first sum is multiplied by its own. Training data can
+    then be forgotten: a prediction compares with the prototypes alone, and is the most probable
+    class, not that of the nearest prototype as in the paper. Rows are divided by their sums; a row
+    of zeros is refused.
 
     Parameters
     ----------
@@ -105,6 +108,9 @@ class HistogramCompressor(LearnedPrototypes):
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the samples of each class; "balanced" makes those of all classes
+        add up to the same. A class of weight 0 is left out.
     learning_rate : float, default=0.1
         About the size of the first changes of :math:`w`; halved when the loss no longer falls.
     batch_size : int or None, default=None
@@ -137,7 +143,7 @@ class HistogramCompressor(LearnedPrototypes):
     M_ : ndarray of shape (n_bins, n_bins)
         The ground distance.
     loss_ : float
-        ``L / n_samples`` of the prototypes.
+        ``L / n_samples`` of the prototypes; with weights, over their sum.
     loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` of every pass.
     n_iter_ : int
@@ -188,12 +194,15 @@ class HistogramCompressor(LearnedPrototypes):
     True
     """
 
+    sample_indices_: Places
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "M": ["array-like", None],
         "reg": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"subset", "rmhc"})],
+        "class_weight": CLASS_WEIGHT_CONSTRAINTS,
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -211,6 +220,7 @@ class HistogramCompressor(LearnedPrototypes):
         reg: float | Literal["scale"] = "scale",
         gamma: Gamma = "scale",
         init: Init = "subset",
+        class_weight: ClassWeight = None,
         learning_rate: float = 0.1,
         batch_size: int | None = None,
         max_iter: int = 200,
@@ -224,6 +234,7 @@ class HistogramCompressor(LearnedPrototypes):
         self.reg = reg
         self.gamma = gamma
         self.init = init
+        self.class_weight = class_weight
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -233,7 +244,9 @@ class HistogramCompressor(LearnedPrototypes):
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the prototypes; when it raises, the estimator is as it was.
 
         Parameters
@@ -242,6 +255,9 @@ class HistogramCompressor(LearnedPrototypes):
             Histograms: non-negative, finite, each with some mass.
         y : array-like of shape (n_samples,)
             Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
+            out.
 
         Returns
         -------
@@ -250,23 +266,29 @@ class HistogramCompressor(LearnedPrototypes):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
+            given = self._row_weights(y, sample_weight)
+            X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
             X = self._normalized(X)
             self.M_ = _ground_distance(self.M, X.shape[1])
             self.reg_ = _default_reg(self.M_) if self.reg == "scale" else float(self.reg)
-            self._fit(X, labels)
+            self._fit(X, labels, given.weights)
+            if given.kept is not None:
+                self.sample_indices_ = given.kept[self.sample_indices_]
         return self
 
-    def _fit(self, X: Matrix, labels: Labels) -> None:
+    def _fit(self, X: Matrix, labels: Labels, sample_weight: Float64 | None) -> None:
         random = check_random_state(self.random_state)
         params = {"M": self.M_, "reg": self.reg_, "tol": _TRAINING_TOL, "max_iter": MAX_ITER}
         # Training in single precision: prototypes are not more exact for more digits.
         single = X.astype(np.float32)
-        training = Training(Space("sinkhorn", params, self.n_jobs), single, labels, self.classes_)
+        space = Space("sinkhorn", params, self.n_jobs)
+        training = Training(space, single, labels, self.classes_, sample_weight)
+        of_rows, _ = in_units_of_mean(sample_weight)
         start = draw_start(training, self.compression, self.init, random)
         own = labels[start]
         weights = _logarithms(X, start)
-        self.gamma_ = self._choose_gamma(training, softmax(weights, axis=1), own, random)
+        self.gamma_ = self._choose_gamma(training, softmax(weights, axis=1), own, of_rows, random)
         loss = TransportLoss(
             single,
             labels,
@@ -276,6 +298,7 @@ class HistogramCompressor(LearnedPrototypes):
             gamma=self.gamma_,
             tol=_TRAINING_TOL,
             n_threads=count_threads(self.n_jobs),
+            weights=of_rows,
         )
         with TrainingProgress("HistogramCompressor", self.verbose) as progress:
             found = descend(
@@ -296,7 +319,12 @@ class HistogramCompressor(LearnedPrototypes):
         self._warn(found.converged, loss.error)
 
     def _choose_gamma(
-        self, training: Training, prototypes: Float64, own: Labels, random: RandomState
+        self,
+        training: Training,
+        prototypes: Float64,
+        own: Labels,
+        weights: Float64 | None,
+        random: RandomState,
     ) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
@@ -306,7 +334,9 @@ class HistogramCompressor(LearnedPrototypes):
         nearest_wrong = np.where(right, np.inf, D).min(axis=1)
         # Of a single class none is wrong.
         excess = np.abs(nearest_wrong - nearest_right)
-        scale = scale_gamma(excess[np.isfinite(excess)]) if np.isfinite(excess).any() else 1.0
+        finite = np.isfinite(excess)
+        of_finite = None if weights is None else weights[finite]
+        scale = scale_gamma(excess[finite], of_finite) if finite.any() else 1.0
         if self.gamma == "scale":
             return scale
         return searched_gamma(self, training, scale, random)

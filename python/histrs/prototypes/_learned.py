@@ -10,6 +10,8 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._labels import checked_labels
+from histrs._row_weights import ClassWeight, RowWeights, check_weights, times_class_weights
 from histrs._validation import Matrix
 from histrs.prototypes._base import Places, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
@@ -25,6 +27,7 @@ GAMMA_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
     StrOptions({"scale", "cv", "optuna"}),
 ]
+CLASS_WEIGHT_CONSTRAINTS = [StrOptions({"balanced"}), dict, None]
 
 
 def draw_start(training: Training, compression: float, init: Init, random: RandomState) -> Places:
@@ -33,16 +36,26 @@ def draw_start(training: Training, compression: float, init: Init, random: Rando
     return hill_climb(training, sample, _EXCHANGES, random) if init == "rmhc" else sample
 
 
-def scale_gamma(distances: NDArray[Any]) -> float:
+def scale_gamma(distances: NDArray[Any], weights: NDArray[np.float64] | None) -> float:
     """Return the sharpness at which samples are one unit from where they belong, on average."""
-    mean = float(np.mean(distances, dtype=np.float64))
+    if weights is None:
+        mean = float(np.mean(distances, dtype=np.float64))
+    else:
+        mean = float(np.average(distances.astype(np.float64), weights=weights))
     return 1.0 if mean <= 0.0 else mean**-0.5
 
 
 class LearnedPrototypes(PrototypeClassifier):
     """Predicts the class that the stochastic neighbourhood makes most probable."""
 
+    class_weight: ClassWeight
     gamma_: float
+
+    def _row_weights(self, y: ArrayLike, sample_weight: ArrayLike | None) -> RowWeights:
+        """Return which samples have a weight, and the products with those of their classes."""
+        labels = checked_labels(y)
+        given = check_weights(sample_weight, labels)
+        return times_class_weights(given, self.class_weight, *given.rows(labels))
 
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         r"""Return :math:`\log \sum_{j: y_j = c} e^{-\gamma^2 D_{ij}}`."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold
 
 from histrs._likely_sharpness import likely_sharpness
 from histrs.prototypes._base import PrototypeClassifier, Training
@@ -50,17 +51,19 @@ def searched_gamma(
 
     def accuracy(factor: float) -> float:
         model = clone(estimator)
-        model.set_params(gamma=factor * scale, random_state=seed, verbose=0)
+        # Weights of classes are in those of the rows.
+        model.set_params(gamma=factor * scale, random_state=seed, verbose=0, class_weight=None)
         if "calibration" in parameters:
             # Which changes no prediction.
             model.set_params(calibration=None)
         with warnings.catch_warnings():
             # The model that is kept speaks for itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            scores = cross_val_score(
-                model, training.X, training.labels, cv=splits, error_score="raise"
-            )
-        return float(scores.mean())
+            scores = [
+                clone(model).fit(**training.some(kept)).score(**training.some(held))
+                for kept, held in splits
+            ]
+        return float(np.mean(scores))
 
     return scale * search(accuracy, seed)
 
@@ -88,22 +91,27 @@ def held_out_sharpness(
         return 1.0
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=random)
     model = clone(estimator).set_params(
-        random_state=random.randint(np.iinfo(np.int32).max), calibration=None, verbose=0
+        random_state=random.randint(np.iinfo(np.int32).max),
+        calibration=None,
+        verbose=0,
+        # Which are in those of the rows.
+        class_weight=None,
     )
-    scores, labels = [], []
+    weights = np.ones(len(training.labels)) if training.weights is None else training.weights
+    scores, left_out = list[NDArray[Any]](), list[NDArray[np.intp]]()
     for kept, held in folds.split(training.labels, training.labels):
         with warnings.catch_warnings():
             # The model that is kept speaks for itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(training.X[kept], training.labels[kept])
+            model.fit(**training.some(kept))
         scores.append(model._class_scores(training.X[held]))
-        labels.append(training.labels[held])
+        left_out.append(held)
         if len(training.labels) > _MANY_ROWS:
             break
-    distances, places = -np.concatenate(scores), np.concatenate(labels)
+    distances, rows = -np.concatenate(scores), np.concatenate(left_out)
     # Distances to classes: what is common to a row's says nothing.
     distances -= distances.min(axis=1, keepdims=True)
-    return likely_sharpness(distances, places, np.ones(len(places)))
+    return likely_sharpness(distances, training.labels[rows], weights[rows])
 
 
 def _in_turn(accuracy: Callable[[float], float], seed: int) -> float:

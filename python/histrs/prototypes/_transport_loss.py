@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 30
 
 
 class TransportLoss:
-    """The mean of ``-log p_i`` over rows, and its gradient in the logarithms of prototypes.
+    """The weighted mean of ``-log p_i``, and its gradient in the logarithms of prototypes.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ class TransportLoss:
         Of the marginals of transport.
     n_threads : int
         Number of threads.
+    weights : ndarray of shape (n,) or None
+        Of the rows, of mean 1; None for 1.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class TransportLoss:
         gamma: float,
         tol: float,
         n_threads: int,
+        weights: Float64 | None = None,
     ) -> None:
-        self._X, self._labels, self._own = X, labels, own
+        self._X, self._labels, self._own, self._weights = X, labels, own, weights
         self._options = (M, reg, gamma, tol, MAX_ITER)
         self._n_threads = n_threads
         shape = (X.shape[0], len(own), X.shape[1])
@@ -55,15 +58,20 @@ class TransportLoss:
         self.error = 0.0
         """The largest error of a marginal in the last evaluation."""
 
-    def __call__(self, weights: Float64, rows: Places | None) -> tuple[float, Float64]:
-        """Return the mean over some rows, or all, and its gradient."""
-        X, labels, starts = self._X, self._labels, self._starts
+    def __call__(self, logarithms: Float64, rows: Places | None) -> tuple[float, Float64]:
+        """Return the mean over some rows, or all, and its gradient.
+
+        What weighs more adds more to the mean over some rows, so that the mean of such means is
+        that of all.
+        """
+        X, labels, starts, weights = self._X, self._labels, self._starts, self._weights
         if rows is not None:
             X, labels = X[rows], labels[rows]
+            weights = None if weights is None else weights[rows]
             starts = None if starts is None else starts[rows]
-        H = softmax(weights, axis=1).astype(X.dtype)
+        H = softmax(logarithms, axis=1).astype(X.dtype)
         loss, gradient, self.error = _histrs.histogram_compression_loss(
-            to_core(X), labels, H, self._own, *self._options, starts, self._n_threads
+            to_core(X), labels, H, self._own, weights, *self._options, starts, self._n_threads
         )
         if rows is not None and starts is not None and self._starts is not None:
             self._starts[rows] = starts

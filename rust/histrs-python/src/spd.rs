@@ -1,5 +1,6 @@
 //! Symmetric positive definite matrices.
 
+use histrs::neighborhood::Labels;
 use histrs::spd as core;
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
@@ -89,20 +90,25 @@ type LossAndSums<'py> = (f64, Bound<'py, PyArray3<f64>>, Bound<'py, PyArray1<f64
 
 /// The objective of stochastic covariance compression, with sums of inverses and of weights.
 #[pyfunction]
+#[pyo3(signature = (x, labels, prototypes, prototype_labels, weights, gamma, n_threads))]
+#[allow(clippy::too_many_arguments)] // labels and weights apart
 pub(crate) fn compression_loss<'py>(
     py: Python<'py>,
     x: PyReadonlyArray3<'py, f64>,
     labels: PyReadonlyArray1<'py, i64>,
     prototypes: PyReadonlyArray3<'py, f64>,
     prototype_labels: PyReadonlyArray1<'py, i64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
     gamma: f64,
     n_threads: usize,
 ) -> PyResult<LossAndSums<'py>> {
     let (x, prototypes) = (x.as_array(), prototypes.as_array());
-    let (labels, prototype_labels) = (labels.as_slice()?, prototype_labels.as_slice()?);
-    let result = enter(py, n_threads, |e| {
-        core::compression_loss(e, x, labels, prototypes, prototype_labels, gamma)
-    })?;
+    let labels = Labels {
+        of_rows: labels.as_slice()?,
+        of_prototypes: prototype_labels.as_slice()?,
+        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
+    };
+    let result = enter(py, n_threads, |e| core::compression_loss(e, x, prototypes, labels, gamma))?;
     let (sums, weights) = (result.inverse_sums, result.weight_sums);
     Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
 }

@@ -1,5 +1,6 @@
 //! Optimal transport.
 
+use histrs::neighborhood::Labels;
 use histrs::transport as core;
 use histrs::{Element, Executor, HistogramMatrix};
 use numpy::{
@@ -161,7 +162,7 @@ type LossAndGradient<'py> = (f64, Matrix<'py>, f64);
 /// The objective of stochastic histogram compression, its gradient, and the largest error of a
 /// marginal; `starts` is written to.
 #[pyfunction]
-#[pyo3(signature = (x, labels, prototypes, prototype_labels, m, reg, gamma, tol, max_iter, starts, n_threads))]
+#[pyo3(signature = (x, labels, prototypes, prototype_labels, weights, m, reg, gamma, tol, max_iter, starts, n_threads))]
 #[allow(clippy::too_many_arguments)] // those of the Rust function
 pub(crate) fn histogram_compression_loss<'py>(
     py: Python<'py>,
@@ -169,6 +170,7 @@ pub(crate) fn histogram_compression_loss<'py>(
     labels: PyReadonlyArray1<'py, i64>,
     prototypes: Histograms<'py>,
     prototype_labels: PyReadonlyArray1<'py, i64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
     m: PyReadonlyArray2<'py, f64>,
     reg: f64,
     gamma: f64,
@@ -178,7 +180,11 @@ pub(crate) fn histogram_compression_loss<'py>(
     n_threads: usize,
 ) -> PyResult<LossAndGradient<'py>> {
     let options = core::Sinkhorn { reg, tol, max_iter, regularized: true, potentials: true };
-    let labels = [labels.as_slice()?, prototype_labels.as_slice()?];
+    let labels = Labels {
+        of_rows: labels.as_slice()?,
+        of_prototypes: prototype_labels.as_slice()?,
+        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
+    };
     let (m, prototypes) = (m.as_array(), Some(prototypes));
     let mut starts = starts;
     let starts = starts.as_mut().map(|starts| starts.as_slice_mut()).transpose()?;

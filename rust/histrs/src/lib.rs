@@ -6,6 +6,7 @@
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
+//! | [`neighborhood`] | the labels that prototypes are learned from, and the weights of samples |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
@@ -44,7 +45,7 @@ pub mod intersection;
 mod matrix;
 mod memory;
 pub mod moments;
-mod neighborhood;
+pub mod neighborhood;
 mod pairwise;
 pub mod quantization;
 pub mod random_features;

@@ -6,6 +6,7 @@ mod common;
 
 use common::{Random, config, exec, executors};
 use histrs::Error;
+use histrs::neighborhood::Labels;
 use histrs::spd::{
     Dispersion, Shrinkage, airm_distances, airm_paired, compression_loss, dispersion_mean,
     jbld_distances, jbld_paired, mean_gradient, signal_covariances, tangent_vectors,
@@ -140,12 +141,17 @@ fn bad_matrices_are_named() {
     assert!(matches!(jbld_distances(exec(), wide.view(), None), Err(Error::Shape { .. })));
 }
 
+fn labels_of<'a>(of_rows: &'a [i64], of_prototypes: &'a [i64]) -> Labels<'a> {
+    Labels { of_rows, of_prototypes, weights: None }
+}
+
 #[test]
 fn the_loss_of_one_prototype_a_class() {
     let (x, y) = (stack(9, 5, 7), stack(2, 5, 8));
     let labels = [0, 1, 0, 1, 0, 1, 0, 1, 0];
     let gamma: f64 = 1.3;
-    let result = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 1], gamma).unwrap();
+    let result =
+        compression_loss(exec(), x.view(), y.view(), labels_of(&labels, &[0, 1]), gamma).unwrap();
     let d = jbld_distances(exec(), x.view(), Some(y.view())).unwrap();
     let mut want = 0.0;
     for (row, &label) in d.outer_iter().zip(&labels) {
@@ -153,13 +159,40 @@ fn the_loss_of_one_prototype_a_class() {
         want += (gamma * gamma * (own - other)).exp().ln_1p();
     }
     assert!((result.loss - want).abs() <= 1e-12 * want);
-    let [one, two, seven] = executors()
-        .each_ref()
-        .map(|exec| compression_loss(exec, x.view(), &labels, y.view(), &[0, 1], gamma).unwrap());
+    let [one, two, seven] = executors().each_ref().map(|exec| {
+        compression_loss(exec, x.view(), y.view(), labels_of(&labels, &[0, 1]), gamma).unwrap()
+    });
     assert_eq!(one, two);
     assert_eq!(one, seven);
-    let missing = compression_loss(exec(), x.view(), &labels, y.view(), &[0, 0], gamma);
+    let missing = compression_loss(exec(), x.view(), y.view(), labels_of(&labels, &[0, 0]), gamma);
     assert!(matches!(missing, Err(Error::Number { name: "label", .. })));
+}
+
+#[test]
+fn a_row_of_weight_two_counts_as_two() {
+    let (x, y) = (stack(6, 4, 7), stack(2, 4, 8));
+    let (of_rows, of_prototypes) = ([0, 1, 0, 1, 0, 1], [0, 1]);
+    let weights = [1.0, 2.0, 0.0, 1.0, 3.0, 1.0];
+    let labels = Labels { of_rows: &of_rows, of_prototypes: &of_prototypes, weights: None };
+    let weighted = Labels { weights: Some(&weights), ..labels };
+    let found = compression_loss(exec(), x.view(), y.view(), weighted, 1.3).unwrap();
+    let places = [0, 1, 1, 3, 4, 4, 4, 5];
+    let again = x.select(Axis(0), &places);
+    let of_rows = places.map(|place| of_rows[place]);
+    let repeated = Labels { of_rows: &of_rows, ..labels };
+    let want = compression_loss(exec(), again.view(), y.view(), repeated, 1.3).unwrap();
+    assert!((found.loss - want.loss).abs() <= 1e-13 * want.loss);
+    let close = |a: &f64, b: &f64| (a - b).abs() < 1e-13;
+    assert!(found.inverse_sums.iter().zip(&want.inverse_sums).all(|(a, b)| close(a, b)));
+    assert!(found.weight_sums.iter().zip(&want.weight_sums).all(|(a, b)| close(a, b)));
+    for bad in [[-1.0; 6], [f64::NAN; 6], [f64::INFINITY; 6]] {
+        let labels = Labels { weights: Some(&bad), ..labels };
+        let error = compression_loss(exec(), x.view(), y.view(), labels, 1.3);
+        assert!(matches!(error, Err(Error::Parameter { name: "weights", .. })));
+    }
+    let few = Labels { weights: Some(&weights[..5]), ..labels };
+    let error = compression_loss(exec(), x.view(), y.view(), few, 1.3);
+    assert!(matches!(error, Err(Error::Shape { .. })));
 }
 
 /// Covariances of signals from which the mean of all channels was taken: the last pivot is rounding.
@@ -195,7 +228,8 @@ fn singular_matrices_are_refused_with_their_rank() {
                     let want = Error::Singular { name: "X", matrix: 0, rank: p - 1, size: p };
                     assert_eq!(error, want, "{p} {i}");
                 }
-                let error = compression_loss(exec(), good.view(), &[0], one.view(), &[0], 1.0);
+                let error =
+                    compression_loss(exec(), good.view(), one.view(), labels_of(&[0], &[0]), 1.0);
                 assert!(
                     matches!(error, Err(Error::Singular { name: "Y", rank, .. }) if rank == p - 1)
                 );

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -31,7 +32,6 @@ from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
-from histrs.gaussian_process._row_weights import ClassWeight
 
 WeightName: TypeAlias = Literal["learned"] | float
 

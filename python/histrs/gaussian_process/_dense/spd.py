@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._sparse import refuse_sparse
 from histrs._threads import blas_threads_at_most
@@ -27,7 +28,6 @@ from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
-from histrs.gaussian_process._row_weights import ClassWeight
 from histrs.spd._distances import check_definite
 from histrs.spd._kernels import nearest_definite
 from histrs.spd._mean import roots

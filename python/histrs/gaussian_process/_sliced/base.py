@@ -12,11 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._row_weights import RowWeights
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair

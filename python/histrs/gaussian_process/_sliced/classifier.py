@@ -9,19 +9,19 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._labels import checked_labels, classes_of
+from histrs._row_weights import (
+    ClassWeight,
+    check_weights,
+    in_units_of_mean,
+    refuse_balanced,
+    times_class_weights,
+)
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._row_weights import (
-    ClassWeight,
-    check_weights,
-    in_units_of_mean,
-    refuse_balanced,
-    roots,
-    times_class_weights,
-)
+from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
     SEARCHED_ROWS,
     BaseSlicedGP,

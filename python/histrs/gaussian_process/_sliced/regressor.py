@@ -9,11 +9,12 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from histrs._row_weights import RowWeights, check_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
-from histrs.gaussian_process._row_weights import RowWeights, check_weights, roots
+from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
     EXACT_ROWS,
     LEARNING_ROWS,

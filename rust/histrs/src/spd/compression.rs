@@ -21,26 +21,26 @@ use crate::spd::stack::{SymmetricStack, check_same_size, triangle};
 const PARTS: usize = 16;
 /// Rows and columns of a register tile.
 const TILE: usize = 4;
-/// Weights below this leave no trace in a sum whose largest weight is near 1.
+/// Weights below this part of the largest of a sample leave no trace in the sums.
 const NEGLIGIBLE: f64 = 1e-18;
 
 /// The value and the parts of the gradient of [`compression_loss`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompressionLoss {
-    /// `-sum_i log p_i`.
+    /// `-sum_i v_i log p_i`.
     pub loss: f64,
-    /// `S_j = sum_i w_ij (X_i + P_j)^-1`, of shape `(m, p, p)`.
+    /// `S_j = sum_i v_i w_ij (X_i + P_j)^-1`, of shape `(m, p, p)`.
     pub inverse_sums: Array3<f64>,
-    /// `sum_i w_ij`, of shape `(m,)`.
+    /// `sum_i v_i w_ij`, of shape `(m,)`.
     pub weight_sums: Array1<f64>,
 }
 
 /// The objective `-sum_i log p_i` of stochastic covariance compression (eqs. 4 to 6), where
 /// `p_ij = softmax_j(-gamma^2 D_J(X_i, P_j))` and `p_i` is the sum over prototypes of the right
-/// class.
+/// class; with [weights](Labels::weights) `v_i` of the samples `-sum_i v_i log p_i`.
 ///
 /// With `w_ij = (p_ij / p_i) (delta - p_i)` its gradient with respect to the symmetric matrix
-/// `P_j` is `gamma^2 (S_j - P_j^-1 sum_i w_ij / 2)`; with `P_j = B_j^T B_j` the gradient with
+/// `P_j` is `gamma^2 (S_j - P_j^-1 sum_i v_i w_ij / 2)`; with `P_j = B_j^T B_j` the gradient with
 /// respect to `B_j` is `2 B_j` times that. (Equation 8 of the paper lacks this factor 2 of its
 /// first term: as printed it does not vanish at `X = P`.) Everything is in logarithms, so that
 /// neither small nor large `gamma` loses digits.
@@ -48,18 +48,20 @@ pub struct CompressionLoss {
 /// # Errors
 ///
 /// As [`jbld_distances`](crate::spd::jbld_distances), with `Y` for the prototypes, and
-/// [`Error::Shape`] when there are not as many labels as matrices, [`Error::Parameter`] when no
-/// prototype has the class of a training matrix, or `gamma` is not positive.
+/// [`Error::Shape`] when there are not as many labels or weights as matrices, [`Error::Parameter`]
+/// when no prototype has the class of a training matrix, `gamma` is not positive, or a weight is
+/// negative or not finite.
 ///
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, spd::compression_loss};
+/// use histrs::{Executor, neighborhood::Labels, spd::compression_loss};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
 /// let x = array![[[1.0]], [[4.0]]];
-/// let result = compression_loss(&exec, x.view(), &[0, 1], x.view(), &[0, 1], 1.0)?;
+/// let labels = Labels { of_rows: &[0, 1], of_prototypes: &[0, 1], weights: None };
+/// let result = compression_loss(&exec, x.view(), x.view(), labels, 1.0)?;
 /// // D_J(1, 4) = ln(5/4), so that each is right with probability 1 / (1 + 4/5).
 /// assert!((result.loss - 2.0 * 1.8_f64.ln()).abs() < 1e-15);
 /// # Ok::<(), histrs::Error>(())
@@ -67,12 +69,10 @@ pub struct CompressionLoss {
 pub fn compression_loss(
     exec: &Executor,
     x: ArrayView3<'_, f64>,
-    labels: &[i64],
     prototypes: ArrayView3<'_, f64>,
-    prototype_labels: &[i64],
+    labels: Labels<'_>,
     gamma: f64,
 ) -> Result<CompressionLoss> {
-    let labels = Labels { of_rows: labels, of_prototypes: prototype_labels };
     let neighborhood = Neighborhood::new(labels, [x.dim().0, prototypes.dim().0], gamma)?;
     let x = SymmetricStack::new(exec, "X", x)?;
     let y = SymmetricStack::new(exec, "Y", prototypes)?;
@@ -151,6 +151,7 @@ impl WithSimd for Part<'_> {
         let mut inverse = AlignedVec::zeros(2 * p * p * lanes)?;
         let (inverse, scaled) = vectors_mut::<S>(&mut inverse).split_at_mut(p * p);
         let mut weights = memory::filled(0.0, m)?;
+        let negligible = NEGLIGIBLE * problem.neighborhood.largest_weight();
         for i in rows {
             for (group, buffer) in factors.chunks_exact_mut(len).enumerate() {
                 problem.exec.check()?;
@@ -165,7 +166,7 @@ impl WithSimd for Part<'_> {
             out.loss += problem.softmax(i, &mut weights)?;
             for (group, buffer) in factors.chunks_exact_mut(len).enumerate() {
                 let own = &weights[group * lanes..m.min((group + 1) * lanes)];
-                if own.iter().all(|weight| weight.abs() < NEGLIGIBLE) {
+                if own.iter().all(|weight| weight.abs() < negligible) {
                     continue;
                 }
                 problem.exec.check()?;

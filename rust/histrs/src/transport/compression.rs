@@ -28,7 +28,7 @@ const TOGETHER: usize = 1024;
 /// The value and the gradient of [`histogram_compression_loss`].
 #[derive(Debug, Clone)]
 pub struct HistogramLoss {
-    /// `-sum_i log p_i`.
+    /// `-sum_i v_i log p_i`.
     pub loss: f64,
     /// With respect to the logarithms of the prototypes, of shape `(m, d)`.
     pub gradient: Array2<f64>,
@@ -38,15 +38,15 @@ pub struct HistogramLoss {
 
 /// The objective `-sum_i log p_i` of stochastic histogram compression (eqs. 5, 6 and 9), where
 /// `p_ij = softmax_j(-gamma^2 D(x_i, h_j))` and `p_i` is the sum over prototypes of the right
-/// class.
+/// class; with [weights](Labels::weights) `v_i` of the rows `-sum_i v_i log p_i`.
 ///
 /// Rows and prototypes are scaled to mass 1. `D` is `S(x_i, h_j) - S(h_j, h_j) / 2`, where `S` is
 /// the regularised cost `min_T tr(T M) - reg h(T)`: the dual variable `beta` is the gradient of
 /// `S`, up to a constant, where the paper takes it for that of `tr(T M)`; and without the cost of
 /// the prototype itself, blurred prototypes would be nearer than sharp ones (the term of `x_i`,
 /// which would make it the Sinkhorn divergence, drops out of the softmax). With `h = softmax(w)`
-/// the gradient with respect to `w_j` is `h_j (G_j - <G_j, h_j>)`, where `G_j = gamma^2 sum_i w_ij
-/// (beta_ij - beta_jj)` and `w_ij = (p_ij / p_i) (delta - p_i)`. (The paper prints `h_j (1 - h_j)
+/// the gradient with respect to `w_j` is `h_j (G_j - <G_j, h_j>)`, where `G_j = gamma^2 sum_i v_i
+/// w_ij (beta_ij - beta_jj)` and `w_ij = (p_ij / p_i) (delta - p_i)`. (The paper prints `h_j (1 - h_j)
 /// G_j`, the diagonal alone, which changes with the constant in `beta`.)
 ///
 /// `starts` holds logarithms of scalings from which the pairs begin, an entry for each row,
@@ -56,15 +56,15 @@ pub struct HistogramLoss {
 /// # Errors
 ///
 /// As [`sinkhorn_distances`](crate::transport::sinkhorn_distances), with `Y` for the prototypes,
-/// and [`Error::Shape`] when there are not as many labels as rows, or starts as pairs have bins;
-/// [`Error::Parameter`] when no prototype has the class of a row, `gamma` is not positive, or `m` is
-/// not symmetric.
+/// and [`Error::Shape`] when there are not as many labels or weights as rows, or starts as pairs
+/// have bins; [`Error::Parameter`] when no prototype has the class of a row, `gamma` is not positive,
+/// a weight is negative or not finite, or `m` is not symmetric.
 ///
 /// # Examples
 ///
 /// ```
 /// use histrs::transport::{Sinkhorn, histogram_compression_loss};
-/// use histrs::{Executor, HistogramMatrix};
+/// use histrs::{Executor, HistogramMatrix, neighborhood::Labels};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
@@ -73,10 +73,9 @@ pub struct HistogramLoss {
 /// let options =
 ///     Sinkhorn { reg: 0.01, tol: 1e-9, max_iter: 1000, regularized: true, potentials: true };
 /// let x = HistogramMatrix::dense(x.view());
-/// let (labels, gamma) = ([0, 1], 1.0);
-/// let result = histogram_compression_loss(
-///     &exec, [&x, &x], [&labels, &labels], m.view(), gamma, &options, None,
-/// )?;
+/// let labels = Labels { of_rows: &[0, 1], of_prototypes: &[0, 1], weights: None };
+/// let result =
+///     histogram_compression_loss(&exec, [&x, &x], labels, m.view(), 1.0, &options, None)?;
 /// // 0.8 of the mass moves by 1, so that each is right with probability 1 / (1 + exp(-0.8)).
 /// assert!((result.loss - 2.0 * (-0.8_f64).exp().ln_1p()).abs() < 0.02);
 /// # Ok::<(), histrs::Error>(())
@@ -84,7 +83,7 @@ pub struct HistogramLoss {
 pub fn histogram_compression_loss<'a, T: Element>(
     exec: &Executor,
     [x, prototypes]: [&HistogramMatrix<'a, T>; 2],
-    [labels, prototype_labels]: [&[i64]; 2],
+    labels: Labels<'_>,
     m: ArrayView2<'_, f64>,
     gamma: f64,
     options: &Sinkhorn,
@@ -93,7 +92,6 @@ pub fn histogram_compression_loss<'a, T: Element>(
     let options = Sinkhorn { regularized: true, potentials: true, ..*options };
     check_length("the number of columns of M", m.ncols(), m.nrows(), "give both the same bins")?;
     let pairs = AllPairs::new(exec, x, Some(prototypes), m, &options)?;
-    let labels = Labels { of_rows: labels, of_prototypes: prototype_labels };
     let neighborhood = Neighborhood::new(labels, [x.n_rows(), prototypes.n_rows()], gamma)?;
     if pairs.ground.forbids {
         let expected =
@@ -163,7 +161,7 @@ struct Part<'a> {
     starts: Option<&'a mut [f32]>,
     loss: f64,
     error: f64,
-    /// `sum_i w_ij log v_ij`, where `reg log v = beta`, and `sum_i w_ij`.
+    /// `sum_i w_ij log b_ij`, where `reg log b = beta`, and `sum_i w_ij`, times weights of rows.
     sums: Array2<f64>,
     weights: Vec<f64>,
 }

@@ -1,0 +1,106 @@
+"""Weights of rows, checked, times those of their classes, and in units of their mean."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_sample_weight
+
+from histrs._labels import NOTHING_WEIGHS, weights_of_classes
+
+Array: TypeAlias = NDArray[np.float64]
+
+# Of weights in units of their mean: those beyond say no more, and squares and sums do not overflow.
+_RANGE = (1e-280, 1e280)
+
+ClassWeight: TypeAlias = Mapping[Any, float] | Literal["balanced"] | None
+
+
+class RowWeights(NamedTuple):
+    """Weights as a fit wants them."""
+
+    kept: NDArray[np.intp] | None
+    """Rows of positive weight; None for all."""
+    weights: Array | None
+    """Weights of these; None where none are given."""
+
+    def rows(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the rows of positive weight."""
+        if self.kept is None:
+            return arrays
+        return tuple(_safe_indexing(array, self.kept) for array in arrays)
+
+
+def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:
+    """Return the weights of rows, checked.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, NaN or infinite, all are zero, or there is not one for every row.
+    """
+    if sample_weight is None:
+        return RowWeights(None, None)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = np.flatnonzero(weights > 0.0)
+    if len(kept) == 0:
+        raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
+    return RowWeights(None if len(kept) == len(weights) else kept, weights[kept])
+
+
+def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[Any]) -> RowWeights:
+    """Return the weights of rows times those of their classes.
+
+    Parameters
+    ----------
+    given : RowWeights
+        Weights of the rows.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn. "balanced" counts the rows that have a weight.
+    labels : ndarray of shape (n_kept,)
+        Classes of these.
+
+    Raises
+    ------
+    ValueError
+        If the weight of a class is negative or not finite, or nothing is left.
+    """
+    if class_weight is None:
+        return given
+    of_classes = weights_of_classes(class_weight, labels)
+    kept = np.flatnonzero(of_classes > 0.0)
+    if len(kept) == 0:
+        raise ValueError(NOTHING_WEIGHS)
+    of_rows = np.ones(len(labels)) if given.weights is None else given.weights
+    places = kept if given.kept is None else given.kept[kept]
+    every = given.kept is None and len(kept) == len(labels)
+    return RowWeights(None if every else places, (of_rows * of_classes)[kept])
+
+
+def refuse_balanced(class_weight: ClassWeight) -> None:
+    """Fail where weights of classes depend on rows that are yet to come."""
+    if class_weight == "balanced":
+        raise ValueError(
+            "class_weight='balanced' needs all rows at once, which partial_fit does not have: give "
+            "the weight of each class, as in sklearn.utils.compute_class_weight."
+        )
+
+
+def in_units_of_mean(weights: Array | None) -> tuple[Array | None, float]:
+    """Return weights of mean 1, None where all are 1, and what one was before."""
+    if weights is None:
+        return None, 1.0
+    if np.ptp(weights) == 0.0:
+        return None, float(weights[0])
+    # Of huge weights, the sum would overflow.
+    largest = float(weights.max())
+    unit = largest * float(np.mean(weights / largest))
+    return over_unit(weights, unit), unit
+
+
+def over_unit(weights: Array, unit: float) -> Array:
+    """Return weights in a unit: none becomes 0, without a logarithm, or infinite."""
+    with np.errstate(over="ignore"):
+        return np.clip(weights / unit, *_RANGE)

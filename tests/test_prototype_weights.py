@@ -1,0 +1,341 @@
+"""Weights of the samples and classes that prototypes are learned from."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.utils import compute_sample_weight
+
+from histrs import _histrs
+from histrs._likely_sharpness import likely_sharpness
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
+from histrs.prototypes._base import Training
+from histrs.prototypes._class_means import class_means
+from histrs.prototypes._covariance import make_loss
+from histrs.prototypes._learned import LearnedPrototypes
+from histrs.prototypes._sharpness import held_out_sharpness, searched_gamma
+from histrs.prototypes._transport_loss import TransportLoss
+from histrs.spd import jbld_mean
+from histrs.transport import grid_ground_distance
+
+each = pytest.mark.parametrize
+KINDS = ["covariances", "histograms"]
+
+
+def matrices(rng, n, p=3, n_classes=3):
+    y = np.arange(n) % n_classes
+    A = rng.standard_normal((n, p, 15)) * (1 + 0.5 * y[:, None, None] * np.arange(p)[:, None])
+    return A @ A.transpose(0, 2, 1) / 15, y
+
+
+def histograms(rng, n, d=6, n_classes=3):
+    y = np.arange(n) % n_classes
+    peak = np.abs(np.arange(d) - (y[:, None] + 0.5) * d / n_classes) < 1.5
+    X = rng.gamma(0.4 + 1.5 * peak) + 1e-3
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+def samples(kind, rng, n):
+    return matrices(rng, n) if kind == "covariances" else histograms(rng, n)
+
+
+def evaluate(kind, X, y, P, labels, weights, gamma):
+    if kind == "covariances":
+        return _histrs.compression_loss(X, y, P, labels, weights, gamma, 2)
+    M = grid_ground_distance(X.shape[1])
+    return _histrs.histogram_compression_loss(
+        X, y, P, labels, weights, M, 0.5, gamma, 1e-11, 20_000, None, 2
+    )
+
+
+# ---- the objective ----------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    kind=st.sampled_from(KINDS),
+    counts=st.lists(st.integers(0, 4), min_size=3, max_size=12),
+    gamma=st.sampled_from([0.3, 1.0, 4.0]),
+    seed=st.integers(0, 99),
+)
+def test_whole_weights_are_repeated_rows(kind, counts, gamma, seed):
+    rng = np.random.default_rng(seed)
+    (X, y), (P, labels) = samples(kind, rng, len(counts)), samples(kind, rng, 5)
+    found = evaluate(kind, X, y, P, labels, np.array(counts, dtype=float), gamma)
+    places = np.repeat(np.arange(len(counts)), counts)
+    expected = evaluate(kind, X[places], y[places], P, labels, None, gamma)
+    for one, other in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+    if kind == "covariances":
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-11, atol=1e-12)
+
+
+@each("kind", KINDS)
+def test_weights_of_one_change_no_bit(rng, kind):
+    (X, y), (P, labels) = samples(kind, rng, 20), samples(kind, rng, 5)
+    none, ones = (evaluate(kind, X, y, P, labels, w, 1.0) for w in (None, np.ones(20)))
+    assert none[0] == ones[0]
+    np.testing.assert_array_equal(none[1], ones[1])
+
+
+@each("kind", KINDS)
+def test_the_gradient_by_finite_differences(rng, kind):
+    (X, y), (P, labels) = samples(kind, rng, 20), samples(kind, rng, 4)
+    weights = rng.gamma(1.0, size=20)
+    weights /= weights.mean()
+    if kind == "covariances":
+        loss = make_loss(X, y, labels, 1.3, 1, matrices(rng, 4)[0], 2.0, weights)
+        start = np.linalg.cholesky(P).transpose(0, 2, 1)
+    else:
+        M = grid_ground_distance(6)
+        options = {"M": M, "reg": 0.5, "gamma": 1.3, "tol": 1e-11, "n_threads": 1}
+        of_rows = TransportLoss(X, y, labels, weights=weights, **options)
+        loss, start = (lambda logarithms: of_rows(logarithms, None)), np.log(P)
+    # Where a triangle is zero there is nothing to vary.
+    free = np.nonzero(start)
+
+    def value(entries):
+        point = np.zeros(start.shape)
+        point[free] = entries
+        return loss(point)[0]
+
+    expected = approx_fprime(start[free], value, 1e-7)
+    gradient = loss(start)[1][free]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_mean_over_rows_is_that_of_batches(rng):
+    X, y = histograms(rng, 20)
+    H, labels = histograms(rng, 4)
+    weights = rng.gamma(1.0, size=20)
+    options = {"M": grid_ground_distance(6), "reg": 0.5, "gamma": 1.0, "tol": 1e-11}
+    loss = TransportLoss(X, y, labels, n_threads=1, weights=weights / weights.mean(), **options)
+    whole = loss(np.log(H), None)
+    parts = [loss(np.log(H), rows) for rows in np.split(rng.permutation(20), 4)]
+    np.testing.assert_allclose(np.mean([part[0] for part in parts]), whole[0], rtol=1e-9)
+    np.testing.assert_allclose(np.mean([part[1] for part in parts], axis=0), whole[1], atol=1e-9)
+
+
+@each("kind", KINDS)
+def test_the_core_refuses_weights(rng, kind):
+    (X, y), (P, labels) = samples(kind, rng, 6), samples(kind, rng, 3)
+    with pytest.raises(ValueError, match="number of weights is 5, expected 6"):
+        evaluate(kind, X, y, P, labels, np.ones(5), 1.0)
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"weights = .* is out of range"):
+            evaluate(kind, X, y, P, labels, np.where(np.arange(6) == 3, bad, 1.0), 1.0)
+
+
+# ---- the estimators ---------------------------------------------------------------------------
+
+
+def make(kind, **options):
+    """A model that is trained nearly to the end."""
+    if kind == "covariances":
+        return CovarianceCompressor(1, **{"tol": 1e-10, "random_state": 0, **options})
+    return HistogramCompressor(1, **{"tol": 1e-2, "random_state": 0, **options})
+
+
+@each("prior_weight", ["auto", 0.5])
+@each("gamma", ["scale", 4.0])
+def test_covariances_of_whole_weights_are_repeated(rng, gamma, prior_weight):
+    X, y = matrices(rng, 60)
+    counts = rng.integers(0, 4, 60)
+    # One mean of each class: nothing is drawn.
+    options = {"gamma": gamma, "prior_weight": prior_weight, "calibration": None}
+    model = make("covariances", tol=1e-9, **options)
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert weighted.gamma_ == pytest.approx(repeated.gamma_, rel=1e-9)
+    assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-6)
+    np.testing.assert_allclose(weighted.prototypes_, repeated.prototypes_, rtol=1e-3, atol=1e-3)
+    plain = clone(model).fit(X, y)
+    assert not np.allclose(plain.prototypes_, repeated.prototypes_, rtol=0.05, atol=0.05)
+
+
+def test_histograms_of_whole_weights_are_repeated(rng, monkeypatch):
+    X, y = histograms(rng, 45)
+    counts = 1 + rng.integers(0, 3, 45)
+
+    def first_of_each_class(training, *_):
+        return np.unique(training.labels, return_index=True)[1]
+
+    monkeypatch.setattr(_histogram, "draw_start", first_of_each_class)
+    model = make("histograms")
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert weighted.gamma_ == pytest.approx(repeated.gamma_, rel=1e-5)
+    assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-4)
+    np.testing.assert_allclose(weighted.prototypes_, repeated.prototypes_, atol=1e-3)
+    assert not np.allclose(clone(model).fit(X, y).prototypes_, repeated.prototypes_, atol=1e-2)
+
+
+@each("options", [{}, {"init": "rmhc"}, {"gamma": "cv"}], ids=str)
+@each("kind", KINDS)
+def test_samples_of_weight_zero_are_not_there(rng, kind, options):
+    X, y = samples(kind, rng, 60)
+    names = np.array(["a", "b", "c"])[y]
+    weights = rng.integers(0, 3, 60).astype(float)
+    used = np.flatnonzero(weights)
+    model = make(kind, tol=0.1, **options)
+    found = clone(model).fit(X, names, sample_weight=weights)
+    expected = clone(model).fit(X[used], names[used], sample_weight=weights[used])
+    np.testing.assert_array_equal(found.prototypes_, expected.prototypes_)
+    np.testing.assert_array_equal(found.sample_indices_, used[expected.sample_indices_])
+    np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+
+
+@each("kind", KINDS)
+def test_weights_of_classes_are_those_of_their_samples(rng, kind):
+    X, y = samples(kind, rng, 60)
+    weights = rng.gamma(2.0, size=60)
+    model = make(kind, tol=0.1, gamma="cv")
+    names = np.array(["a", "b", "c"])[y]
+    for class_weight in ("balanced", {"a": 2.0, "b": 0.5, "c": 1.0}):
+        found = clone(model).set_params(class_weight=class_weight).fit(X, names, weights)
+        product = weights * compute_sample_weight(class_weight, names)
+        expected = clone(model).fit(X, names, product)
+        np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+    without = clone(model).set_params(class_weight={"a": 0.0, "b": 1.0, "c": 1.0})
+    assert without.fit(X, names).classes_.tolist() == ["b", "c"]
+
+
+@each("kind", KINDS)
+def test_what_weighs_more_is_more_often_right(rng, kind):
+    X, y = samples(kind, rng, 90)
+    labels = np.where(rng.random(90) < 0.3, (y + 1) % 3, y)
+    models = [
+        make(kind, tol=0.1, class_weight={0: w, 1: 1.0, 2: 1.0}).fit(X, labels) for w in (0.1, 10.0)
+    ]
+    light, heavy = (model.predict_proba(X)[:, 0].mean() for model in models)
+    assert heavy > light + 0.03
+
+
+@each("unit", [1e-300, 1e300])
+@each("kind", KINDS)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_of_all_sizes(rng, kind, unit):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y, sample_weight=unit * rng.random(30))
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.loss_)
+
+
+def test_units_of_weights_do_not_matter_without_a_prior(rng):
+    X, y = matrices(rng, 60)
+    weights = rng.random(60)
+    model = make("covariances", prior_weight=0.0, calibration=None, tol=0.1)
+    one, other = (clone(model).fit(X, y, sample_weight=u * weights) for u in (1.0, 1024.0))
+    np.testing.assert_allclose(one.prototypes_, other.prototypes_, rtol=1e-6)
+    X, y = histograms(rng, 60)
+    model = make("histograms")
+    one, other = (clone(model).fit(X, y, sample_weight=u * weights) for u in (1.0, 1024.0))
+    np.testing.assert_array_equal(one.prototypes_, other.prototypes_)
+
+
+def test_clusters_count_weights():
+    """Of four points apart, two clusters are those of the heavy ones."""
+    points = np.array([[0.0, 0.0], [0.5, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    X = np.stack([np.diag(np.exp(point)) for point in points])
+    weights = np.array([1.0, 1.0, 1e-6, 1e6])
+    labels = np.zeros(4, dtype=np.int64)
+    random = np.random.RandomState(0)
+    means, _ = class_means(X, labels, np.array([2]), random, weights)
+    heavy = means[np.argmin(np.abs(means[:, 1, 1] - np.exp(3.0)))]
+    np.testing.assert_allclose(heavy, X[3], rtol=1e-6)
+    (both,), _ = class_means(X[:2], labels[:2], np.array([1]), random, np.array([3.0, 1.0]))
+    expected = jbld_mean(X[[0, 0, 0, 1]])
+    np.testing.assert_allclose(both, expected, rtol=1e-6)
+
+
+class Told(LearnedPrototypes):
+    """Knows the scores of rows, which are in their columns; those of heavy rows need sharpness."""
+
+    def __init__(self, compression=1, gamma=1.0, random_state=None, verbose=0, class_weight=None):
+        self.compression = compression
+        self.gamma = gamma
+        self.random_state = random_state
+        self.verbose = verbose
+        self.class_weight = class_weight
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.weights_ = sample_weight
+        return self
+
+    def set_params(self, calibration=None, **params):
+        return super().set_params(**params)
+
+    def _class_scores(self, X):
+        label, is_heavy, distance = X.T
+        is_right = is_heavy == (self.gamma > 1.0)
+        found = np.where(is_right, label, 1 - label)
+        return -distance[:, None] * (found[:, None] != [0, 1])
+
+    _check_queries = _nearest = None
+
+
+def told(rng):
+    """Few heavy rows, many light ones, and their weights."""
+    labels = np.arange(60) % 2
+    is_heavy = np.arange(60) < 20
+    X = np.column_stack([labels, is_heavy, rng.gamma(1.0, size=60)])
+    return X, labels, np.where(is_heavy, 5.0, 1.0)
+
+
+def test_sharpness_is_searched_by_weights(rng):
+    X, labels, weights = told(rng)
+    plain, weighed = (
+        searched_gamma(
+            Told(gamma="cv", class_weight={0: 0.0}),
+            Training(None, X, labels, np.arange(2), w),
+            1.0,
+            np.random.RandomState(0),
+        )
+        for w in (None, weights)
+    )
+    assert plain <= 1.0 < weighed
+
+
+def test_sharpness_is_calibrated_by_weights(rng):
+    X, labels, weights = told(rng)
+    training = Training(None, X, labels, np.arange(2), weights)
+    model = Told(gamma=2.0, class_weight={0: 0.0})
+    found = held_out_sharpness(model, training, np.random.RandomState(0))
+    distances = -model._class_scores(X)
+    expected = likely_sharpness(distances, labels, weights)
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert found != pytest.approx(likely_sharpness(distances, labels, np.ones(60)), rel=1e-2)
+
+
+@each("kind", KINDS)
+@each(
+    ("weights", "message"),
+    [
+        (-np.ones(30), "(?i)negative"),
+        (np.full(30, np.nan), "NaN"),
+        (np.full(30, np.inf), "infinity"),
+        (np.ones(29), "sample_weight"),
+        (np.zeros(30), "zero"),
+    ],
+)
+def test_bad_weights_leave_everything_as_it_was(rng, kind, weights, message):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each("kind", KINDS)
+@each("bad", [{0: -1.0}, {1: np.nan}, {1: np.inf}, {0: 0.0, 1: 0.0, 2: 0.0}], ids=str)
+def test_bad_weights_of_classes_leave_everything_as_it_was(rng, kind, bad):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="class_weight"):
+        model.set_params(class_weight=bad).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
