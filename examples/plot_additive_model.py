@@ -34,6 +34,22 @@ ax.legend(ncols=3, fontsize="small", loc="lower left")
 plt.show()
 
 # %%
+# What is smooth may be modelled as smooth: integrated Brownian motion makes a cubic smoothing
+# spline, with a narrower band.
+smooth = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
+for ax, fitted, title in ((axes[0], model, "piecewise linear"), (axes[1], smooth, "cubic")):
+    latent, variance = fitted.latent_mean_and_variance(grid)
+    band = 2 * np.sqrt(variance)
+    ax.fill_between(grid[:, 0], latent - band, latent + band, alpha=0.2)
+    ax.plot(grid, latent)
+    ax.plot(grid, np.sin(7 * grid), ":", color="0.4")
+    ax.plot(X, y, ".", color="0.2", markersize=3)
+    ax.set(xlabel="feature", title=title)
+axes[0].set(ylabel="target")
+plt.show()
+
+# %%
 # The table never strays further than it says:
 error = np.abs(tabulated.predict(grid) - mean).max()
 print(f"largest error {error:.3f}, certified {tabulated.quantization_error_bound_[0]:.3f}")

@@ -71,6 +71,7 @@ ESTIMATORS = [
     IntersectionGPClassifier(solver="cg", preconditioner="knots"),
     IntersectionGPClassifier(solver="cg", preconditioner="pivoted-cholesky", n_bins=20),
     IntersectionGPRegressor(),
+    IntersectionGPRegressor(smoothness="both"),
     IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
     IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
     IntersectionGPClassifier(n_interactions=2),

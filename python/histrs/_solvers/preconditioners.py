@@ -1,6 +1,7 @@
 """Preconditioners for `K + s I`, each with its inverse as one function."""
 
 import copy
+from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -17,6 +18,10 @@ Indices: TypeAlias = NDArray[np.int64]
 # Columns of the kernel matrix that pivoted Cholesky takes at a time, and numbers in them.
 _PIVOT_BLOCK = 256
 _MIN_PIVOT_BLOCK = 16
+# Part of the largest diagonal entry below which nothing is left of a row.
+_FLOOR = 1e-6
+# Of smooth kernels, eigenvalues fall off so fast that far less is left by few columns.
+_LOW_FLOOR = 1e-11
 _BLOCK_NUMBERS = 1 << 25
 # Largest values between which single precision holds the matrix and its factor.
 _FITTING = (1e-6, 1e6)
@@ -147,6 +152,37 @@ class Knots:
         return changed
 
 
+class LowRank:
+    """A low-rank approximation of any kernel from some of its columns: `M = F F^T + s I`.
+
+    As `PivotedCholesky`, for a kernel whose columns are computed by a function.
+    """
+
+    def __init__(
+        self,
+        columns: Callable[[Indices], Array],
+        diagonal: Array,
+        s: float,
+        rank: int,
+        n_threads: int,
+        row_scale: Array | None = None,
+    ) -> None:
+        self._n_threads = n_threads
+        floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
+        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
+        if row_scale is not None:
+            F_T *= row_scale
+        _, self._inverse = _low_rank_inverse(F_T, s, n_threads)
+
+    def solve(self, V: Array) -> Array:
+        """Return `M^-1 V`."""
+        return self._inverse.apply(V, self._n_threads)
+
+    def solve_cheaply(self, V: Array) -> Array:
+        """Return nearly `M^-1 V`: sums in single precision."""
+        return self._inverse.apply_single(V, self._n_threads)
+
+
 class PivotedCholesky:
     """A low-rank approximation of the kernel from some of its columns.
 
@@ -182,17 +218,7 @@ class PivotedCholesky:
         self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
         if row_scale is not None:
             F_T *= row_scale.astype(F_T.dtype)
-        inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
-        inner[np.diag_indices_from(inner)] += s
-        # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
-        self._factor = _cholesky(inner)
-        if F_T.size > 0:
-            # In place: of many rows, one more copy is what memory would be short of.
-            trsm = linalg.get_blas_funcs("trsm", (F_T,))
-            L = self._factor.astype(F_T.dtype)
-            trsm(1.0, L, F_T.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        E_T = F_T
-        self._inverse = _histrs.LowRankInverse(E_T, s, n_threads)
+        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
@@ -230,6 +256,21 @@ class PivotedCholesky:
         return changed
 
 
+def _low_rank_inverse(
+    F_T: NDArray[Any], s: float, n_threads: int
+) -> tuple[Array, _histrs.LowRankInverse]:
+    """Return the factor `L` and the inverse of `F F^T + s I`; `F^T` is overwritten."""
+    inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
+    inner[np.diag_indices_from(inner)] += s
+    # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
+    factor = _cholesky(inner)
+    if F_T.size > 0:
+        # In place: of many rows, one more copy is what memory would be short of.
+        trsm = linalg.get_blas_funcs("trsm", (F_T,))
+        trsm(1.0, factor.astype(F_T.dtype), F_T.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+    return factor, _histrs.LowRankInverse(F_T, s, n_threads)
+
+
 def _cholesky(A: Array) -> Array:
     """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
     diagonal = np.diag(A).copy()
@@ -252,8 +293,6 @@ def _pivoted_cholesky(
     With it the pivots, whose part of `F` is lower triangular.
     """
     n = len(diagonal)
-    # The pivots are part of the algorithm, not of the model: one seed for all.
-    rng = np.random.default_rng(0)
     # Data of any scale must fit the range of single precision; most do.
     scale = float(X.max()) if X.shape[0] > 0 else 0.0
     if scale == 0.0:
@@ -262,12 +301,31 @@ def _pivoted_cholesky(
         scale, scaled = 1.0, X.astype(dtype, copy=False)
     else:
         scaled = _divided(X, scale, dtype)
-    F_T = np.zeros((min(rank, n), n), dtype)
     residual = diagonal / scale
-    floor = 1e-6 * residual.max()
+
+    def columns(pivots: Indices) -> NDArray[Any]:
+        return _histrs.intersection_gram(to_core(scaled[pivots]), to_core(scaled), n_threads)
+
+    F_T, chosen = _factor_by_pivots(columns, residual, _FLOOR * residual.max(), rank, dtype)
+    F_T *= np.sqrt(scale)
+    return F_T, chosen
+
+
+def _factor_by_pivots(
+    columns: Callable[[Indices], NDArray[Any]],
+    residual: Array,
+    floor: float,
+    rank: int,
+    dtype: type[np.floating[Any]],
+) -> tuple[NDArray[Any], Indices]:
+    """Return `F^T` and its pivots, from a function of columns, and the diagonal, overwritten."""
+    # The pivots are part of the algorithm, not of the model: one seed for all.
+    rng = np.random.default_rng(0)
+    n = len(residual)
+    F_T = np.zeros((min(rank, n), n), dtype)
     chosen = np.empty(len(F_T), np.int64)
     done = 0
-    block_size = int(np.clip(_BLOCK_NUMBERS // n, _MIN_PIVOT_BLOCK, _PIVOT_BLOCK))
+    block_size = int(np.clip(_BLOCK_NUMBERS // max(n, 1), _MIN_PIVOT_BLOCK, _PIVOT_BLOCK))
     while done < len(F_T):
         candidates = np.flatnonzero(residual > floor)
         if len(candidates) == 0:
@@ -275,7 +333,7 @@ def _pivoted_cholesky(
         size = min(block_size, len(F_T) - done, len(candidates))
         weight = residual[candidates] / residual[candidates].sum()
         pivots = rng.choice(candidates, size=size, replace=False, p=weight)
-        block = _histrs.intersection_gram(to_core(scaled[pivots]), to_core(scaled), n_threads)
+        block = columns(pivots)
         block -= F_T[:done, pivots].T @ F_T[:done]
         kept, L = _independent(block[:, pivots], floor)
         residual[pivots] = 0.0
@@ -286,9 +344,7 @@ def _pivoted_cholesky(
         chosen[done : done + len(kept)] = pivots[kept]
         residual = np.maximum(residual - np.einsum("ij,ij->j", new, new), 0.0)
         done += len(kept)
-    F_T = F_T[:done]
-    F_T *= np.sqrt(scale)
-    return F_T, chosen[:done]
+    return F_T[:done], chosen[:done]
 
 
 def _divided(X: Matrix, scale: float, dtype: type[np.floating[Any]]) -> Matrix:

@@ -44,11 +44,16 @@ from histrs.gaussian_process._interactions.choice import (
     Interactions,
     check_supported,
     chosen_pairs,
+    exact_likelihood,
     likelihood_of_pairs,
 )
 from histrs.gaussian_process._interactions.functions import PairFunction, pair_functions
 from histrs.gaussian_process._interactions.kernel import PairKernel
-from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
+from histrs.gaussian_process._kernel import (
+    GeneralizedKernel,
+    SmoothnessName,
+    TransformName,
+)
 from histrs.gaussian_process._likelihood import Likelihood, LogDetName
 from histrs.gaussian_process._online import insert_rows, remove_rows
 from histrs.gaussian_process._optimizer import OptimizerName
@@ -60,6 +65,12 @@ from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
     training_values,
+)
+from histrs.gaussian_process._smooth import choice as smooth_choice
+from histrs.gaussian_process._smooth.functions import (
+    feature_function,
+    feature_variance,
+    points_of,
 )
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
@@ -126,6 +137,9 @@ class BaseIntersectionGP(GaussianProcess):
         interactions: Interactions | None = None,
         n_interaction_knots: int = 12,
         interaction_weight: float = 0.3,
+        smoothness: SmoothnessName = "linear",
+        slope_weight: float = 1.0,
+        rough_weight: float = 1.0,
         optimizer: OptimizerName | None = "l-bfgs-b",
         log_det: LogDetName = "lanczos",
         shared_hyperparameters: bool | None = None,
@@ -134,6 +148,8 @@ class BaseIntersectionGP(GaussianProcess):
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         interaction_weight_bounds: Bounds = (1e-6, 1e6),
+        slope_weight_bounds: Bounds = (1e-6, 1e6),
+        rough_weight_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
@@ -157,6 +173,9 @@ class BaseIntersectionGP(GaussianProcess):
         self.interactions = interactions
         self.n_interaction_knots = n_interaction_knots
         self.interaction_weight = interaction_weight
+        self.smoothness = smoothness
+        self.slope_weight = slope_weight
+        self.rough_weight = rough_weight
         self.optimizer = optimizer
         self.log_det = log_det
         self.shared_hyperparameters = shared_hyperparameters
@@ -165,6 +184,8 @@ class BaseIntersectionGP(GaussianProcess):
         self.exponent_bounds = exponent_bounds
         self.feature_weights_bounds = feature_weights_bounds
         self.interaction_weight_bounds = interaction_weight_bounds
+        self.slope_weight_bounds = slope_weight_bounds
+        self.rough_weight_bounds = rough_weight_bounds
         self.n_restarts_optimizer = n_restarts_optimizer
         self.variance = variance
         self.n_eigenvectors = n_eigenvectors
@@ -183,6 +204,7 @@ class BaseIntersectionGP(GaussianProcess):
         if self.shared_hyperparameters is not None:
             shared = self.shared_hyperparameters
         check_supported(self)
+        smooth_choice.check_supported(self)
         weights = self._warm_start_weights(Y.shape)
         n_threads = count_threads(self.n_jobs)
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
@@ -198,6 +220,8 @@ class BaseIntersectionGP(GaussianProcess):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
+        if self.smoothness != "linear":
+            start = replace(start, kernel=self._smooth_kernel(start.kernel))
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -206,7 +230,10 @@ class BaseIntersectionGP(GaussianProcess):
         make_system = partial(self._make_system, X)
         make_system(start.kernel, start.scales()[0], columns).check()
         likelihood = self._make_likelihood(make_system, columns, Y)
-        values = self._learn_hyperparameters(start, likelihood)
+        if start.kernel.is_smooth:
+            values = self._learn_smoothly(X, Y, start, likelihood)
+        else:
+            values = self._learn_hyperparameters(start, likelihood)
         values = self._with_interactions(X, Y, values, likelihood, make_system)
         first, *others = values.scales()
         system = make_system(values.kernel, first, columns)
@@ -216,6 +243,31 @@ class BaseIntersectionGP(GaussianProcess):
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
         return systems
+
+    def _smooth_kernel(self, kernel: GeneralizedKernel) -> GeneralizedKernel:
+        rough = float(self.rough_weight) if self.smoothness == "both" else 0.0
+        return replace(
+            kernel,
+            smoothness=self.smoothness,
+            slope_weight=float(self.slope_weight),
+            rough_weight=rough,
+        )
+
+    def _learn_smoothly(
+        self, X: Matrix, Y: Array, start: Hyperparameters, likelihood: Likelihood
+    ) -> Hyperparameters:
+        """Return the hyper-parameters with the weights of a smooth kernel's parts.
+
+        Of many rows, some tell these weights, and all tell noise and amplitude: each weight that a
+        search tries is another matrix, and each noise and amplitude is not.
+        """
+        if likelihood.is_exact(likelihood.system(start.kernel, start.scales()[0])):
+            return self._learn_hyperparameters(start, likelihood)
+        some = smooth_choice.some_rows(len(Y), self._seed)
+        start = self._learn_hyperparameters(start, exact_likelihood(self, X, Y, some))
+        start = self._learn_hyperparameters(start, likelihood, SCALES)
+        self.theta_ = self._search_space(start).pack(start)
+        return start
 
     def _warn_of_units(self, spreads: Array) -> None:
         """Say where one column is nearly all of the kernel, though others vary."""
@@ -390,6 +442,10 @@ class BaseIntersectionGP(GaussianProcess):
             free.append("feature_weights")
         if start.kernel.pairs is not None:
             free.append("interaction_weight")
+        if start.kernel.is_smooth:
+            free.append("slope_weight")
+        if start.kernel.smoothness == "both":
+            free.append("rough_weight")
         bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
         if "feature_weights" in free:
             if bounds["feature_weights"] == "fixed" or self.optimizer is None:
@@ -400,6 +456,9 @@ class BaseIntersectionGP(GaussianProcess):
             if start.kernel.weights is None:
                 start = start.with_values({"feature_weights": np.ones(self.n_features_in_)})
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
+
+    def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
+        return smooth_choice.kernels_to_try(space)
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
         system = state["_posterior"].system
@@ -437,6 +496,13 @@ class BaseIntersectionGP(GaussianProcess):
             knots, covariances = state["interaction_knots_"], state["_knot_covariances"]
             pairs = PairKernel(state["interactions_"], tuple(knots), tuple(covariances))
             kernel = replace(kernel, pairs=pairs, interaction_weight=state["interaction_weight_"])
+        if (smoothness := state.get("smoothness_", "linear")) != "linear":
+            kernel = replace(
+                kernel,
+                smoothness=smoothness,
+                slope_weight=state["slope_weight_"],
+                rough_weight=state["rough_weight_"],
+            )
         noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
         return Hyperparameters(noise, amplitude, kernel)
 
@@ -456,6 +522,8 @@ class BaseIntersectionGP(GaussianProcess):
     def _read(self, state: dict[str, Any], name: str, X: Matrix) -> Array:
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]
+        if posterior.system.kernel.is_smooth:
+            smooth_choice.refuse_bins(self)
         return posterior.read(name, X, count_threads(self.n_jobs), self.n_bins, self.interpolation)
 
     def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
@@ -556,6 +624,11 @@ class BaseIntersectionGP(GaussianProcess):
         """
         state = self._state()
         n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
+        if state.get("smoothness_", "linear") != "linear":
+            raise ValueError(
+                f"smoothness={state['smoothness_']!r}: tables are of piecewise linear functions. "
+                'Fit with smoothness="linear".'
+            )
         if state["feature_transform_"] != "identity":
             raise ValueError(
                 f"feature_transform={state['feature_transform_']!r}: tables are exact between "
@@ -585,7 +658,8 @@ class BaseIntersectionGP(GaussianProcess):
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
-        value.
+        value. A regression with another `smoothness` than "linear" has functions of mean 0 over the
+        training rows, which are lines beyond the least and the largest training value.
 
         Parameters
         ----------
@@ -593,7 +667,8 @@ class BaseIntersectionGP(GaussianProcess):
             Indices of the features; None takes all.
         max_knots : int or None, default=None
             At most so many of the values of a feature; None takes every one, with which the
-            function is exact everywhere.
+            function is exact everywhere. Smooth functions are given at so many values, 200 by
+            default, evenly spaced from the least to the largest.
         return_std : bool, default=False
             Whether to compute the posterior standard deviation of each function too, which takes a
             solve for each knot. It is exact.
@@ -612,6 +687,17 @@ class BaseIntersectionGP(GaussianProcess):
         for feature in chosen:
             if not 0 <= feature < n_features:
                 raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+            term = posterior.feature_term(feature)
+            if term is not None:
+                knots = points_of(term, posterior, feature, max_knots)
+                values = feature_function(posterior, term, "mean", feature, knots)
+                values = values[:, 0] if values.shape[1] == 1 else values
+                std = None
+                if return_std:
+                    variance = feature_variance(posterior, term, feature, knots)
+                    std = self._spread(state, np.sqrt(variance))
+                functions.append(ShapeFunction(feature, knots, values, std))
+                continue
             knots = training_values(posterior.system.X, feature, max_knots)
             rows = rows_of_one_feature(knots, feature, n_features)
             values = posterior.read_features("mean", rows, n_threads)

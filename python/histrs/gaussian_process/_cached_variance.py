@@ -169,7 +169,7 @@ def _new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
 
 
 def _score(system: KernelSystem, R: Array) -> Score:
-    few = system.columns.n_knots * max(R.shape[1], 1) <= 25 * _MAX_KNOTS
+    few = system.n_function_numbers * max(R.shape[1], 1) <= 25 * _MAX_KNOTS
     R = scaled(system.row_scale, R)
     return score_of(system, R, None if few else _N_BINS, "linear")
 

@@ -10,6 +10,7 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
 from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._smooth.functions import feature_function, feature_variance
 
 
 class Explanation(NamedTuple):
@@ -38,6 +39,8 @@ def explain(
     """Return the terms of the posterior mean for every row, and their standard deviations."""
     n, d = X.shape
     data = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    if posterior.system.smooth is not None:
+        return _explain_smoothly(posterior, data, names, units)
     # One row for each entry, where the mean is the term of that feature.
     columns = np.tile(np.arange(d, dtype=np.int32), n)
     # A copy, since zeros are taken out in place.
@@ -56,6 +59,24 @@ def explain(
         both = [f"{names[i]} & {names[j]}" for i, j in pairs]
         names = np.array([*names, *both], dtype=object)
     std = np.broadcast_to(std * units, values.shape)
+    if len(offset) == 1:
+        return Explanation(names, data, values[:, :, 0], std[:, :, 0], offset[0], pairs)
+    return Explanation(names, data, values, std, offset, pairs)
+
+
+def _explain_smoothly(
+    posterior: Posterior, data: Array, names: NDArray[Any], units: Array
+) -> Explanation:
+    offset = posterior.readouts["mean"].offset
+    values = np.empty((*data.shape, len(offset)))
+    std = np.empty((*data.shape, len(posterior.systems)))
+    for d in range(data.shape[1]):
+        term = posterior.feature_term(d)
+        if term is not None:
+            values[:, d] = feature_function(posterior, term, "mean", d, data[:, d])
+            std[:, d] = np.sqrt(feature_variance(posterior, term, d, data[:, d]))
+    std = np.broadcast_to(std * units, values.shape)
+    pairs = np.empty((0, 2), np.intp)
     if len(offset) == 1:
         return Explanation(names, data, values[:, :, 0], std[:, :, 0], offset[0], pairs)
     return Explanation(names, data, values, std, offset, pairs)

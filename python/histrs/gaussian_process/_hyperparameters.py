@@ -18,6 +18,7 @@ LARGEST = 1e300
 
 SCALES = ("noise", "amplitude")
 NAMES = (*SCALES, "exponent", "feature_weights", "interaction_weight")
+OF_SMOOTH = ("slope_weight", "rough_weight")
 # That they vanish is an answer.
 _MAY_VANISH = ("noise", "feature_weights", "interaction_weight")
 

@@ -14,6 +14,7 @@ from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]
+SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,12 @@ class GeneralizedKernel:
     pairs: PairKernel | None = None
     """Pairs of features, whose kernel is added, times `interaction_weight`."""
     interaction_weight: float = 1.0
+    smoothness: SmoothnessName = "linear"
+    """Other than "linear": a `SmoothTerm` takes the place of the minima."""
+    slope_weight: float = 1.0
+    rough_weight: float = 0.0
 
-    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"slope_weight", "rough_weight"})
     """Parameters that a search may well leave at a bound."""
 
     def parameter(self, name: str) -> Any:
@@ -38,8 +43,16 @@ class GeneralizedKernel:
         """Return the kernel with some parameters replaced."""
         exponent = values.get("exponent", self.exponent)
         weights = values.get("feature_weights", self.weights)
-        of_pairs = values.get("interaction_weight", self.interaction_weight)
-        return replace(self, exponent=exponent, weights=weights, interaction_weight=of_pairs)
+        others = {
+            name: values.get(name, getattr(self, name))
+            for name in ("interaction_weight", "slope_weight", "rough_weight")
+        }
+        return replace(self, exponent=exponent, weights=weights, **others)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether functions of features are smooth, or have a smooth part."""
+        return self.smoothness != "linear"
 
     @property
     def is_plain(self) -> bool:
@@ -51,7 +64,7 @@ class GeneralizedKernel:
         return _histrs.Transform(self.transform, self.exponent)
 
     def same_as(self, other: "GeneralizedKernel") -> bool:
-        """Whether the two are one function."""
+        """Whether the two take minima of the same columns."""
         same_transform = (self.transform, self.exponent) == (other.transform, other.exponent)
         if self.weights is None or other.weights is None:
             return same_transform and self.weights is other.weights

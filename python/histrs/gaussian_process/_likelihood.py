@@ -23,6 +23,7 @@ from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._smooth.term import SmoothRows
 from histrs.gaussian_process._spectrum import (
     Evaluation,
     ExactSpectrum,
@@ -164,6 +165,7 @@ class Likelihood(BaseLikelihood):
         self._solutions: dict[int, Array] = {}
         self._columns: tuple[GeneralizedKernel, _histrs.SortedColumns] | None = None
         self._pair_rows: PairRows | None = None
+        self._smooth_rows: SmoothRows | None = None
 
     @property
     def has_gradient(self) -> bool:
@@ -175,6 +177,10 @@ class Likelihood(BaseLikelihood):
         system = self._make_system(kernel, scales, self.base)
         if self.is_exact(system):
             system = replace(system, solver="cholesky")
+        if system.kernel.is_smooth:
+            if self._smooth_rows is None and system.smooth is not None:
+                self._smooth_rows = system.smooth.rows
+            return replace(system, smooth_rows=self._smooth_rows)
         if self._columns is None or not self._columns[0].same_as(kernel):
             self._columns = (kernel, system.columns)
         if self._pair_rows is None and system.pairs is not None:
@@ -213,7 +219,12 @@ class Likelihood(BaseLikelihood):
             trace_inverse=float(np.sum(V * V)),
         )
         gradient = terms.gradient(scales) if names else {}
-        if {"exponent", "feature_weights", "interaction_weight"} & set(names):
+        if system.smooth is not None:
+            if {"slope_weight", "rough_weight"} & set(names):
+                panel, signs = self._directions(values, B, V)
+                forms = system.smooth.quadratic_forms(panel)
+                gradient |= {name: float(form @ signs) for name, form in forms.items()}
+        elif {"exponent", "feature_weights", "interaction_weight"} & set(names):
             gradient |= self._kernel_gradient(system, values, B, V, names)
         std = 0.5 * B.shape[1] * log_det.std
         return Evaluation(terms.log_likelihood(scales), std, gradient, solved)
@@ -260,6 +271,17 @@ class Likelihood(BaseLikelihood):
         bound = log_det_bound(n, largest / unit, trace / unit, squares)
         return bound + n * float(np.log(unit))
 
+    def _directions(self, values: Hyperparameters, B: Array, V: Array) -> tuple[Array, Array]:
+        """Return vectors, and how much the quadratic form of each counts in a derivative.
+
+        Along `dK` the likelihood changes by half of `tr(B^T dK B) / amplitude - n_outputs
+        tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
+        """
+        n_outputs = B.shape[1]
+        panel = scaled(self._row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
+        signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
+        return panel, signs
+
     def _kernel_gradient(
         self,
         system: KernelSystem,
@@ -268,14 +290,8 @@ class Likelihood(BaseLikelihood):
         V: Array,
         names: Collection[str],
     ) -> dict[str, Any]:
-        """Return derivatives by the logarithms of exponent and feature weights.
-
-        Along `dK` the likelihood changes by half of `tr(B^T dK B) / amplitude - n_outputs
-        tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
-        """
-        n_outputs = B.shape[1]
-        panel = scaled(self._row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
-        signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
+        """Return derivatives by the logarithms of exponent and feature weights."""
+        panel, signs = self._directions(values, B, V)
         by_column = system.columns.quadratic_forms(panel, system.n_threads) @ signs
         gradient: dict[str, Any] = {"feature_weights": by_column}
         if system.pairs is not None:

@@ -56,17 +56,21 @@ def insert_rows(
     base = _base_columns(system).insert(to_core(X), n_threads)
     rows = system.kernel.rows(X, n_threads)
     plain = system.kernel.is_plain
+    unused = plain or system.kernel.is_smooth
     if system.row_scale is not None and row_scale is None:
         row_scale = np.ones(X.shape[0])
     grown = replace(
         system,
         X=stacked(system.X, X),
         base_columns=base,
-        transformed_columns=None if plain else system.columns.insert(to_core(rows), n_threads),
+        transformed_columns=None if unused else system.columns.insert(to_core(rows), n_threads),
         pair_rows=None,
+        smooth_rows=None,
         n_changed=system.n_changed + X.shape[0],
         row_scale=appended(system.row_scale, system.X.shape[0], row_scale),
     )
+    if system.smooth is not None:
+        return _with_all_anew(grown)
     known: dict[str, Any] = {
         "row_sums": np.append(system.row_sums, _histrs.row_sums(to_core(rows), n_threads))
     }
@@ -105,15 +109,19 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
     """
     kept = left_over(system.X.shape[0], removed)
     plain = system.kernel.is_plain
+    unused = plain or system.kernel.is_smooth
     shrunk = replace(
         system,
         X=system.X[kept],
         base_columns=_base_columns(system).remove(removed, system.n_threads),
-        transformed_columns=None if plain else system.columns.remove(removed, system.n_threads),
+        transformed_columns=None if unused else system.columns.remove(removed, system.n_threads),
         pair_rows=None,
+        smooth_rows=None,
         n_changed=system.n_changed + len(removed),
         row_scale=None if system.row_scale is None else system.row_scale[kept],
     )
+    if system.smooth is not None:
+        return _with_all_anew(shrunk)
     known: dict[str, Any] = {"row_sums": system.row_sums[kept]}
     if not plain and "rows" in vars(system):
         known["rows"] = system.rows[kept]
@@ -123,6 +131,11 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
     return _with(shrunk, known, system, lambda old: old.remove(kept, removed))
 
 
+def _with_all_anew(changed: KernelSystem) -> KernelSystem:
+    """Return a system of smooth functions, which are centred over its rows: all entries change."""
+    return replace(changed, n_changed=0)
+
+
 def _with(
     changed: KernelSystem,
     known: dict[str, Any],
@@ -130,10 +143,11 @@ def _with(
     carry_over: Callable[[Preconditioner], Preconditioner],
 ) -> KernelSystem:
     """Return the changed system with its properties as far as they are known."""
-    if "preconditioner" in vars(before) and changed.n_changed <= _STALE * changed.X.shape[0]:
+    old = vars(before).get("preconditioner")
+    if old is not None and changed.n_changed <= _STALE * changed.X.shape[0]:
         # Threads of BLAS would spin while those of the core want the cores.
         with blas_threads_at_most(1):
-            known["preconditioner"] = carry_over(before.preconditioner)
+            known["preconditioner"] = carry_over(old)
     else:
         changed = replace(changed, n_changed=0)
     vars(changed).update(known)

@@ -17,6 +17,7 @@ from histrs._warnings import warn
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._interactions.score import score_of
 from histrs.gaussian_process._score import ExactScore, Score
+from histrs.gaussian_process._smooth.term import SmoothTerm
 from histrs.gaussian_process._system import KernelSystem
 from histrs.gaussian_process._variance import (
     DEFAULT_BINS,
@@ -156,6 +157,13 @@ class Posterior(BasePosterior[KernelSystem]):
         score = self._once(("features", name), make)
         return score.evaluate(self.system.kernel.rows(X, n_threads), n_threads)
 
+    def feature_term(self, feature: int) -> SmoothTerm | None:
+        """Return the part of the kernel that is of one feature, where functions are smooth."""
+        smooth = self.system.smooth
+        if smooth is None:
+            return None
+        return self._once(("term", feature), lambda: smooth.of_feature(feature))
+
     def feature_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of that, exactly, a column for each system."""
         return self.variance_of(*self.system.feature_covariances(X))
@@ -195,6 +203,11 @@ class Posterior(BasePosterior[KernelSystem]):
     ) -> Array:
         """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
         n_outputs = self.n_outputs_a_system
+        if self.system.smooth is not None and method not in ("auto", "exact", "cached"):
+            raise ValueError(
+                f"variance={method!r} is for piecewise linear functions; with smooth ones, set "
+                'variance to "auto", "exact" or "cached".'
+            )
         if self.system.pairs is not None and method not in ("auto", "exact", "cached"):
             raise ValueError(
                 f"variance={method!r} bounds what the additive kernel leaves; with pairs of "

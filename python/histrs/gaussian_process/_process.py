@@ -293,7 +293,8 @@ class GaussianProcess(BaseEstimator):
         ----------
         theta : array-like, default=None
             Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
-            of a transform, the feature weights with "ard", and the weight of pairs, in this order.
+            of a transform, the feature weights with "ard", the weight of pairs, and those of lines
+            and of minima beside smooth functions, in this order.
             None takes those of the fit, `theta_`.
         eval_gradient : bool, default=False
             Whether to return the derivatives by `theta` too. With "lanczos" they are those of the

@@ -1,11 +1,17 @@
 """Gaussian process regression."""
 
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any, ClassVar, get_args
 
 from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._hyperparameters import OF_SMOOTH
+from histrs.gaussian_process._kernel import SmoothnessName
 from histrs.gaussian_process._regression import RealTargets
+from histrs.gaussian_process._system import KernelSystem
 
 
 class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
@@ -76,6 +82,17 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     interaction_weight : float, default=0.3
         Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
         it, where the search for it starts.
+    smoothness : {"linear", "cubic", "both"}, default="linear"
+        Functions of the features. "linear" is the kernel above. "cubic" has integrated Brownian
+        motion in its place, and lines: functions are cubic smoothing splines (see Notes). "both" is
+        their sum, and the likelihood says how much of each. The last two cost a few times as much,
+        and go without pairs of features, tables (`n_bins`, `export_tables`), transforms, learned
+        weights of features, and the bounds of `variance`.
+    slope_weight : float, default=1.0
+        With "cubic" and "both": variance of the slopes of lines, before `amplitude` multiplies it,
+        where the search for it starts.
+    rough_weight : float, default=1.0
+        With "both": the weight of the minima, likewise.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -92,6 +109,8 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Likewise, of the weight of pairs.
+    slope_weight_bounds, rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+        Likewise, of the weights of smooth functions' parts.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
     variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
@@ -144,11 +163,15 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         Weight of the pairs; 0 where there are none.
     interaction_knots_ : list of ndarray
         Knots of each feature of a pair, in the order of the features.
+    smoothness_ : {"linear", "cubic", "both"}
+        The functions of the fit.
+    slope_weight_, rough_weight_ : float
+        Weights of lines and of minima beside smooth functions; 0 where there are none.
     feature_transform_ : str
         The transform of the fit.
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
-        transform, feature weights with "ard", and the weight of pairs.
+        transform, feature weights with "ard", and the weights of pairs, of lines and of minima.
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -184,6 +207,23 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
     them.
 
+    With `smoothness` "cubic" or "both", the minimum of a feature gives way to
+
+    .. math:: k(t, t') = \tfrac16 s^2 (3 u - s) + a\, t t' + b\, s, \qquad
+              t = w_d (x(d) - \min_i x_i(d)),
+
+    with `s` and `u` the smaller and the larger of `t` and `t'`, less its mean over the training
+    rows in either argument. The first term is the covariance of integrated Brownian motion, with
+    which the posterior mean of a single feature is the cubic smoothing spline of the penalty
+    :math:`\mathrm{noise} / \mathrm{amplitude} \int f''(t)^2 dt` when the slope is free ([3]_); `a`
+    is `slope_weight`, `b` is `rough_weight` (0 for "cubic"). Functions have a mean of 0 over the
+    training rows, as in generalised additive models, and are lines beyond their least and largest
+    value. Neither units nor origins of features matter. A product takes four sums along each sorted
+    column in place of two, and is preconditioned by a low-rank approximation. The two weights are
+    those of largest likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several
+    starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
+    taken away, so that systems are solved anew.
+
     References
     ----------
     .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
@@ -191,6 +231,8 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
        tasks", International Journal of Computer Vision, 2016.
     .. [2] Y. Lou, R. Caruana, J. Gehrke and G. Hooker, "Accurate intelligible models with pairwise
        interactions", KDD, 2013.
+    .. [3] G. Wahba, "Improper priors, spline smoothing and the problem of guarding against model
+       errors in regression", Journal of the Royal Statistical Society B, 1978.
 
     Examples
     --------
@@ -208,6 +250,16 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseIntersectionGP._parameter_constraints
+        **BaseIntersectionGP._parameter_constraints,
+        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
+        **{name: [Interval(Real, 0, None, closed="neither")] for name in OF_SMOOTH},
+        **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in OF_SMOOTH},
     }
     _predicted = "mean"
+
+    def _keep(self, systems: tuple[KernelSystem, ...], Y: Array, weights: Array) -> None:
+        kernel = systems[0].kernel
+        self.smoothness_ = kernel.smoothness
+        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
+        self.rough_weight_ = kernel.rough_weight
+        super()._keep(systems, Y, weights)

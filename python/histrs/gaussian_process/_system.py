@@ -20,6 +20,7 @@ from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import (
     Identity,
     Knots,
+    LowRank,
     PivotedCholesky,
     Preconditioner,
     survives_single_precision,
@@ -32,6 +33,7 @@ from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
 from histrs.gaussian_process._interactions.term import PairTerm
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
 
 PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
 SolverName: TypeAlias = Literal["auto", "cg", "cholesky", "coordinate-descent", "greedy-block"]
@@ -104,6 +106,8 @@ class KernelSystem:
     """... and those of the kernel."""
     pair_rows: PairRows | None = None
     """The rows as the kernel's pairs see them, where that is known already."""
+    smooth_rows: SmoothRows | None = None
+    """The rows as smooth functions see them, likewise."""
     n_changed: int = 0
     """Rows that have come and gone since the preconditioner was made."""
     row_scale: Array | None = None
@@ -111,13 +115,18 @@ class KernelSystem:
 
     def with_scales(self, scales: Scales) -> "KernelSystem":
         """Return the system of another noise and amplitude, on the same sorted columns."""
-        columns = None if self.kernel.is_plain else self.columns
+        smooth = None if self.smooth is None else self.smooth.rows
+        columns, base = None, self.base_columns
+        if smooth is None:
+            columns = None if self.kernel.is_plain else self.columns
+            base = self.columns if self.kernel.is_plain else base
         return replace(
             self,
             noise=scales.noise,
             amplitude=scales.amplitude,
-            base_columns=self.columns if self.kernel.is_plain else self.base_columns,
+            base_columns=base,
             transformed_columns=columns,
+            smooth_rows=smooth,
             pair_rows=None if self.pairs is None else self.pairs.rows,
             n_changed=0,
         )
@@ -140,7 +149,7 @@ class KernelSystem:
                 "for pairs of features."
             )
         # Sorting reads every value and names the first bad one.
-        _ = self.columns
+        _ = self.columns if self.smooth is None else self.smooth
         with np.errstate(over="ignore"):
             trace = self.diagonal.sum()
         if not trace < LARGEST:
@@ -176,6 +185,26 @@ class KernelSystem:
         return PairTerm(self.kernel.pairs, self.kernel.interaction_weight, rows)
 
     @cached_property
+    def smooth(self) -> SmoothTerm | None:
+        """What takes the place of the minima where functions are smooth, whatever row scale."""
+        kernel = self.kernel
+        if not kernel.is_smooth:
+            return None
+        rows = self.smooth_rows
+        if rows is None:
+            n = self.X.shape[0]
+            masses = np.ones(n) if self.row_scale is None else self.row_scale**2
+            rows = SmoothRows.of(self.rows, masses / np.sum(masses), self.n_threads)
+        return SmoothTerm(rows, kernel.slope_weight, kernel.rough_weight, self.n_threads)
+
+    @property
+    def n_function_numbers(self) -> int:
+        """Numbers that hold the functions of all features, of one output."""
+        if self.smooth is None:
+            return self.columns.n_knots
+        return 4 * self.smooth.rows.columns.n_knots
+
+    @cached_property
     def diagonal(self) -> Array:
         """Diagonal of `K`."""
         sums = self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
@@ -183,13 +212,17 @@ class KernelSystem:
 
     @cached_property
     def row_sums(self) -> Array:
-        """Additive kernel of each row with itself, whatever its scale: the sum of the row."""
+        """Additive kernel of each row with itself, whatever its scale: the sum of minima's row."""
+        if self.smooth is not None:
+            return self.smooth.diagonal
         if self.kernel.is_plain:
             return _histrs.row_sums(to_core(self.X), self.n_threads)
         return self.columns.row_sums(self.n_threads)
 
     def prior(self, X: Matrix) -> Array:
         """Return `k(x, x)` of transformed rows."""
+        if self.smooth is not None:
+            return self.smooth.prior(self.smooth.shifted(X))
         prior = _histrs.row_sums(to_core(X), self.n_threads)
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
@@ -198,6 +231,8 @@ class KernelSystem:
 
     def gram(self, X: Matrix) -> Array:
         """Return `K(X, X)` of transformed rows, in double precision."""
+        if self.smooth is not None:
+            return self.smooth.gram(self.smooth.shifted(X))
         K = _histrs.intersection_gram(
             to_core(X.astype(np.float64, copy=False)), None, self.n_threads
         )
@@ -209,6 +244,8 @@ class KernelSystem:
     def product(self, V: Array) -> Array:
         """Return `K V`."""
         V = scaled(self.row_scale, V)
+        if self.smooth is not None:
+            return scaled(self.row_scale, self.smooth.product(V))
         product = self.columns.product(V, self.n_threads)
         if self.pairs is not None:
             product += self.pairs.product(V)
@@ -221,17 +258,41 @@ class KernelSystem:
         return product
 
     @cached_property
-    def preconditioner(self) -> Preconditioner:
+    def preconditioner(self) -> Preconditioner | LowRank:
         """The preconditioner that was asked for, or that suits the shape of the data."""
+        if self.smooth is not None and self.preconditioner_name is not None:
+            return self._low_rank(self.smooth)
         additive = self._additive_preconditioner()
         if self.pairs is None or self.preconditioner_name is None:
             return additive
         return WithPairs.of(additive, self.pairs, self.kernel.weights, self.row_scale)
 
+    @property
+    def _noise_of_preconditioner(self) -> float:
+        # With less, the inverse would be lost in rounding.
+        return max(self.s, LEAST_NOISE * float(self.diagonal.sum()))
+
+    @property
+    def _rank(self) -> int:
+        n_rows = self.X.shape[0]
+        fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
+        return int(min(_MAX_RANK, fits, max(1, n_rows // 8)))
+
+    def _low_rank(self, smooth: SmoothTerm) -> LowRank:
+        """Return some columns' approximation; smooth functions leave little beside it."""
+        T = smooth.rows.T
+        return LowRank(
+            lambda rows: smooth.cross(T[rows]).T,
+            smooth.diagonal,
+            self._noise_of_preconditioner,
+            self._rank,
+            self.n_threads,
+            self.row_scale,
+        )
+
     def _additive_preconditioner(self) -> Preconditioner:
         n_rows, n_columns = self.X.shape
-        # With less, the inverse would be lost in rounding.
-        s = max(self.s, LEAST_NOISE * self.diagonal.sum())
+        s = self._noise_of_preconditioner
         name = self.preconditioner_name
         if name == "auto":
             name = "knots" if n_columns <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"
@@ -240,10 +301,8 @@ class KernelSystem:
             n_knots = int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
             return Knots(self.columns, s, n_knots, self.n_threads, self.row_scale)
         if name == "pivoted-cholesky":
-            fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
-            rank = min(_MAX_RANK, fits, max(1, n_rows // 8))
             return PivotedCholesky(
-                self.rows, self.row_sums, s, rank, self.n_threads, self.row_scale
+                self.rows, self.row_sums, s, self._rank, self.n_threads, self.row_scale
             )
         return Identity()
 
@@ -272,7 +331,7 @@ class KernelSystem:
 
     def kernel_matrix(self) -> Array:
         """Return `K`."""
-        K = self.gram(self.rows)
+        K = self.gram(self.rows) if self.smooth is None else self.smooth.kernel_matrix()
         scale_both_sides(self.row_scale, K)
         return K
 
@@ -359,6 +418,8 @@ class KernelSystem:
             with suppress(ValueError):
                 exact = self._solve_by_factor(Y, tol)
                 return replace(exact, n_iter=solution.n_iter)
+        if self.smooth is not None:
+            return solution
         other: PreconditionerName = "knots"
         if isinstance(self.preconditioner, Knots):
             other = "pivoted-cholesky"
@@ -457,6 +518,8 @@ class KernelSystem:
     @property
     def _products_survive_single_precision(self) -> bool:
         """Whether products in single precision neither drown the noise nor leave the range."""
+        if self.smooth is not None:
+            return False
         trace = self.diagonal.sum()
         return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
 
@@ -535,6 +598,8 @@ class KernelSystem:
     def cross_product(self, X: Matrix, V: Array) -> Array:
         """Return `K(X, X_train) V` of transformed rows."""
         V = np.ascontiguousarray(V)
+        if self.smooth is not None:
+            return SmoothScore(self.smooth, V).evaluate(X, self.n_threads)
         product = self.columns.cross_product(to_core(X), V, self.n_threads)
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
@@ -553,6 +618,8 @@ class KernelSystem:
         return K
 
     def _additive_cross(self, X: Matrix) -> Array:
+        if self.smooth is not None:
+            return self.smooth.cross(self.smooth.shifted(X))
         left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)

@@ -103,6 +103,17 @@ impl SortedColumns {
         Ok(enter(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
     }
 
+    fn cubic_product<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        slope: f64,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?.into_pyarray(py))
+    }
+
     fn product_single<'py>(
         &self,
         py: Python<'py>,
@@ -197,6 +208,39 @@ impl ShapeFunctions {
     ) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
         let (intercepts, slopes) = call(|| self.0.intercepts_and_slopes(d))?;
         Ok((intercepts.into_pyarray(py), slopes.into_pyarray(py)))
+    }
+}
+
+/// The functions of a score under the kernel of cubic splines.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct CubicFunctions(core::CubicFunctions);
+
+#[pymethods]
+impl CubicFunctions {
+    #[new]
+    #[pyo3(signature = (columns, alpha, slope, n_knots, n_threads))]
+    fn new(
+        py: Python<'_>,
+        columns: &SortedColumns,
+        alpha: PyReadonlyArray2<'_, f64>,
+        slope: f64,
+        n_knots: Option<usize>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let alpha = alpha.as_array();
+        enter(py, n_threads, |e| core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots))
+            .map(Self)
+    }
+
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| {
+            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+        })
     }
 }
 

@@ -29,9 +29,9 @@ mod _histrs {
     use crate::door::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]
     use crate::intersection::{
-        CoordinateDescent, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions,
-        SortedColumns, Transform, check_histograms, cubic_spline_gram, intersection_gram,
-        minmax_distances, minmax_gram, row_sums, transform_rows,
+        CoordinateDescent, CubicFunctions, KnotProjection, LookupTable, LowRankInverse,
+        ShapeFunctions, SortedColumns, Transform, check_histograms, cubic_spline_gram,
+        intersection_gram, minmax_distances, minmax_gram, row_sums, transform_rows,
     };
     #[pymodule_export]
     use crate::moments::group_lasso_path;

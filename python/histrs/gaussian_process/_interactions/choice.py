@@ -22,7 +22,13 @@ from histrs.gaussian_process._likelihood import BaseLikelihood, Likelihood
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import KernelSystem
 
-__all__ = ["Interactions", "check_supported", "chosen_pairs", "likelihood_of_pairs"]
+__all__ = [
+    "Interactions",
+    "check_supported",
+    "chosen_pairs",
+    "exact_likelihood",
+    "likelihood_of_pairs",
+]
 
 # Rows of a likelihood that the weight of pairs is learned by: more take long, fewer tell nothing.
 _MOST_ROWS = 1024
@@ -82,18 +88,18 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
     few = n <= 2 * _MOST_ROWS
     if model.interactions is not None or not few or n < 2 * _MIN_HALF:
         some = np.sort(order[: 2 * _MOST_ROWS if few else _MOST_ROWS])
-        return _exact_likelihood(model, X, Y, some)
+        return exact_likelihood(model, X, Y, some)
     additive = replace(values, kernel=replace(values.kernel, pairs=None))
     likelihoods, kernels = [], []
     for rows in (np.sort(order[: n // 2]), np.sort(order[n // 2 :])):
-        likelihood = _exact_likelihood(model, X, Y, rows)
+        likelihood = exact_likelihood(model, X, Y, rows)
         pairs = chosen_pairs(model, X[rows], likelihood, additive)
-        likelihoods.append(_exact_likelihood(model, X, Y, rows))
+        likelihoods.append(exact_likelihood(model, X, Y, rows))
         kernels.append(PairKernel.of(X, pairs, model.n_interaction_knots))
     return HalvesLikelihood(Y, list(zip(likelihoods, kernels[::-1], strict=True)))
 
 
-def _exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) -> Likelihood:
+def exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) -> Likelihood:
     """Return the likelihood of few rows, whatever solves for all of them."""
     X, part = X[rows], of_rows(model, rows)
     columns = _histrs.SortedColumns(to_core(X), count_threads(model.n_jobs))

@@ -9,6 +9,7 @@ from histrs._validation import Matrix
 from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._interactions.term import PairTerm
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._smooth.term import SmoothScore
 from histrs.gaussian_process._system import KernelSystem
 
 # Rows whose places among the knots are in memory at once.
@@ -46,6 +47,8 @@ def score_of(
     interpolation: Literal["linear", "nearest"],
 ) -> Score:
     """Return `K(X, X_train) V` as a score of rows; with bins, from tables."""
+    if system.smooth is not None:
+        return SmoothScore(system.smooth, V, n_bins)
     additive: Score
     if n_bins is None:
         additive = ExactScore(system.columns, V, system.n_threads)

@@ -18,6 +18,7 @@
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
 //! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
 //! | `spline` | [`cubic_spline_gram`]: the integrated Brownian motion beside the minimum | none |
+//! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the same without the matrix | none |
 //! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
 //! | `spread` | [`SortedColumns::spreads`]: robust scales of the columns | none |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
@@ -28,6 +29,7 @@
 mod coded_rows;
 mod columns;
 mod coordinate;
+mod cubic;
 mod forms;
 mod gram;
 mod knots;
@@ -47,6 +49,7 @@ mod update;
 
 pub use columns::SortedColumns;
 pub use coordinate::CoordinateDescent;
+pub use cubic::CubicFunctions;
 pub use gram::gram;
 pub use minmax::{minmax_distances, minmax_gram};
 

@@ -1,0 +1,1 @@
+"""Smooth functions of features: integrated Brownian motion in place of Brownian motion."""

@@ -1,0 +1,413 @@
+//! Products with the kernel of cubic splines in one pass over the sorted columns.
+//!
+//! With `s` and `t` the smaller and the larger of two values, `k(s, t) = s^2 (3 t - s) / 6` is the
+//! covariance of integrated Brownian motion. In `f(t) = sum_j k(x_j, t) v_j`, a cubic spline,
+//!
+//! ```text
+//! f''(t) = sum_{x_j > t} (x_j - t) v_j,    f'''(t) = -sum_{x_j > t} v_j,    f(0) = f'(0) = 0,
+//! ```
+//!
+//! plus, where lines have a variance `a`, a slope of `a f''(0)` at 0. One pass from above finds the derivatives, and one from below adds up `f` and `f'`. Sums
+//! of weights of one sign never cancel.
+
+use ndarray::{Array2, ArrayView2};
+use pulp::Simd;
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::levels::level_ends;
+use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
+use crate::intersection::scan::{add_to, load, run_sums, store};
+use crate::intersection::shape::rows_at_once;
+use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
+use crate::memory;
+use crate::simd::{AlignedVec, Element};
+
+/// Rows that are scored together.
+const ROWS: std::ops::RangeInclusive<usize> = 64..=4096;
+/// Numbers a knot and output: the function and its first three derivatives to the right.
+const TERMS: usize = 4;
+
+impl SortedColumns {
+    /// The product `K V` with the matrix that [`cubic_spline_gram`](super::cubic_spline_gram)
+    /// writes out:
+    ///
+    /// ```text
+    /// (K v)_i = sum_d [ x_i/2 sum_{x_j <= x_i} x_j^2 v_j - 1/6 sum_{x_j <= x_i} x_j^3 v_j
+    ///                 + x_i^2/2 sum_{x_j > x_i} x_j v_j - x_i^3/6 sum_{x_j > x_i} v_j ]
+    /// ```
+    ///
+    /// and of `slope` times that of lines, `x_i sum_j x_j v_j`.
+    ///
+    /// Sums are in double precision whatever `T` is. Cubes of the values must be in its range.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `v` has not one row for every stored row.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use histrs::{Executor, HistogramMatrix, intersection::SortedColumns};
+    /// use ndarray::array;
+    ///
+    /// let exec = Executor::new(1)?;
+    /// let x = array![[3.0], [6.0]];
+    /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
+    /// let product = columns.cubic_product(&exec, array![[1.0], [2.0]].view(), 0.0)?;
+    /// assert_eq!(product, array![[54.0], [166.5]]);
+    /// # Ok::<(), histrs::Error>(())
+    /// ```
+    pub fn cubic_product<T: Element>(
+        &self,
+        exec: &Executor,
+        v: ArrayView2<'_, T>,
+        slope: f64,
+    ) -> Result<Array2<T>> {
+        self.check_rows(v.nrows())?;
+        let blocks = self.blocks();
+        by_panels::<f64, T>(exec, v, self.n_rows(), |panel| {
+            exec.map_blocks(blocks.len(), |block| {
+                let mut out = AlignedVec::zeros(panel.data.len())?;
+                for column in &self.columns()[blocks[block].clone()] {
+                    exec.check()?;
+                    let mut tables = AlignedVec::zeros(2 * column.most_knots() * panel.width)?;
+                    let (out, tables) = (&mut out[..], &mut tables[..]);
+                    run_kernel::<f64, _>(
+                        panel.width,
+                        AddColumn { column, panel, slope, tables, out },
+                    );
+                }
+                Ok(out)
+            })
+        })
+    }
+}
+
+struct AddColumn<'a> {
+    column: &'a Column,
+    panel: &'a Panel<f64>,
+    slope: f64,
+    /// Of twice as many rows as the column has values.
+    tables: &'a mut [f64],
+    out: &'a mut [f64],
+}
+
+impl PanelKernel<f64> for AddColumn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) {
+        let v = f64::vectors::<S>(&self.panel.data).0;
+        let out = f64::vectors_mut::<S>(self.out).0;
+        let tables = f64::vectors_mut::<S>(self.tables).0;
+        let slope = self.slope;
+        let (table, second) = tables.split_at_mut(self.column.most_knots() * NV);
+        match self.column {
+            Column::Coded { values, codes } => {
+                for (i, &code) in codes.iter().enumerate() {
+                    let x = load::<_, NV>(v, i);
+                    add_to::<f64, S, NV>(simd, table, usize::from(code), x);
+                }
+                // What rows of zeros weigh, no other value sees, and they see nothing.
+                integrate_twice::<S, NV>(
+                    simd,
+                    slope,
+                    &values[1..],
+                    &mut table[NV..],
+                    &mut second[NV..],
+                );
+                store(table, 0, [f64::splat(simd, 0.0); NV]);
+                for (i, &code) in codes.iter().enumerate() {
+                    let f = load::<_, NV>(table, usize::from(code));
+                    add_to::<f64, S, NV>(simd, out, i, f);
+                }
+            }
+            Column::Runs { values, starts, rows } => {
+                run_sums::<f64, S, NV>(simd, starts, rows, v, table);
+                integrate_twice::<S, NV>(simd, slope, values, table, second);
+                for (k, run) in starts.windows(2).enumerate() {
+                    let f = load::<_, NV>(table, k);
+                    for &row in &rows[run[0] as usize..run[1] as usize] {
+                        add_to::<f64, S, NV>(simd, out, row as usize, f);
+                    }
+                }
+            }
+            Column::Sorted { values, rows } => {
+                for (k, &row) in rows.iter().enumerate() {
+                    store(table, k, load::<_, NV>(v, row as usize));
+                }
+                // Equal values make steps of zero, so that they need not be brought together.
+                integrate_twice::<S, NV>(simd, slope, values, table, second);
+                for (k, &row) in rows.iter().enumerate() {
+                    add_to::<f64, S, NV>(simd, out, row as usize, load::<_, NV>(table, k));
+                }
+            }
+        }
+    }
+}
+
+/// Replaces sums of `v` over equal values by `f` at those values, in place; `second` is overwritten.
+#[inline(always)]
+fn integrate_twice<S: Simd, const NV: usize>(
+    simd: S,
+    slope: f64,
+    values: &[f64],
+    table: &mut [S::f64s],
+    second: &mut [S::f64s],
+) {
+    let zero = [f64::splat(simd, 0.0); NV];
+    // From above: `-f'''` below each value, and `f''` there.
+    let (mut above, mut curvature) = (zero, zero);
+    for k in (0..values.len()).rev() {
+        let sum = load::<_, NV>(table, k);
+        store(second, k, curvature);
+        for i in 0..NV {
+            above[i] = f64::add(simd, above[i], sum[i]);
+        }
+        store(table, k, above);
+        let step = values[k] - if k > 0 { values[k - 1] } else { 0.0 };
+        let step = f64::splat(simd, step);
+        for i in 0..NV {
+            curvature[i] = simd.mul_add_e_f64s(step, above[i], curvature[i]);
+        }
+    }
+    let (mut f, mut slopes) = (zero, zero);
+    for i in 0..NV {
+        slopes[i] = f64::mul(simd, f64::splat(simd, slope), curvature[i]);
+    }
+    let mut previous = 0.0;
+    for (k, &value) in values.iter().enumerate() {
+        let h = value - previous;
+        previous = value;
+        let [step, half_step, third, half] =
+            [h, 0.5 * h, h / 3.0, 0.5].map(|x| f64::splat(simd, x));
+        let (above, curvature) = (load::<_, NV>(table, k), load::<_, NV>(second, k));
+        for i in 0..NV {
+            // h f' + h^2 / 2 f'' + h^3 / 3 (-f'''), derivatives f'' at the right end.
+            let bent = simd.mul_add_e_f64s(third, above[i], f64::mul(simd, half, curvature[i]));
+            let rise = simd.mul_add_e_f64s(step, bent, slopes[i]);
+            f[i] = simd.mul_add_e_f64s(step, rise, f[i]);
+            let turn = simd.mul_add_e_f64s(half_step, above[i], curvature[i]);
+            slopes[i] = simd.mul_add_e_f64s(step, turn, slopes[i]);
+        }
+        store(table, k, f);
+    }
+}
+
+/// The score `sum_j k(x_j, x) v_j = sum_d f_d(x(d))` under the kernel of
+/// [`cubic_spline_gram`](super::cubic_spline_gram), taken apart by dimension.
+///
+/// Every `f_d` is a cubic between neighbouring training values (its *knots*), with two continuous
+/// derivatives, zero at zero, and a line above the largest value.
+#[derive(Debug, Clone)]
+pub struct CubicFunctions {
+    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
+    offsets: Vec<usize>,
+    knots: Vec<f64>,
+    n_outputs: usize,
+    /// For each knot `f`, `f'`, `f''` and `f'''` to its right, each of all outputs.
+    terms: Vec<f64>,
+}
+
+impl CubicFunctions {
+    /// The functions of every column for weights `alpha`, one output a column of `alpha`, under the
+    /// kernel plus `slope` times that of lines, as [`SortedColumns::cubic_product`] has it.
+    ///
+    /// Where a column has more than `n_knots` distinct values, the function is kept at so many of
+    /// these, with its slopes, and interpolated between (Hermite's cubic); `None` keeps all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `alpha` has not one row for every stored row, [`Error::Number`] where
+    /// `n_knots` is 0.
+    pub fn new(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, f64>,
+        slope: f64,
+        n_knots: Option<usize>,
+    ) -> Result<Self> {
+        columns.check_rows(alpha.nrows())?;
+        if n_knots == Some(0) {
+            return Err(Error::Number { name: "n_knots", value: 0, expected: "1 at least" });
+        }
+        let n_outputs = alpha.ncols();
+        let alpha = alpha.as_standard_layout();
+        let alpha = memory::flat(&alpha)?;
+        let made = exec.map_blocks(columns.n_columns(), |d| {
+            column_terms(&columns.columns()[d], alpha, n_outputs, slope, n_knots)
+        })?;
+        let mut offsets = memory::with_capacity(made.len() + 1)?;
+        offsets.push(0);
+        let (mut knots, mut terms) =
+            (memory::with_capacity(made.len())?, memory::with_capacity(made.len())?);
+        for (of_column, terms_of_column) in made {
+            offsets.push(offsets[offsets.len() - 1] + of_column.len());
+            knots.push(of_column);
+            terms.push(terms_of_column);
+        }
+        let (knots, terms) = (memory::concatenated(&knots)?, memory::concatenated(&terms)?);
+        Ok(Self { offsets, knots, n_outputs, terms })
+    }
+
+    /// Number of columns D.
+    #[must_use]
+    pub fn n_columns(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of outputs.
+    #[must_use]
+    pub fn n_outputs(&self) -> usize {
+        self.n_outputs
+    }
+
+    /// The score of every row of `x`, one column an output.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `x` has another number of columns, [`Error::Negative`] or
+    /// [`Error::NotFinite`] at its first bad entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use histrs::{Executor, HistogramMatrix, intersection::{CubicFunctions, SortedColumns}};
+    /// use ndarray::array;
+    ///
+    /// let exec = Executor::new(1)?;
+    /// let x = array![[3.0], [6.0]];
+    /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
+    /// let functions = CubicFunctions::new(&exec, &columns, array![[1.0], [2.0]].view(), 0.0, None)?;
+    /// let scores = functions.evaluate(&exec, &HistogramMatrix::dense(array![[9.0]].view()))?;
+    /// assert_eq!(scores, array![[288.0]]);
+    /// # Ok::<(), histrs::Error>(())
+    /// ```
+    pub fn evaluate<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+    ) -> Result<Array2<f64>> {
+        check_columns(COLUMNS_OF_X, x, self.n_columns())?;
+        x.check(exec, "X")?;
+        let m = self.n_outputs;
+        let mut out = memory::zero_matrix((x.n_rows(), m))?;
+        let flat = memory::flat_mut(&mut out)?;
+        let block_rows = rows_at_once(x.n_rows(), &ROWS);
+        exec.for_chunks(flat, block_rows * m, |block, out| {
+            let start = block * block_rows;
+            visit_rows(x, start, out.len() / m, 0, self.n_columns(), |row, d, value| {
+                self.add_column(d, value, &mut out[row * m..(row + 1) * m]);
+            });
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    #[inline]
+    fn add_column(&self, d: usize, x: f64, out: &mut [f64]) {
+        let m = self.n_outputs;
+        let start = self.offsets[d];
+        let knots = &self.knots[start..self.offsets[d + 1]];
+        // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
+        let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
+        let u = x - knots[k];
+        let terms = &self.terms[(start + k) * TERMS * m..(start + k + 1) * TERMS * m];
+        for (i, out) in out.iter_mut().enumerate() {
+            let [f, slope, second, third] = [0, 1, 2, 3].map(|t| terms[t * m + i]);
+            *out += f + u * (slope + u * (0.5 * second + u * (third / 6.0)));
+        }
+    }
+}
+
+/// The knots of a column's function, the first of which is 0, and its terms there.
+fn column_terms(
+    column: &Column,
+    alpha: &[f64],
+    m: usize,
+    slope: f64,
+    n_knots: Option<usize>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (values, counts) = column.distinct()?;
+    let mut knots = memory::with_capacity(values.len() + 1)?;
+    knots.push(0.0);
+    knots.extend_from_slice(&values);
+    let mut terms = memory::filled(0.0, knots.len() * TERMS * m)?;
+    // Sums of the weights above each knot, in place of the third derivative.
+    let mut k = 0;
+    column.for_each(|row, value| {
+        if knots[k].to_bits() != value.to_bits() {
+            // Values ascend where they are not few.
+            k = match knots.get(k + 1) {
+                Some(&next) if next.to_bits() == value.to_bits() => k + 1,
+                _ => knots.partition_point(|&z| z < value),
+            };
+        }
+        let row = row as usize * m;
+        let sums = &mut terms[(k * TERMS + 3) * m..(k * TERMS + 4) * m];
+        for (sum, x) in sums.iter_mut().zip(&alpha[row..row + m]) {
+            *sum += x;
+        }
+    });
+    for i in 0..m {
+        let at = |k: usize, term: usize| (k * TERMS + term) * m + i;
+        let (mut above, mut curvature) = (0.0, 0.0);
+        for k in (0..knots.len()).rev() {
+            let sum = terms[at(k, 3)];
+            if let Some(&next) = knots.get(k + 1) {
+                curvature += (next - knots[k]) * above;
+            }
+            terms[at(k, 2)] = curvature;
+            terms[at(k, 3)] = -above;
+            above += sum;
+        }
+        terms[at(0, 1)] = slope * terms[at(0, 2)];
+        for k in 1..knots.len() {
+            let h = knots[k] - knots[k - 1];
+            let [f, first, third] = [0, 1, 3].map(|term| terms[at(k - 1, term)]);
+            let second = terms[at(k, 2)];
+            terms[at(k, 0)] = f + h * (first + h * (0.5 * second - h * third / 3.0));
+            terms[at(k, 1)] = first + h * (second - 0.5 * h * third);
+        }
+    }
+    match n_knots {
+        Some(most) if values.len() > most => thinned(&knots, &terms, &counts, m, most),
+        _ => Ok((knots, terms)),
+    }
+}
+
+/// Some of the knots, and Hermite's cubics between them.
+fn thinned(
+    knots: &[f64],
+    terms: &[f64],
+    counts: &[usize],
+    m: usize,
+    most: usize,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut kept = level_ends(&knots[1..], counts, most)?;
+    kept.insert(0, 0);
+    let mut some = memory::with_capacity(kept.len())?;
+    some.extend(kept.iter().map(|&k| knots[k]));
+    let mut thin = memory::with_capacity(kept.len() * TERMS * m)?;
+    for (j, &k) in kept.iter().enumerate() {
+        let at = &terms[k * TERMS * m..(k + 1) * TERMS * m];
+        thin.extend_from_slice(at);
+        let Some(&next) = kept.get(j + 1) else { continue };
+        if next == k + 1 {
+            continue;
+        }
+        let after = &terms[next * TERMS * m..(next + 1) * TERMS * m];
+        let h = knots[next] - knots[k];
+        for i in 0..m {
+            let (slope, slope_after) = (at[m + i], after[m + i]);
+            let mean = (after[i] - at[i]) / h;
+            let second = 2.0 * (3.0 * mean - 2.0 * slope - slope_after) / h;
+            let third = 6.0 * (slope + slope_after - 2.0 * mean) / h / h;
+            thin[(j * TERMS + 2) * m + i] = second;
+            thin[(j * TERMS + 3) * m + i] = third;
+        }
+    }
+    Ok((some, thin))
+}

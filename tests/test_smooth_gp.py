@@ -1,0 +1,375 @@
+"""Additive Gaussian processes of smooth functions."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.interpolate import make_smoothing_spline
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel
+
+from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
+from tests.oracles import smooth as oracle
+
+KEPT = {"optimizer": None, "noise": 0.1, "amplitude": 0.7, "slope_weight": 2.0}
+SOLVERS = [{"solver": "cholesky"}, {"solver": "cg", "tol": 1e-11, "variance": "exact"}]
+KINDS = [("cubic", 0.0), ("both", 0.6)]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(3)
+    # A column of few values, one of a large unit far from 0, and one that does not vary.
+    X = np.column_stack(
+        [
+            rng.random(80),
+            rng.integers(0, 3, 80),
+            5e3 + 1e2 * rng.exponential(size=80),
+            np.full(80, 2.0),
+            rng.random(80),
+        ]
+    )
+    X[::7, 0] = 0.0
+    y = np.sin(6 * X[:, 0]) * 2 + X[:, 1] ** 2 + X[:, 4] + 0.1 * rng.standard_normal(80)
+    # Some beyond the range of training, on either side.
+    X_star = X[:13] * rng.uniform(0.9, 1.2, (13, 5))
+    return X, y, X_star
+
+
+def covariance(model, A, B, X, masses=None):
+    """The prior covariance of standardised targets by definition."""
+    w = model.feature_weights_
+    slope, rough = model.slope_weight_, model.rough_weight_
+    return model.amplitude_ * oracle.kernel(A * w, B * w, X * w, slope, rough, masses)
+
+
+def make(smoothness, rough, **options):
+    extra = {"rough_weight": rough} if smoothness == "both" else {}
+    return IntersectionGPRegressor(smoothness=smoothness, **extra, **{**KEPT, **options})
+
+
+@pytest.mark.parametrize(("smoothness", "rough"), KINDS)
+@pytest.mark.parametrize("options", SOLVERS)
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_the_posterior_is_that_of_the_dense_kernel(data, smoothness, rough, options, container):
+    X, y, X_star = data
+    model = make(smoothness, rough, **options).fit(container(X), y)
+    K = covariance(model, X, X, X)
+    solved = np.linalg.inv(K + 0.1 * np.eye(80))
+    k = covariance(model, X, X_star, X)
+    mean = y.mean() + k.T @ solved @ (y - y.mean())
+    found, std = model.predict(container(X_star), return_std=True)
+    np.testing.assert_allclose(found, mean, rtol=1e-7, atol=1e-7)
+    left = y.var() * (covariance(model, X_star, X_star, X) - k.T @ solved @ k)
+    np.testing.assert_allclose(std**2, np.diag(left) + 0.1 * y.var(), rtol=1e-6)
+    _, both = model.predict(container(X_star), return_cov=True)
+    np.testing.assert_allclose(both, left + 0.1 * y.var() * np.eye(13), atol=1e-5)
+    lower, upper = model.std_bounds(container(X_star), rtol=1e-3)
+    assert np.all((lower <= std * (1 + 1e-6)) & (std <= upper * (1 + 1e-6)))
+    if options["solver"] == "cholesky":
+        residual = y - y.mean() - model.predict_leave_one_out()[0] + y.mean()
+        alpha = solved @ (y - y.mean())
+        np.testing.assert_allclose(residual, alpha / np.diag(solved), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("smoothness", "rough"), KINDS)
+@pytest.mark.parametrize("options", SOLVERS)
+def test_functions_are_the_terms_of_the_mean(data, smoothness, rough, options):
+    X, y, X_star = data
+    model = make(smoothness, rough, shared_hyperparameters=True, **options)
+    model.fit(X, np.column_stack([y, -y]))
+    explained = model.explain(X_star)
+    np.testing.assert_allclose(
+        explained.values.sum(axis=1) + explained.offset, model.predict(X_star), atol=1e-7
+    )
+    # Functions have a mean of 0 over the training rows.
+    np.testing.assert_allclose(model.explain(X).values.mean(axis=0), 0.0, atol=1e-9)
+    w = model.feature_weights_
+    solved = np.linalg.inv(covariance(model, X, X, X) + 0.1 * np.eye(80))
+    for d in range(5):
+
+        def of_feature(a, b, d=d):
+            part = [(v * w[d])[:, None] for v in (a, b, X[:, d])]
+            return 0.7 * oracle.kernel(*part, model.slope_weight_, model.rough_weight_)
+
+        k = of_feature(X[:, d], X_star[:, d])
+        prior = of_feature(X_star[:, d], X_star[:, d])
+        np.testing.assert_allclose(
+            explained.values[:, d, 0], k.T @ solved @ (y - y.mean()), rtol=1e-6, atol=1e-7
+        )
+        variance = np.diag(prior - k.T @ solved @ k) * y.var()
+        np.testing.assert_allclose(explained.std[:, d, 0] ** 2, variance, rtol=1e-5, atol=1e-8)
+    shape = model.shape_functions([4], return_std=True)[0]
+    assert len(shape.knots) == 200
+    assert (shape.knots[0], shape.knots[-1]) == pytest.approx((X[:, 4].min(), X[:, 4].max()))
+    rows = np.tile(X[:1], (200, 1))
+    rows[:, 4] = shape.knots
+    explained = model.explain(rows)
+    np.testing.assert_allclose(explained.values[:, 4], shape.values, atol=1e-9)
+    np.testing.assert_allclose(explained.std[:, 4], shape.std, rtol=1e-5, atol=1e-8)
+    assert len(model.shape_functions([0], max_knots=17)[0].knots) == 17
+    # One value: a function of mean 0 is 0, whatever is certain.
+    (constant,) = model.shape_functions([3], return_std=True)
+    assert constant.knots.tolist() == [2.0]
+    assert np.all(constant.values == 0.0)
+    assert np.all(constant.std == 0.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_feature_is_a_smoothing_spline(weighted):
+    rng = np.random.default_rng(0)
+    x = np.sort(3.0 + rng.random(60) * 4)
+    y = np.sin(2 * x) + 0.2 * rng.standard_normal(60)
+    weights = rng.uniform(0.3, 2.0, 60) if weighted else None
+    lam = 0.02
+    spline = make_smoothing_spline(x, y, w=weights, lam=lam)
+    # lam int f''^2 + sum w (y - f)^2, lines free: noise / amplitude = lam in the unit of x.
+    unit = 1.0 if weights is None else weights.mean()
+    model = IntersectionGPRegressor(
+        smoothness="cubic",
+        noise=lam / unit,
+        amplitude=1.0,
+        slope_weight=1e6,
+        feature_weights=None,
+        optimizer=None,
+        solver="cholesky",
+    ).fit(x[:, None], y, sample_weight=weights)
+    # Beyond the range, both are lines.
+    grid = np.linspace(2.0, 8.0, 300)
+    natural = np.interp(grid, x, x)
+    expected = spline(natural) + spline.derivative()(natural) * (grid - natural)
+    np.testing.assert_allclose(model.predict(grid[:, None]), expected, atol=2e-6)
+
+
+def test_scikit_learn_finds_the_same_likelihood(data):
+    X, y, X_star = data
+    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    unit = y.std()
+
+    class Definition(Kernel):
+        def __init__(self):
+            """Scikit-learn asks for one."""
+
+        def __call__(self, A, B=None):
+            return covariance(model, A, A if B is None else B, X)
+
+        def diag(self, A):
+            return np.diag(self(A))
+
+        def is_stationary(self):
+            return False
+
+    peer = GaussianProcessRegressor(Definition(), alpha=model.noise_, optimizer=None).fit(
+        X, (y - y.mean()) / unit
+    )
+    value = peer.log_marginal_likelihood_value_
+    assert model.log_marginal_likelihood() == pytest.approx(value, rel=1e-8)
+    mean, std = peer.predict(X_star, return_std=True)
+    found, found_std = model.predict(X_star, return_std=True)
+    np.testing.assert_allclose(found, y.mean() + unit * mean, rtol=1e-6)
+    expected = unit * np.sqrt(std**2 + model.noise_)
+    np.testing.assert_allclose(found_std, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("smoothness", ["cubic", "both"])
+@pytest.mark.parametrize("options", [{"solver": "cholesky"}, {"solver": "cg", "tol": 1e-10}])
+def test_the_gradient_is_that_of_the_likelihood(data, smoothness, options):
+    X, y, _ = data
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    model = make(smoothness, 0.5, **options).fit(X, y, sample_weight=weight)
+    # Not kept: the hyper-parameters that a search would move.
+    model.optimizer = "l-bfgs-b"
+    theta = np.log([0.1, 0.7, 2.0, 0.5])[: 3 if smoothness == "cubic" else 4]
+    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    for i, slope in enumerate(gradient):
+        step = 1e-4 * np.eye(len(theta))[i]
+        ends = [model.log_marginal_likelihood(theta + sign * step) for sign in (1, -1)]
+        rtol = 1e-4 if options["solver"] == "cholesky" else 3e-3
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=rtol, abs=1e-4)
+
+
+@pytest.mark.parametrize(("smoothness", "rough"), KINDS)
+@pytest.mark.parametrize("options", SOLVERS)
+def test_rows_that_come_and_go(data, smoothness, rough, options):
+    X, y, X_star = data
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    scale = 1 / np.maximum(X.std(axis=0), 1e-3)
+    model = make(smoothness, rough, feature_weights=scale, **options)
+    online = clone(model).fit(X[:50], y[:50], sample_weight=weight[:50])
+    online.partial_fit(X[50:], y[50:], sample_weight=weight[50:])
+    unit = online.y_std_[0]
+    mean, std = online.predict(X_star, return_std=True)
+
+    def expected(X, y, weight):
+        noise = 0.1 * weight[:50].mean() / weight if len(X) == 80 else None
+        noise = online.noise_ / online.sample_weight_fit_ if noise is None else noise
+        centre = np.average(y, weights=weight)
+        A = np.linalg.inv(covariance(online, X, X, X, weight) + np.diag(noise))
+        k = covariance(online, X, X_star, X, weight)
+        left = np.diag(covariance(online, X_star, X_star, X, weight) - k.T @ A @ k)
+        return centre + k.T @ A @ (y - centre), unit * np.sqrt(left + 0.1)
+
+    for found, wanted in zip((mean, std), expected(X, y, weight), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    online.forget([0, 3, 77])
+    kept = np.delete(np.arange(80), [0, 3, 77])
+    wanted = expected(X[kept], y[kept], weight[kept])
+    for found, each in zip(online.predict(X_star, return_std=True), wanted, strict=True):
+        np.testing.assert_allclose(found, each, rtol=1e-6)
+    again = pickle.loads(pickle.dumps(online))
+    np.testing.assert_allclose(again.predict(X_star), wanted[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("smoothness", ["cubic", "both"])
+def test_iterations_are_few_and_deviations_right(smoothness):
+    rng = np.random.default_rng(0)
+    X = rng.random((2500, 4))
+    f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + np.exp(X[:, 2])
+    y = f + 0.3 * rng.standard_normal(len(f))
+    options = {"smoothness": smoothness, "rough_weight": 1e-3, "noise": 0.1, "amplitude": 5.0}
+    fitted = IntersectionGPRegressor(**options, solver="cg", optimizer=None)
+    fitted.fit(X[:2000], y[:2000])
+    assert fitted.n_iter_.max() <= 20
+    plain = clone(fitted).set_params(preconditioner=None).fit(X[:2000], y[:2000])
+    assert plain.n_iter_.max() > 3 * fitted.n_iter_.max()
+    mean, std = fitted.predict(X[2000:], return_std=True)
+    assert np.sqrt(np.mean((mean - f[2000:]) ** 2)) < 0.05
+    assert 0.93 < np.mean(np.abs(mean - y[2000:]) < 1.96 * std) < 0.97
+    exact = clone(fitted).set_params(solver="cholesky").fit(X[:2000], y[:2000])
+    wanted, deviation = exact.predict(X[2000:], return_std=True)
+    np.testing.assert_allclose(mean, wanted, atol=1e-3)
+    np.testing.assert_allclose(std, deviation, rtol=1e-3)
+    assert fitted.std_error_ < 1e-3
+
+
+def test_of_many_rows_some_tell_the_weights():
+    rng = np.random.default_rng(0)
+    X = rng.random((2100, 3))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(len(X))
+    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    assert len(model.theta_) == 3
+    assert model.noise_ * y.var() == pytest.approx(0.04, rel=0.1)
+    values = np.log([model.noise_, model.amplitude_, model.slope_weight_])
+    np.testing.assert_allclose(model.theta_, values)
+    whole = IntersectionGPRegressor(smoothness="cubic", solver="cholesky").fit(X, y)
+    gap = whole.log_marginal_likelihood() - whole.log_marginal_likelihood(model.theta_)
+    assert -0.1 < gap < 2.0
+
+
+def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 3))
+    smooth = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+    steps = np.floor(4 * X[:, 0]) % 2 + X[:, 1]
+    error = {}
+    for name, f in (("smooth", smooth), ("steps", steps)):
+        y = f + 0.1 * rng.standard_normal(400)
+        for smoothness in ("linear", "cubic", "both"):
+            model = IntersectionGPRegressor(smoothness=smoothness).fit(X[:200], y[:200])
+            error[name, smoothness] = np.sqrt(np.mean((model.predict(X[200:]) - f[200:]) ** 2))
+    assert error["smooth", "cubic"] < 0.7 * error["smooth", "linear"]
+    assert error["smooth", "both"] < 0.8 * error["smooth", "linear"]
+    assert error["steps", "both"] < 1.05 * error["steps", "linear"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_bins": 64},
+        {"n_interactions": 1},
+        {"interactions": [(0, 1)]},
+        {"feature_transform": "power"},
+        {"feature_weights": "ard"},
+        {"feature_weights": "relevance"},
+        {"variance": "fine"},
+        {"variance": "coarse"},
+        {"solver": "coordinate-descent"},
+        {"preconditioner": "knots"},
+    ],
+)
+def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
+    X, y, _ = data
+    model = IntersectionGPRegressor(smoothness="cubic", **options)
+    with pytest.raises(ValueError, match=next(iter(options)).replace("n_i", "i")):
+        model.fit(X, y)
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_what_is_asked_of_a_fit_is_refused_too(data):
+    X, y, _ = data
+    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    with pytest.raises(ValueError, match="smoothness"):
+        model.export_tables()
+    with pytest.raises(ValueError, match="n_bins"):
+        model.set_params(n_bins=16).predict(X)
+    model.set_params(n_bins=None, variance="fine")
+    with pytest.raises(ValueError, match="variance"):
+        model.predict(X, return_std=True)
+
+
+def test_awkward_rows(data):
+    X, y, _ = data
+    one = IntersectionGPRegressor(smoothness="both", optimizer=None).fit(X[:1], y[:1])
+    assert one.predict(X[:3]) == pytest.approx(y[0])
+    model = IntersectionGPRegressor(smoothness="cubic", optimizer=None, feature_weights=None)
+    with pytest.raises(ValueError, match="Scale the features down"):
+        model.fit(X * 1e150, y)
+    scaled = clone(model).set_params(feature_weights="scale").fit(X * 1e150, y)
+    plain = clone(model).set_params(feature_weights="scale").fit(X, y)
+    np.testing.assert_allclose(scaled.predict(X * 1e150), plain.predict(X), rtol=1e-6)
+
+
+def test_threads_do_not_matter(data):
+    X, y, X_star = data
+    model = IntersectionGPRegressor(smoothness="both", solver="cg", optimizer=None)
+    found = [clone(model).set_params(n_jobs=n).fit(X, y).predict(X_star) for n in (1, 2, 7)]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.simd_paths
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_term_is_its_definition(container):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(40), rng.poisson(1.0, 40), 3 + rng.random(40)])
+    Z = np.column_stack([2 * rng.random(9), rng.poisson(2.0, 9), 1 + 3 * rng.random(9)])
+    masses = rng.uniform(0.5, 2.0, 40)
+    masses /= masses.sum()
+    term = SmoothTerm(SmoothRows.of(container(X), masses, 2), 0.7, 0.3, 2)
+    K, k, of_z = (oracle.kernel(A, B, X, 0.7, 0.3, masses) for A, B in ((X, X), (X, Z), (Z, Z)))
+    V = rng.standard_normal((40, 5))
+    T = term.shifted(container(Z))
+    np.testing.assert_allclose(term.kernel_matrix(), K, atol=1e-12)
+    np.testing.assert_allclose(term.product(V), K @ V, atol=1e-11)
+    np.testing.assert_allclose(term.cross(T), k, atol=1e-11)
+    np.testing.assert_allclose(term.gram(T), of_z, atol=1e-11)
+    np.testing.assert_allclose(term.prior(T), np.diag(of_z), atol=1e-11)
+    np.testing.assert_allclose(term.diagonal, np.diag(K), atol=1e-12)
+
+
+@pytest.mark.parametrize("rough", [0.0, 0.3])
+def test_few_knots_are_near_all(rough):
+    rng = np.random.default_rng(0)
+    X, V = rng.random((3000, 2)), rng.standard_normal((3000, 4))
+    term = SmoothTerm(SmoothRows.of(X, np.full(3000, 1 / 3000), 1), 0.7, rough, 1)
+    exact, near = (SmoothScore(term, V, n).evaluate(X[:200], 1) for n in (None, 1024))
+    np.testing.assert_allclose(near, exact, atol=1e-3 * np.abs(exact).max())
+
+
+def test_light_rows_are_centred_too(data):
+    X, y, _ = data
+    weight = np.full(80, 1e-6)
+    weight[:2] = 1.0
+    model = make("cubic", 0.0).fit(X, y, sample_weight=weight).forget([0, 1])
+    kept = weight[2:] / weight[2:].sum()
+    np.testing.assert_allclose(kept @ model.explain(X[2:]).values, 0.0, atol=1e-9)
+
+
+def test_a_search_that_is_not_converged_says_so(data):
+    X, y, _ = data
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
+        make("cubic", 0.0, solver="cg", max_iter=1, tol=1e-12).fit(X, y)
