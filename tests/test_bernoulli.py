@@ -215,6 +215,23 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
     assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
 
 
+def test_classes_share_one_amplitude():
+    X, y = load_iris(return_X_y=True)
+    X += 0.01 * np.random.default_rng(0).random(X.shape)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    assert (model.noise_, model.amplitude_) == (1.0, 3.0)
+    assert np.allclose(model.theta_, np.log([1.0, 3.0]))
+    C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
+    expected = 0.0
+    for k in range(3):
+        t = (y == k).astype(float)
+        f = laplace.mode(C, t, np.ones(len(X)))
+        expected += laplace.log_evidence(C, f, t, np.ones(len(X)))
+    assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[:5] + 0.01, y[:5])
+    assert again.amplitude_ == 3.0
+
+
 @each("scale", [1e-250, 1e-12, 1e12, 1e250])
 def test_units_of_columns_do_not_matter(scale):
     X, t, _, others = sample(9)

@@ -135,6 +135,8 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         self._bias_solutions = [mode.of_bias for mode in modes]
         found = np.column_stack([mode.weights for mode in modes])
         self._keep(tuple(mode.system for mode in modes), Y, found)
+        # Systems differ in the curvatures alone.
+        self.noise_, self.amplitude_ = base.noise, base.amplitude
         space = self._search_space(self._hyperparameters(self.__dict__))
         self.theta_ = space.pack(space.start)
         self.residual_ = np.array([mode.residual for mode in modes])
