@@ -12,6 +12,8 @@ from sklearn.datasets import load_digits
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    MinMaxGPClassifier,
+    MinMaxGPRegressor,
     active_learning,
 )
 from histrs.testing import histograms
@@ -275,3 +277,16 @@ def test_asking_beats_chance_on_digits():
     chance = np.mean([accuracy("random", seed) for seed in range(3)])
     assert accuracy("uncertainty", 0) > chance
     assert accuracy("variance-reduction", 0) > chance + 0.02
+
+
+@pytest.mark.parametrize("kind", [MinMaxGPClassifier, MinMaxGPRegressor])
+def test_dense_models_choose_rows_too(rng, kind):
+    X = rng.random((40, 4))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    model = kind(optimizer=None).fit(X[:20], y[:20])
+    chosen = active_learning.query(model, X[20:], n_instances=3)
+    (C,) = model._state()["_posterior"].latent_covariance(X[20:])
+    unsure = np.ones(20)
+    gain = unsure @ C**2 / (np.diag(C) + model.noise_)
+    assert chosen[0] == np.argmax(gain)
+    assert len(np.unique(chosen)) == 3

@@ -215,6 +215,49 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
     assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
 
 
+def test_classes_share_one_amplitude():
+    X, y = load_iris(return_X_y=True)
+    X += 0.01 * np.random.default_rng(0).random(X.shape)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    assert (model.noise_, model.amplitude_) == (1.0, 3.0)
+    assert np.allclose(model.theta_, np.log([1.0, 3.0]))
+    C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
+    expected = 0.0
+    for k in range(3):
+        t = (y == k).astype(float)
+        f = laplace.mode(C, t, np.ones(len(X)))
+        expected += laplace.log_evidence(C, f, t, np.ones(len(X)))
+    assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[:5] + 0.01, y[:5])
+    assert again.amplitude_ == 3.0
+
+
+def test_terms_and_covariances_know_of_the_bias():
+    X, t, w, others = sample(11)
+    w = w / w.mean()
+    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN).fit(X, t, sample_weight=w)
+    C = laplace.latent_covariance(intersection_kernel(X, X), 5.0)
+    p = expit(laplace.mode(C, t, w))
+    inverse = np.linalg.inv(C + np.diag(1.0 / (w * p * (1.0 - p))))
+
+    def covariance(prior, cross):
+        return prior - cross @ inverse @ cross.T
+
+    for feature, function in enumerate(model.shape_functions(return_std=True)):
+        one = np.zeros((len(function.knots), 4))
+        one[:, feature] = function.knots
+        cross = 5.0 * intersection_kernel(one, X)
+        spread = covariance(5.0 * intersection_kernel(one, one), cross)
+        assert np.allclose(function.std**2, np.diag(spread), atol=1e-6)
+    explained = model.explain(function.knots[:, None] * np.eye(4)[3])
+    assert np.allclose(explained.std[:, 3], function.std)
+    cross = laplace.latent_covariance(intersection_kernel(others, X), 5.0)
+    joint = covariance(laplace.latent_covariance(intersection_kernel(others, others), 5.0), cross)
+    for one in (model, pickle.loads(pickle.dumps(model))):
+        found = one._state()["_posterior"].latent_covariance(others)
+        assert np.allclose(found[0], joint, atol=1e-6)
+
+
 @each("scale", [1e-250, 1e-12, 1e12, 1e250])
 def test_units_of_columns_do_not_matter(scale):
     X, t, _, others = sample(9)

@@ -339,3 +339,13 @@ def test_bad_weights_of_classes_leave_everything_as_it_was(rng, kind, bad):
     with pytest.raises(ValueError, match="class_weight"):
         model.set_params(class_weight=bad).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each("least", [1e-20, 1e-300])
+def test_a_sample_that_outweighs_all_others_leaves_no_rounding_to_learn(least):
+    X, y = matrices(np.random.default_rng(11), 40, p=4, n_classes=2)
+    weights = np.r_[1.0 / least, np.full(39, least)]
+    model = CovarianceCompressor(random_state=0, max_iter=20).fit(X, y, sample_weight=weights)
+    assert model.gamma_ < 1e3
+    assert model.loss_ > -1e-9
+    assert np.all(np.isfinite(model.predict_proba(X)))

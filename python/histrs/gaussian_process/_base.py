@@ -531,11 +531,6 @@ class BaseIntersectionGP(GaussianProcess):
         posterior: Posterior = state["_posterior"]
         return posterior.latent_variance(X, self.variance, self.n_bins, self.n_eigenvectors)
 
-    def _noise_of_labels(self, state: dict[str, Any], X: Matrix) -> Array:
-        """Return the noise variances with which labels of rows would be told, system by system."""
-        noise = state["_posterior"].noise
-        return np.broadcast_to(noise[:, None], (len(noise), X.shape[0]))
-
     @property
     def std_error_(self) -> float:
         """Mean relative error of the standard deviations that come from cached directions.

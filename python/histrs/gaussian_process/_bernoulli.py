@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -12,11 +13,11 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._bias import BiasSolution
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales, check_bounds
 from histrs.gaussian_process._laplace import (
     LEAST_CURVATURE,
-    BiasSolution,
     LaplaceLikelihood,
     Mode,
     at_curvature,
@@ -135,6 +136,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         self._bias_solutions = [mode.of_bias for mode in modes]
         found = np.column_stack([mode.weights for mode in modes])
         self._keep(tuple(mode.system for mode in modes), Y, found)
+        self._posterior = replace(self._posterior, of_bias=tuple(self._bias_solutions))
+        # Systems differ in the curvatures alone.
+        self.noise_, self.amplitude_ = base.noise, base.amplitude
         space = self._search_space(self._hyperparameters(self.__dict__))
         self.theta_ = space.pack(space.start)
         self.residual_ = np.array([mode.residual for mode in modes])
@@ -186,7 +190,8 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         first = self._make_system(state["X_fit_"], values.kernel, values.scales()[0], None)
         base = first.with_row_scale(None)
         systems = tuple(at_curvature(base, column) for column in state["_curvature"].T)
-        return Posterior(systems, state["_standard_weights"], self._readouts(state), self.tol)
+        weights, of_bias = state["_standard_weights"], tuple(state["_bias_solutions"])
+        return Posterior(systems, weights, self._readouts(state), self.tol, of_bias)
 
     def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
         if not self._is_bernoulli:
@@ -217,17 +222,6 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             shift = np.array([mode.bias for mode in modes]) - self._bias
             scores.append(without.cross_product(rows, found) + shift)
         return np.vstack(scores), np.concatenate(folds)
-
-    def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
-        variance = super()._latent_variance(state, X)
-        if self._is_bernoulli:
-            system = state["_posterior"].system
-            rows = system.kernel.rows(X, system.n_threads)
-            solutions = state["_bias_solutions"]
-            seen = system.cross_product(rows, np.column_stack([b.weights for b in solutions]))
-            for k, of_bias in enumerate(solutions):
-                variance[:, k] += of_bias.variance(seen[:, k])
-        return variance
 
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
         if not self._is_bernoulli:

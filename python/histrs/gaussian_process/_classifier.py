@@ -183,9 +183,11 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         The weights alpha of eq. 2; one output for two classes, else one a class.
     n_iter_ : ndarray of shape (n_outputs,)
-        Iterations until each output was solved; 1 when the matrix was factorised.
+        Iterations until each output was solved; 1 when the matrix was factorised. Of the Bernoulli
+        likelihood, Newton's steps.
     residual_ : ndarray of shape (n_outputs,)
-        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`.
+        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`; of the Bernoulli
+        likelihood, of the gradient at the mode.
     quantization_error_bound_ : ndarray of shape (n_outputs,)
         With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
         scores are what `decision_function` returns.

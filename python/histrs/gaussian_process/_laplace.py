@@ -20,14 +20,13 @@ from histrs._calibration import fit_calibration, logits_of_classes
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides
+from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process._leave_one_out import inverse_diagonal
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._spectrum import Evaluation
 from histrs.gaussian_process._system import KernelSystem
 
-# Prior variance of the bias.
-BIAS_VARIANCE = 4.0
 _MAX_STEPS = 60
 _LEAST_STEP = 1e-6
 _ROUNDING = 1e-13
@@ -54,7 +53,7 @@ class Mode:
     n_steps: int
     log_posterior: float
     """`log p(t | f) + log p(f)` but for determinants."""
-    of_bias: "BiasSolution"
+    of_bias: BiasSolution
 
     @property
     def left_out(self) -> Array:
@@ -72,26 +71,6 @@ class Mode:
         half_log_det = float(np.sum(np.log(np.diag(self.system.factor.whole()))))
         of_bias = 0.5 * float(np.log(self.of_bias.determinant))
         return self.log_posterior - half_log_det - of_bias + 0.5 * n * float(np.log(self.system.s))
-
-
-@dataclass(frozen=True)
-class BiasSolution:
-    """What a constant beside the kernel adds to it, by the formula of Sherman and Morrison."""
-
-    weights: Array
-    """`(K + W^-1 / a)^-1 1`."""
-    determinant: float
-    """Prior variance of the bias over its posterior one."""
-
-    def in_inverse(self, amplitude: float) -> Array:
-        """Return what it takes from the diagonal of the inverse."""
-        taken: Array = BIAS_VARIANCE / amplitude / self.determinant * self.weights**2
-        return taken
-
-    def variance(self, seen: Array) -> Array:
-        """Return what it adds to the variance of rows whose scores by its weights are `seen`."""
-        added: Array = BIAS_VARIANCE / self.determinant * (1.0 - seen) ** 2
-        return added
 
 
 def find_mode(

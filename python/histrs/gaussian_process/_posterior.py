@@ -14,6 +14,7 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._validation import Matrix
 from histrs._warnings import warn
+from histrs.gaussian_process._bias import BiasSolution
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._interactions.score import score_of
 from histrs.gaussian_process._score import ExactScore, Score
@@ -101,7 +102,26 @@ class Posterior(BasePosterior[KernelSystem]):
 
     tol: float
     """Tolerance of solves for variances."""
+    of_bias: tuple[BiasSolution, ...] = ()
+    """Of the constant beside the kernel of each system, where there is one."""
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
+
+    def latent_covariance(self, X: Matrix) -> Array:
+        """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""
+        covariance = super().latent_covariance(X)
+        for C, root in zip(covariance, self._roots_of_bias(X, 1.0).T, strict=True):
+            C += np.outer(root, root)
+        return covariance
+
+    def _roots_of_bias(self, X: Matrix, prior: float) -> Array:
+        """Return the roots of what constants add to covariances, a column for each system."""
+        if not self.of_bias:
+            return np.zeros((X.shape[0], len(self.systems)))
+        system = self.system
+        rows = system.kernel.rows(X, system.n_threads)
+        seen = system.cross_product(rows, np.column_stack([b.weights for b in self.of_bias]))
+        roots = [b.root_covariance(s, prior) for b, s in zip(self.of_bias, seen.T, strict=True)]
+        return np.column_stack(roots)
 
     @property
     def n_outputs_a_system(self) -> int:
@@ -166,7 +186,8 @@ class Posterior(BasePosterior[KernelSystem]):
 
     def feature_variance(self, X: Matrix) -> Array:
         """Return the posterior variance of that, exactly, a column for each system."""
-        return self.variance_of(*self.system.feature_covariances(X))
+        variance = self.variance_of(*self.system.feature_covariances(X))
+        return variance + self._roots_of_bias(X, 0.0) ** 2
 
     def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
         """Return the posterior variances of numbers, exactly, a column for each system.
@@ -222,7 +243,8 @@ class Posterior(BasePosterior[KernelSystem]):
                 columns.append(self._exact_variance(system, X, n_outputs))
             else:
                 columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
-        return np.column_stack(columns) * self.amplitude
+        variance = np.column_stack(columns) * self.amplitude
+        return variance + self._roots_of_bias(X, 1.0) ** 2
 
     def variance_bounds(self, X: Matrix, gap: float) -> tuple[Array, Array]:
         """Return what posterior variances are between, a column for each system."""

@@ -101,6 +101,14 @@ class GaussianProcess(BaseEstimator):
         variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
         return variance
 
+    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the noise variances with which labels of rows would be told.
+
+        One for every row, or one for all, a row of the result for each system.
+        """
+        noise: Array = state["_posterior"].noise
+        return noise[:, None]
+
     def _search_space(self, start: Hyperparameters) -> SearchSpace:
         """Return the space of the hyper-parameters that are learned."""
         raise NotImplementedError

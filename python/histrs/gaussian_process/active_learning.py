@@ -157,7 +157,7 @@ def _reducing(model: Model, rows: Matrix, n_instances: int) -> Indices:
     state, X = model._state(), model._check_test(rows)
     # One matrix for each system, of targets of scale 1.
     covariances = state["_posterior"].latent_covariance(X)
-    noise = model._noise_of_labels(state, X)
+    noise = np.broadcast_to(model._noise_of_labels(state, X), covariances.shape[:2])
     unsure = np.ones(len(covariances[0]))
     if isinstance(model, IntersectionGPClassifier):
         unsure = 1.0 - np.sum(model.predict_proba(rows) ** 2, axis=1)

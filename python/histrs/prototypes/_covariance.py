@@ -350,7 +350,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     ) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        scale = scale_gamma(distances.min(axis=1), weights)
+        # Where samples are their prototypes, or those that weigh are, only rounding is left.
+        rounding = training.X.shape[-1] * np.finfo(np.float64).eps
+        scale = scale_gamma(distances.min(axis=1), weights, rounding)
         if self.gamma == "scale":
             return _SHARPER * scale
         return searched_gamma(self, training, scale, random)

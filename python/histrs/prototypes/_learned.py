@@ -36,13 +36,18 @@ def draw_start(training: Training, compression: float, init: Init, random: Rando
     return hill_climb(training, sample, _EXCHANGES, random) if init == "rmhc" else sample
 
 
-def scale_gamma(distances: NDArray[Any], weights: NDArray[np.float64] | None) -> float:
-    """Return the sharpness at which samples are one unit from where they belong, on average."""
+def scale_gamma(
+    distances: NDArray[Any], weights: NDArray[np.float64] | None, rounding: float = 0.0
+) -> float:
+    """Return the sharpness at which samples are one unit from where they belong, on average.
+
+    It is 1 where that is no more than `rounding`.
+    """
     if weights is None:
         mean = float(np.mean(distances, dtype=np.float64))
     else:
         mean = float(np.average(distances.astype(np.float64), weights=weights))
-    return 1.0 if mean <= 0.0 else mean**-0.5
+    return 1.0 if mean <= rounding else mean**-0.5
 
 
 class LearnedPrototypes(PrototypeClassifier):
