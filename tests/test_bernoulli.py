@@ -283,3 +283,9 @@ def test_active_learning_takes_it():
     model = IntersectionGPClassifier(likelihood="bernoulli").fit(X[:20], t[:20])
     chosen = active_learning.query(model, X[20:], n_instances=3)
     assert len(np.unique(chosen)) == 3
+
+
+def test_a_loose_tolerance_leaves_more_than_nothing():
+    X, t, _, others = sample(11)
+    model = IntersectionGPClassifier(**{**GIVEN, "tol": 0.9}).fit(X, t)
+    assert np.ptp(model.latent_mean_and_variance(others)[0]) > 0.1

@@ -184,7 +184,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return self._bias if self._is_bernoulli else super()._level(Y)
 
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
-        if not self._is_bernoulli:
+        if state["likelihood_"] != "bernoulli":
             return super()._posterior_of(state)
         values = self._hyperparameters(state)
         first = self._make_system(state["X_fit_"], values.kernel, values.scales()[0], None)
@@ -224,19 +224,19 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return np.vstack(scores), np.concatenate(folds)
 
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
-        if not self._is_bernoulli:
+        if state["likelihood_"] != "bernoulli":
             return super()._predictive_variance(state, X)
         return self._latent_variance(state, X)
 
     def _noise_of_labels(self, state: dict[str, Any], X: Matrix) -> Array:
-        if not self._is_bernoulli:
+        if state["likelihood_"] != "bernoulli":
             return super()._noise_of_labels(state, X)
         f = self._read(state, "mean", X).T
         noise: Array = 1.0 / np.maximum(expit(f) * expit(-f), LEAST_CURVATURE)
         return noise
 
     def _uncalibrated(self, state: dict[str, Any], X: Matrix, means: Array) -> Array:
-        if not self._is_bernoulli:
+        if state["likelihood_"] != "bernoulli":
             return super()._uncalibrated(state, X, means)
         # The mean of a logistic function of a normal variable (MacKay, 1992).
         variance = self._latent_variance(state, X)
@@ -246,7 +246,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return probabilities
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Any:
-        if not self._is_bernoulli:
+        if state["likelihood_"] != "bernoulli":
             return super()._likelihood_of_fit(state)
         system = state["_posterior"].system
         return LaplaceLikelihood(

@@ -121,7 +121,9 @@ def find_mode(
         gradient = w * sign * expit(-sign * f)
         curvature = np.maximum(w * expit(f) * expit(-f), LEAST_CURVATURE)
         residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
-        done = residual <= tol or (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+        # At 0, no probability is off by more than a half, which a tolerance must not hide.
+        done = residual <= tol and steps > 0
+        done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
         last = residual
         targets = f + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
