@@ -613,3 +613,17 @@ def test_roots_of_inner_products_beyond_single_precision_are_refused(rng):
     ):
         model.transform(np.float32(X))
     assert np.isfinite(model.transform(1e100 * X).data).all()
+
+
+@pytest.mark.parametrize("metric", ["hellinger", "chi2", "euclidean"])
+def test_codewords_of_values_whose_sums_overflow_are_refused(rng, metric):
+    X = rng.random((30, 30))
+    X[3, 4] = 1.5e308
+    with pytest.raises(ValueError, match=r"X\[3, 4\] = 1.5e\+308: (sums|squares) of such values"):
+        ProductQuantizer(1, 3, metric=metric, random_state=0).fit(X)
+
+
+def test_intervals_between_samples_of_any_length_have_a_bound(rng):
+    X = rng.random((12, 4))
+    model = AdditiveChi2Map(method="periodic", sample_interval=2**63).fit(X)
+    assert np.isfinite(model.kernel_error_bound_).all()

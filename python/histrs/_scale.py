@@ -8,13 +8,17 @@ import numpy as np
 from scipy import sparse
 
 
-def check_squares(X: Any, name: str = "X") -> None:
-    """Refuse finite values of which a sum of squares would overflow, with the place of one."""
+def check_squares(X: Any, name: str = "X", *, of_roots: bool = False) -> None:
+    """Refuse finite values of which a sum of squares would overflow, with the place of one.
+
+    With `of_roots`, squares of their roots, and of sums of these.
+    """
     is_sparse: bool = sparse.issparse(X)
     values = X.data if is_sparse else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    size = np.sqrt(largest) if of_roots else largest
     # Sums over the entries, of differences and of their products with weights.
-    if largest * 1e4 * max(1.0, float(values.size)) ** 0.5 <= np.sqrt(np.finfo(np.float64).max):
+    if size * 1e4 * max(1.0, float(values.size)) ** 0.5 <= np.sqrt(np.finfo(np.float64).max):
         return
     if not np.isfinite(largest):
         return  # for the check of finite values to name
@@ -25,8 +29,9 @@ def check_squares(X: Any, name: str = "X") -> None:
     else:
         place = [int(k) for k in np.unravel_index(i, values.shape)]
     index = ", ".join(map(str, place))
+    what = "sums" if of_roots else "squares"
     raise ValueError(
-        f"{name}[{index}] = {values.ravel()[i]:.3g}: squares of such values overflow; divide the "
+        f"{name}[{index}] = {values.ravel()[i]:.3g}: {what} of such values overflow; divide the "
         "columns by a scale."
     )
 

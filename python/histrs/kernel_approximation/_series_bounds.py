@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 _STEP = 1e-3
 # Values below this share of the largest are their own bound: no error exceeds sqrt(xy).
 _LOG_RANGE = 45.0
+# Of which cosh does not overflow.
+_MOST_EXPONENT = 700.0
 # Intervals that scikit-learn's AdditiveChi2Sampler takes by default, by number of components.
 _DEFAULT_INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 
@@ -63,10 +65,12 @@ def periodic_bound(n_components: int, interval: float, low: Array, high: Array) 
     The error is sqrt(xy) e(log x - log y) and sqrt(xy) <= high exp(-|log x - log y|/2), with
     e(s) = sech(s/2) - h - sum_k 2h sech(pi k h) cos(k h s).
     """
-    k = np.arange(1, n_components // 2 + 1)
-    weights = 2 * interval / np.cosh(np.pi * k * interval)
+    frequencies = np.arange(1, n_components // 2 + 1) * interval
+    # Those beyond have weights of 0.
+    frequencies = frequencies[np.pi * frequencies < _MOST_EXPONENT]
+    weights = 2 * interval / np.cosh(np.pi * frequencies)
     total = interval + weights.sum()
-    slope, second = (np.sum(weights * (k * interval) ** n) for n in (1, 2))
+    slope, second = (np.sum(weights * frequencies**n) for n in (1, 2))
     slack = _STEP**2 / 8 * ((0.25 + second) + (0.25 + slope) + (1 + total) / 4)
     reach = np.zeros(len(high))
     positive = high > 0
@@ -74,7 +78,7 @@ def periodic_bound(n_components: int, interval: float, low: Array, high: Array) 
         reach[positive] = np.minimum(np.log(high[positive]) - np.log(low[positive]), _LOG_RANGE)
     s = np.arange(0.0, reach.max(initial=0.0) + 2 * _STEP, _STEP)
     error = 1 / np.cosh(s / 2) - interval
-    for weight, frequency in zip(weights, k * interval, strict=True):
+    for weight, frequency in zip(weights, frequencies, strict=True):
         error -= weight * np.cos(frequency * s)
     seen = np.maximum.accumulate(np.abs(error) * np.exp(-s / 2))
     # Beyond the grid, e^(-s/2) alone is below every error seen.

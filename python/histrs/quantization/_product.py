@@ -252,8 +252,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _learn(self, rows: Matrix) -> None:
         n, d = rows.shape
-        if self.metric_ in ("euclidean", "intersection"):  # k-means squares values themselves
-            check_squares(rows)
+        # k-means squares coordinates.
+        check_squares(rows, of_roots=self.metric_ not in ("euclidean", "intersection"))
         if self.n_blocks > d:
             raise ValueError(
                 f"n_blocks = {self.n_blocks} is more than n_features = {d}: a block has at least "
