@@ -289,3 +289,22 @@ def test_a_loose_tolerance_leaves_more_than_nothing():
     X, t, _, others = sample(11)
     model = IntersectionGPClassifier(**{**GIVEN, "tol": 0.9}).fit(X, t)
     assert np.ptp(model.latent_mean_and_variance(others)[0]) > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@each("spread", [0.0, 1e-15, 1e-12, 1e-9, 1e-7, 1e-6])
+def test_rows_that_hardly_differ(spread):
+    X, t, _, _ = sample(12)
+    X = 1.0 + spread * X
+    for rows in (slice(None), slice(0, 2)):
+        y = np.resize([0, 1], len(t))[rows]
+        P = IntersectionGPClassifier(likelihood="bernoulli").fit(X[rows], y).predict_proba(X)
+        assert np.all(np.isfinite(P))
+
+
+def test_an_amplitude_beside_which_rounding_counts_is_refused():
+    X, t, _, _ = sample(13)
+    with pytest.raises(ValueError, match="not positive definite"):
+        IntersectionGPClassifier(amplitude=1e30, solver="cholesky", **GIVEN).fit(
+            np.vstack([X, X]), np.append(t, t)
+        )

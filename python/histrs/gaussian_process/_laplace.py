@@ -18,7 +18,6 @@ from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides
 from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._hyperparameters import Hyperparameters
@@ -33,6 +32,7 @@ _ROUNDING = 1e-13
 # Of a row that is certain: less would be lost beside others.
 LEAST_CURVATURE = 1e-14
 # Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
+_LEAST_UNIT = 1e-8
 _AMPLITUDES = np.logspace(-0.5, 2.5, 7)
 
 
@@ -155,8 +155,7 @@ def at_curvature(
     if kernel_matrix is not None:
         K = kernel_matrix.copy()
         scale_both_sides(system.row_scale, K)
-        K[np.diag_indices_from(K)] += system.s
-        vars(system)["factor"] = CholeskyFactor.of(factorise_in_place(K.T))
+        vars(system)["factor"] = system.factor_of(K)
     return system
 
 
@@ -241,9 +240,11 @@ def likeliest_amplitude(
         Least and greatest variance.
     """
     labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
-    unit = float(np.mean(np.diag(kernel_matrix)) - np.mean(kernel_matrix))
-    if not unit > 0.0:
-        unit = 1.0
+    mean = float(np.mean(np.diag(kernel_matrix)))
+    unit = mean - float(np.mean(kernel_matrix))
+    if not unit > _LEAST_UNIT * mean:
+        # Of rows that hardly differ, what is left of the kernel is rounding.
+        unit = mean if mean > 0.0 else 1.0
     with np.errstate(over="ignore"):
         tried = np.unique(np.clip(_AMPLITUDES / unit, *bounds))
     starts: list[Array | None] = [None] * Y.shape[1]

@@ -338,7 +338,10 @@ class KernelSystem:
     @cached_property
     def factor(self) -> CholeskyFactor:
         """Lower Cholesky factor of `K + s I`."""
-        K = self.kernel_matrix()
+        return self.factor_of(self.kernel_matrix())
+
+    def factor_of(self, K: Array) -> CholeskyFactor:
+        """Return the factor of `K + s I`, which takes the place of `K`, as the system has it."""
         K[np.diag_indices_from(K)] += self.s
         # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
         try:
