@@ -87,12 +87,16 @@ def times_class_weights(
     return product
 
 
-def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the class with the largest score in each row.
+def place_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
+    """Return where the largest score of each row is.
 
     Two classes may have one column, or none, whose sign decides; 0 stands for the first.
     """
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    best = (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
-    return np.asarray(classes[best])
+    return (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+
+
+def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the class with the largest score in each row, as `place_of_best` finds it."""
+    return np.asarray(classes[place_of_best(scores)])

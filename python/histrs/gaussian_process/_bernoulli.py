@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
+from histrs._labels import place_of_best
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
@@ -21,10 +22,11 @@ from histrs.gaussian_process._laplace import (
     LaplaceLikelihood,
     Mode,
     at_curvature,
+    best_amplitude,
     find_mode,
-    likeliest_amplitude,
+    left_out,
 )
-from histrs.gaussian_process._leave_one_out import folds_of, leave_one_out
+from histrs.gaussian_process._leave_one_out import folds_of
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._system import KernelSystem
@@ -111,7 +113,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
-            return likeliest_amplitude(
+            return best_amplitude(
                 lambda amplitude: _base_of(some, amplitude),
                 some.kernel_matrix(),
                 Y[rows],
@@ -197,11 +199,10 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         if not self._is_bernoulli:
             return super()._scores_left_out(posterior, Y)
         targets = self._working_targets - self._bias
-        diagonal = posterior.amplitude / leave_one_out(posterior, targets)[1]
-        for k, of_bias in enumerate(self._bias_solutions):
-            diagonal[:, k] -= of_bias.in_inverse(posterior.amplitude[k])
-        scores: Array = targets - posterior.weights / diagonal
-        return scores
+        parts = zip(
+            posterior.systems, targets.T, posterior.weights.T, self._bias_solutions, strict=True
+        )
+        return np.column_stack([left_out(*part) for part in parts])
 
     def _scores_held_out(
         self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
@@ -271,7 +272,7 @@ def _some_of_each_class(Y: Array, most: int) -> NDArray[np.intp]:
     n = len(Y)
     if n <= most:
         return np.arange(n)
-    labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    labels = place_of_best(Y)
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
     places = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
-from histrs._labels import best_class, checked_labels
+from histrs._labels import best_class, checked_labels, place_of_best
 from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
@@ -342,7 +342,7 @@ class ClassTargets(GaussianProcess):
             if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
                 return self._readouts(self.__dict__)
         self._calibrated_on = self.classes_, len(Y)
-        labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+        labels = place_of_best(Y)
         weights = self.sample_weight_fit_
         if isinstance(posterior, Posterior) and not posterior.is_factorised:
             scores, rows = self._scores_held_out(posterior, Y, labels)

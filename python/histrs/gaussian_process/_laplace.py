@@ -10,18 +10,18 @@ with weights.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._labels import place_of_best
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
 from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._leave_one_out import inverse_diagonal
+from histrs.gaussian_process._leave_one_out import diagonal_of_inverse
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._spectrum import Evaluation
 from histrs.gaussian_process._system import KernelSystem
@@ -58,11 +58,7 @@ class Mode:
     @property
     def left_out(self) -> Array:
         """The mean of each row by a fit without it, less the bias of all, in closed form."""
-        scale = cast(Array, self.system.row_scale)
-        diagonal = inverse_diagonal(self.system.factor) * scale**2
-        diagonal -= self.of_bias.in_inverse(self.system.amplitude)
-        left_out: Array = self.targets - self.bias - self.weights / diagonal
-        return left_out
+        return left_out(self.system, self.targets - self.bias, self.weights, self.of_bias)
 
     @property
     def log_evidence(self) -> float:
@@ -71,6 +67,13 @@ class Mode:
         half_log_det = float(np.sum(np.log(np.diag(self.system.factor.whole()))))
         of_bias = 0.5 * float(np.log(self.of_bias.determinant))
         return self.log_posterior - half_log_det - of_bias + 0.5 * n * float(np.log(self.system.s))
+
+
+def left_out(system: KernelSystem, targets: Array, weights: Array, of_bias: BiasSolution) -> Array:
+    """Return means of targets, which are less the bias, of each row by a regression without it."""
+    diagonal = diagonal_of_inverse(system) - of_bias.in_inverse(system.amplitude)
+    means: Array = targets - weights / diagonal
+    return means
 
 
 def find_mode(
@@ -214,7 +217,7 @@ class LaplaceLikelihood(BaseLikelihood):
         return Evaluation(sum(mode.log_evidence for mode in modes), 0.0, {}, solved)
 
 
-def likeliest_amplitude(
+def best_amplitude(
     make_base: Callable[[float], KernelSystem],
     kernel_matrix: Array,
     Y: Array,
@@ -239,7 +242,7 @@ def likeliest_amplitude(
     bounds : tuple of float
         Least and greatest variance.
     """
-    labels = (Y[:, 0] > 0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    labels = place_of_best(Y)
     mean = float(np.mean(np.diag(kernel_matrix)))
     unit = mean - float(np.mean(kernel_matrix))
     if not unit > _LEAST_UNIT * mean:

@@ -63,11 +63,12 @@ def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array
     variance : ndarray of shape (n_samples, n_systems)
         Predictive variances, noise included.
     """
-    diagonal = np.column_stack([_diagonal_of_inverse(system) for system in posterior.systems])
+    diagonal = np.column_stack([diagonal_of_inverse(system) for system in posterior.systems])
     return Y - posterior.weights / diagonal, posterior.amplitude / diagonal
 
 
-def _diagonal_of_inverse(system: Any) -> Array:
+def diagonal_of_inverse(system: Any) -> Array:
+    """Return the diagonal of `(K + s W^-1)^-1`, by the factor of a system."""
     diagonal = inverse_diagonal(system.factor)
     return diagonal if system.row_scale is None else system.row_scale**2 * diagonal
 

@@ -12,8 +12,6 @@ from histrs.gaussian_process._kernel import GeneralizedKernel
 # kinds of kernel, nearly all of one or of the other.
 _SLOPES = (1e-2, 1.0, 1e2)
 _ROUGH = (1e-3, 1.0, 1e3)
-
-
 # Rows of a likelihood that the weights are learned by where all would take long.
 _MOST_ROWS = 1024
 

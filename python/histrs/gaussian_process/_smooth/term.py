@@ -141,26 +141,21 @@ class SmoothTerm:
 
     def cross(self, T: Matrix) -> Array:
         """Return the kernel between the training rows and shifted ones."""
-        K = self._gram(self.rows.T, T)
-        K -= self._means[:, None]
-        K -= self._means_of(T)
-        K += self._mean
-        return K
+        return self._centred(self._gram(self.rows.T, T), self._means, self._means_of(T))
 
     def gram(self, T: Matrix) -> Array:
         """Return the kernel between all pairs of shifted rows."""
-        K = self._gram(T, None)
         means = self._means_of(T)
-        K -= means[:, None]
-        K -= means
-        K += self._mean
-        return K
+        return self._centred(self._gram(T, None), means, means)
 
     def kernel_matrix(self) -> Array:
         """Return the kernel matrix of the training rows."""
-        K = self._gram(self.rows.T, None)
-        K -= self._means[:, None]
-        K -= self._means
+        return self._centred(self._gram(self.rows.T, None), self._means, self._means)
+
+    def _centred(self, K: Array, of_rows: Array, of_columns: Array) -> Array:
+        """Take the means of the kernel with rows and with columns away, in place."""
+        K -= of_rows[:, None]
+        K -= of_columns
         K += self._mean
         return K
 
