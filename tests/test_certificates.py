@@ -24,9 +24,9 @@ CHANGES = [
     (SparseAdditiveMap("intersection", n_knots=5), {"kernel": "hellinger", "n_knots": 3}),
     (SparseKernelMap("chi2", 5, random_state=0), {"kernel": "intersection"}),
     (KernelProjectionMap("chi2", 5, random_state=0), {"kernel": "intersection", "whiten": True}),
-    (KernelProjectionMap("exp-chi2", 5, whiten=True, random_state=0), {"whiten": False}),
+    (KernelProjectionMap("exp_chi2", 5, whiten=True, random_state=0), {"whiten": False}),
     (
-        KernelProjectionMap("exp-chi2", 5, kernel_params={"gamma": 1.0}, random_state=0),
+        KernelProjectionMap("exp_chi2", 5, kernel_params={"gamma": 1.0}, random_state=0),
         {"kernel_params": {"gamma": 9.0}},
     ),
     (ProductQuantizer(2, 8, "chi2", random_state=0), {"metric": "euclidean", "n_codes": 3}),

@@ -28,6 +28,7 @@ from histrs.metrics import (
     hellinger_kernel,
     intersection_kernel,
     jensen_shannon_kernel,
+    minmax_kernel,
 )
 from histrs.svm import BundleSVC
 from histrs.testing import histograms
@@ -40,7 +41,7 @@ KERNELS = {
     "intersection": intersection_kernel,
     "chi2": additive_chi2_kernel,
     "hellinger": hellinger_kernel,
-    "jensen-shannon": jensen_shannon_kernel,
+    "jensen_shannon": jensen_shannon_kernel,
 }
 SPACINGS = ["uniform", "quantile", "log"]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
@@ -96,7 +97,7 @@ def test_projections_lose_no_digits(kernel, gap):
     x = np.array([[a / 3], [a + (b - a) / 3], [a + (b - a) / 2], [b], [b * 5]])
     x[1:3] = np.clip(x[1:3], np.nextafter(a, 1), b)
     actual = dense(model.transform(x))
-    if kernel == "jensen-shannon" and gap < 1e-4:
+    if kernel == "jensen_shannon" and gap < 1e-4:
         # Extended precision is not enough for the definition, but to the first order in the gap
         # the projection is interpolation.
         expected = oracle.additive_features("intersection", x, model.knots_, model.offsets_)
@@ -168,7 +169,7 @@ def test_nothing_to_map():
     assert model.transform(np.ones((4, 3))).shape == (4, 0)
     assert model.inner_product_.matmul(np.ones((0, 2))).shape == (0, 2)
     assert model.inner_product_.solve(np.ones((0, 2))).shape == (0, 2)
-    half = SparseAdditiveMap("jensen-shannon", 3).fit([[0.0, 2.0]])
+    half = SparseAdditiveMap("jensen_shannon", 3).fit([[0.0, 2.0]])
     np.testing.assert_array_equal(half.offsets_, [0, 0, 3])
     assert half.transform(sparse.csr_array((5, 2))).nnz == 0
 
@@ -294,14 +295,14 @@ def residuals(model, X, kernel):
     return np.diag(kernel(X, X)) - 2 * np.einsum("ij,ij->i", K, Phi) + fitted
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, "exp-chi2"])
+@pytest.mark.parametrize("kernel", [*KERNELS, "exp_chi2", "minmax"])
 @pytest.mark.parametrize("representatives", ["kmeans", "sample"])
 def test_projections_are_equation_5(rng, kernel, representatives):
     X = awkward_histograms(rng, 30)
     model = KernelProjectionMap(
         kernel, 8, representatives=representatives, kernel_params=None, random_state=0
     ).fit(X)
-    function = {**KERNELS, "exp-chi2": exp_chi2_kernel}[kernel]
+    function = {**KERNELS, "exp_chi2": exp_chi2_kernel, "minmax": minmax_kernel}[kernel]
     Z = model.representatives_
     K = function(Z)
     K_ZX = function(Z, X)
@@ -451,7 +452,7 @@ def test_pursuit_is_nearly_the_best_subset(rng):
 @every_selection
 def test_a_representative_is_its_own_coordinate(rng, selection):
     X = rng.dirichlet(np.ones(5), size=10)
-    model = SparseKernelMap("jensen-shannon", 10, 1, selection=selection, representatives=X)
+    model = SparseKernelMap("jensen_shannon", 10, 1, selection=selection, representatives=X)
     # All have norm 1, so that none explains more of one than it does itself.
     np.testing.assert_allclose(dense(model.fit(X).transform(X)), np.eye(10), atol=1e-12)
 

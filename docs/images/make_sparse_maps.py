@@ -18,7 +18,7 @@ from histrs.metrics import (
 KERNELS = {
     "intersection": intersection_kernel,
     "chi2": additive_chi2_kernel,
-    "jensen-shannon": jensen_shannon_kernel,
+    "jensen_shannon": jensen_shannon_kernel,
 }
 STYLES = {"uniform": "-", "quantile": "--", "log": ":"}
 N_KNOTS = [2, 4, 8, 16, 32, 64]
@@ -62,11 +62,11 @@ def kernel(A, B=None):
 options = {"kernel_params": {"gamma": 1.0}, "random_state": 0}
 for selection in ("nearest", "matching-pursuit", "orthogonal-matching-pursuit"):
     maps = [
-        SparseKernelMap("exp-chi2", 200, n, selection=selection, **options).fit(X)
+        SparseKernelMap("exp_chi2", 200, n, selection=selection, **options).fit(X)
         for n in N_NONZERO
     ]
     right.loglog(N_NONZERO, [error(m, kernel) for m in maps], "o-", label=selection)
-dense = KernelProjectionMap("exp-chi2", 200, **options).fit(X)
+dense = KernelProjectionMap("exp_chi2", 200, **options).fit(X)
 features = dense.transform(test)
 floor = relative(features @ dense.inner_product_.matmul(features.T), kernel(test))
 right.axhline(floor, color="0.4", ls="--", label="all 200 (KernelProjectionMap)")

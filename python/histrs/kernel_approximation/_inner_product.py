@@ -308,7 +308,7 @@ def _jensen_shannon(ratios: Array) -> Array:
     return np.asarray(0.5 * ((low + high) * (np.log1p(share) / np.log(2.0)) + low * log))
 
 
-_KERNELS = {"chi2": _chi2, "jensen-shannon": _jensen_shannon}
+_KERNELS = {"chi2": _chi2, "jensen_shannon": _jensen_shannon}
 
 
 def additive_inner_product(

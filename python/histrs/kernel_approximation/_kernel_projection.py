@@ -27,8 +27,8 @@ class KernelProjectionMap(RepresentativeMap):
     ----------
     kernel : str or callable, default="intersection"
         A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
-        "jensen-shannon" and "exp-chi2", or a function `(X, Z)` to an
-        array of shape `(n_X, n_Z)`.
+        "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
+        `(n_X, n_Z)`.
     n_representatives : int, default=100
         Number of representatives; no more than there are rows.
     representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
@@ -39,7 +39,7 @@ class KernelProjectionMap(RepresentativeMap):
         with the usual inner product, as linear models have it (the Nyström features of
         scikit-learn's `Nystroem`). Directions in which the kernel is singular are left out.
     kernel_params : dict, default=None
-        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp-chi2".
+        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp_chi2".
     random_state : int, RandomState instance or None, default=None
         For k-means or the sample.
     n_jobs : int, default=None
@@ -79,7 +79,7 @@ class KernelProjectionMap(RepresentativeMap):
     >>> from histrs.kernel_approximation import KernelProjectionMap
     >>> from histrs.metrics import exp_chi2_kernel
     >>> X = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
-    >>> map = KernelProjectionMap("exp-chi2", 50, random_state=0)
+    >>> map = KernelProjectionMap("exp_chi2", 50, random_state=0)
     >>> features = map.fit_transform(X)
     >>> K = features @ map.inner_product_.matmul(features.T)
     >>> float(np.sqrt(np.mean((K - exp_chi2_kernel(X)) ** 2)).round(3))

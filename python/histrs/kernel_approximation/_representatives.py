@@ -34,15 +34,16 @@ from histrs._validation import (
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 
 Array: TypeAlias = NDArray[np.float64]
-KernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen-shannon", "exp-chi2"]
+KernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
 
 KERNELS: Mapping[str, Callable[..., NDArray[Any]]] = {
     "intersection": metrics.intersection_kernel,
     "chi2": metrics.additive_chi2_kernel,
     "hellinger": metrics.hellinger_kernel,
-    "jensen-shannon": metrics.jensen_shannon_kernel,
-    "exp-chi2": metrics.exp_chi2_kernel,
+    "jensen_shannon": metrics.jensen_shannon_kernel,
+    "exp_chi2": metrics.exp_chi2_kernel,
+    "minmax": metrics.minmax_kernel,
 }
 # Of the largest eigenvalue: what rounding leaves of the kernel of many representatives.
 _INDEFINITE = 1e-6

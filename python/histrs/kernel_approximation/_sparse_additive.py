@@ -32,7 +32,7 @@ from histrs.kernel_approximation._inner_product import (
 )
 
 Array: TypeAlias = NDArray[np.float64]
-Kernel: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen-shannon"]
+Kernel: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon"]
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
 
 
@@ -66,7 +66,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : {"intersection", "chi2", "hellinger", "jensen-shannon"}, default="intersection"
+    kernel : {"intersection", "chi2", "hellinger", "jensen_shannon"}, default="intersection"
         The kernel: :math:`\min(x, y)`, :math:`2xy/(x + y)`, :math:`\sqrt{xy}` or
         :math:`\frac{x}{2} \log_2 \frac{x + y}{x} + \frac{y}{2} \log_2 \frac{x + y}{y}`.
     n_knots : int, default=16
@@ -138,7 +138,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({"intersection", "chi2", "hellinger", "jensen-shannon"})],
+        "kernel": [StrOptions({"intersection", "chi2", "hellinger", "jensen_shannon"})],
         "n_knots": [Interval(Integral, 1, None, closed="left")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],

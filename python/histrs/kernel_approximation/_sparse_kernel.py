@@ -39,8 +39,8 @@ class SparseKernelMap(RepresentativeMap):
     ----------
     kernel : str or callable, default="intersection"
         A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
-        "jensen-shannon" and "exp-chi2", or a function `(X, Z)` to an
-        array of shape `(n_X, n_Z)`.
+        "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
+        `(n_X, n_Z)`.
     n_representatives : int, default=100
         Number of representatives; no more than there are rows.
     n_nonzero : int, default=5
@@ -57,7 +57,7 @@ class SparseKernelMap(RepresentativeMap):
         inner product, for linear models that know no other. Directions in which the kernel is
         singular are left out.
     kernel_params : dict, default=None
-        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp-chi2".
+        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp_chi2".
     random_state : int, RandomState instance or None, default=None
         For k-means or the sample.
     n_jobs : int, default=None
@@ -98,7 +98,7 @@ class SparseKernelMap(RepresentativeMap):
     >>> import numpy as np
     >>> from histrs.kernel_approximation import SparseKernelMap
     >>> X = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
-    >>> map = SparseKernelMap("exp-chi2", 50, n_nonzero=3, random_state=0)
+    >>> map = SparseKernelMap("exp_chi2", 50, n_nonzero=3, random_state=0)
     >>> features = map.fit_transform(X)
     >>> features.shape, features.nnz
     ((200, 50), 600)

@@ -24,7 +24,7 @@ impl SparseAdditiveMap {
             "intersection" => AdditiveKernel::Intersection,
             "chi2" => AdditiveKernel::Chi2,
             "hellinger" => AdditiveKernel::Hellinger,
-            "jensen-shannon" => AdditiveKernel::JensenShannon,
+            "jensen_shannon" => AdditiveKernel::JensenShannon,
             _ => return Err(PyValueError::new_err(format!("unknown kernel {kernel:?}"))),
         };
         let (knots, offsets) = (knots.as_slice()?, offsets.as_slice()?);
