@@ -193,7 +193,7 @@ fn mirror_rows<T: Element>(exec: &Executor, rows: &mut [T], n: usize, start: usi
         let first = start + half + block * BLOCK;
         let of_rows = first..first + lower.len() / n;
         // What is read row by row is written row by row: only the part between has short strides.
-        let mut turned = vec![T::default(); BLOCK * BLOCK];
+        let mut turned = [T::default(); BLOCK * BLOCK];
         for (tile, upper) in upper.chunks(BLOCK * n).enumerate() {
             for (j, row) in upper.chunks_exact(n).enumerate() {
                 for (i, &value) in row[of_rows.clone()].iter().enumerate() {
