@@ -792,3 +792,11 @@ def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
             assert ("it/s]" if with_tqdm else "4/4 solved\n") in err
         else:
             assert err == ""
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-8])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+def test_the_stored_matrix_of_codes_is_exact(rng, container, unit):
+    X = unit * rng.integers(0, 65_536, size=(40, 7))
+    system = _system.KernelSystem(container(X), 0.1, 1.0, 1, "cholesky", "auto", 100)
+    np.testing.assert_array_equal(system.kernel_matrix(), oracle.intersection_kernel(X))

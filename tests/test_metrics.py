@@ -148,6 +148,23 @@ def test_counts_are_exact(X):
     np.testing.assert_array_equal(K, oracle.intersection_kernel(X))
 
 
+@settings(max_examples=60)
+@given(
+    X=st.one_of(
+        count_matrices((16, 70), n_columns, dtype=np.uint8, format="any"),
+        count_matrices((16, 70), n_columns, dtype=np.uint16, format="any", max_count=65_535),
+    ),
+    exponent=st.integers(-200, 200),
+)
+def test_codes_of_one_unit_are_exact(X, exponent):
+    unit = 2.0**exponent
+    Y = X.astype(np.float64) * unit
+    np.testing.assert_array_equal(intersection_kernel(Y), unit * intersection_kernel(X))
+    np.testing.assert_array_equal(intersection_kernel(Y), oracle.intersection_kernel(Y))
+    np.testing.assert_array_equal(intersection_kernel(Y, Y), oracle.intersection_kernel(Y))
+    np.testing.assert_array_equal(minmax_kernel(Y), minmax_kernel(X))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.longdouble, bool, object])
 def test_other_dtypes_become_double(rng, dtype):
     X = rng.integers(0, 2, size=(5, 4)).astype(dtype)

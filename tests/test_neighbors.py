@@ -267,6 +267,22 @@ def test_copies_are_at_distance_0(rng, metric):
     np.testing.assert_array_equal(model.kneighbors(X)[1][:, 0], np.arange(70))
 
 
+@pytest.mark.parametrize("metric", ["intersection", "minmax"])
+@pytest.mark.parametrize("largest", [255, 65_535])
+def test_distances_of_codes_are_exact(rng, metric, largest):
+    X, queries = (rng.integers(0, largest + 1, size=(n, 9)).astype(float) for n in (60, 20))
+    X[1] = largest
+    D = np.abs(queries[:, None] - X).sum(axis=2)
+    if metric == "minmax":
+        D /= np.maximum(queries[:, None], X).sum(axis=2)
+    model = MetricKNNClassifier(3, metric=metric).fit(X, np.arange(60) % 3)
+    distances, indices = model.kneighbors(queries)
+    np.testing.assert_array_equal(distances, np.sort(D, axis=1)[:, :3])
+    np.testing.assert_array_equal(indices, brute_force(D, 3))
+    coded = MetricKNNClassifier(3, metric=metric).fit(X.astype(np.uint16), np.arange(60) % 3)
+    np.testing.assert_array_equal(coded.kneighbors(queries)[0], distances)
+
+
 # ---- searches with bounds -------------------------------------------------------------------
 
 

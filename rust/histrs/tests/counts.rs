@@ -11,7 +11,7 @@ use ndarray::Array2;
 use proptest::prelude::*;
 
 /// The largest numbers around which another way is taken: bytes, words, floating point.
-const LARGEST: &[usize] = &[0, 1, 3, 255, 256, 32_767, 32_768, 100_000];
+const LARGEST: &[usize] = &[0, 1, 3, 255, 256, 32_768, 65_535, 65_536, 100_000];
 
 /// Counts up to `largest`, of which a part is not 0.
 fn counts<T: Element>(n: usize, d: usize, largest: usize, part: f64, seed: u64) -> Array2<T> {
@@ -55,16 +55,21 @@ proptest! {
 
     #[test]
     fn sums_of_counts_are_exact(
-        n in prop::sample::select(&[1_usize, 15, 16, 17, 18, 19, 64, 65, 70][..]),
+        n in prop::sample::select(&[1_usize, 15, 16, 17, 18, 19, 64, 65, 70, 131][..]),
         m in prop::sample::select(&[1_usize, 15, 16, 17, 18, 63, 64, 66][..]),
         d in prop::sample::select(&[0_usize, 1, 31, 32, 33, 63, 64, 65, 130][..]),
         largest in prop::sample::select(LARGEST),
         part in prop::sample::select(&[0.02, 0.3, 1.0][..]),
+        exponent in prop::sample::select(&[0, -8, -90, 1, 80][..]),
         layout in layout(),
         y_layout in layout(),
         seed in 0_u64..1000,
     ) {
         let (x, y) = (counts::<f64>(n, d, largest, part, seed), counts(m, d, largest, part, seed + 7));
+        check(&x, &y, layout, y_layout, seed);
+        // Of multiples of a power of two, too, and more rows than are mirrored at once.
+        let unit = 2.0_f64.powi(exponent);
+        let (x, y) = (&x * unit, &y * unit);
         check(&x, &y, layout, y_layout, seed);
         // In single precision sums below 2^24 are as exact.
         if largest * d < 1 << 24 {
@@ -77,7 +82,7 @@ proptest! {
     fn one_entry_that_is_no_count_is_not_lost(
         n in prop::sample::select(&[16_usize, 40, 300][..]),
         d in prop::sample::select(&[1_usize, 40][..]),
-        odd in prop::sample::select(&[0.5, 1e-300, 254.999, 32_767.5, 32_768.0, 1e9][..]),
+        odd in prop::sample::select(&[0.5, 1.0 / 3.0, 1e-300, 1e-310, 254.999, 32_767.5, 65_536.0, 1e9][..]),
         layout in layout(),
         seed in 0_u64..1000,
     ) {
@@ -149,13 +154,35 @@ proptest! {
     }
 }
 
-/// Wide rows of the largest words: the sums of 32 bits are emptied in time.
+/// Wide rows of the largest bytes and words, and of nothing, of which words are stored as the
+/// smallest ones: the sums of 32 bits are emptied in time.
 #[test]
 fn wide_rows_do_not_overflow() {
-    let d = 300_000;
-    let x = Array2::from_elem((16, d), 32_767.0_f32);
-    let k = gram(exec(), &HistogramMatrix::dense(x.view()), None).unwrap();
-    assert!(k.iter().all(|&k| k == (32_767.0 * d as f64) as f32));
+    for (d, largest) in [(600_000, 255.0), (300_000, 65_535.0)] {
+        let x = Array2::from_shape_fn((17, d), |(i, _)| if i < 9 { largest } else { 0.0 });
+        for k in [
+            gram(exec(), &HistogramMatrix::dense(x.view()), None).unwrap(),
+            gram(exec(), &HistogramMatrix::dense((&x / 4.0).view()), None).unwrap() * 4.0,
+        ] {
+            for ((i, j), &k) in k.indexed_iter() {
+                assert_eq!(k, if i < 9 && j < 9 { largest * d as f64 } else { 0.0 });
+            }
+        }
+    }
+}
+
+/// Sums beyond what single precision holds exactly: a row has distance 0 to itself all the same.
+#[test]
+fn equal_rows_of_large_counts_are_equal_in_single_precision() {
+    let x = counts::<f32>(40, 3001, 65_535, 1.0, 5);
+    let view = HistogramMatrix::dense(x.view());
+    let other = x.clone();
+    let other = HistogramMatrix::dense(other.view());
+    let kernel = minmax_gram(exec(), &view, Some(&other)).unwrap();
+    let distances = minmax_distances(exec(), &view, None).unwrap();
+    for i in 0..40 {
+        assert_eq!((kernel[[i, i]], distances[[i, i]]), (1.0, 0.0));
+    }
 }
 
 /// Rows of few entries are not written out.

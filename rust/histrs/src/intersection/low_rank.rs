@@ -10,11 +10,14 @@ use crate::intersection::scan::{load, store};
 use crate::memory;
 use crate::simd::{AlignedVec, Element};
 
-/// Columns of `E` stored side by side: as many sums as hide the latency of an addition.
-const GROUP: usize = 4;
-/// Bytes of right-hand sides that stay in the cache while `E` streams by. Fewer rows would make the
-/// stretches of `E` too short to be fetched ahead.
-const CACHED: usize = 1 << 16;
+/// Columns of `E` stored side by side.
+const GROUP: usize = 8;
+/// Columns of them that are worked on together, where each takes several vectors: as many sums as
+/// hide the latency of an addition, and fit the registers.
+const HALF: usize = GROUP / 2;
+/// Rows of `E` stored one after the other, group by group, so that right-hand sides stay in the cache
+/// while `E` streams by without a jump.
+const ROWS: usize = 256;
 /// Blocks of rows that are summed apart; their number must not depend on the number of threads.
 const ROW_BLOCKS: usize = 8;
 
@@ -28,7 +31,8 @@ pub struct LowRankInverse<T> {
     n_rows: usize,
     rank: usize,
     s: f64,
-    /// Group by group, row by row, `GROUP` columns of `E`, zeros after the last.
+    /// Of `ROWS` rows at a time: group by group, row by row, `GROUP` columns of `E`, zeros after the
+    /// last.
     groups: AlignedVec<T>,
 }
 
@@ -44,13 +48,17 @@ impl<T: Element> LowRankInverse<T> {
             return Err(Error::Parameter { name: "s", value: s, expected });
         }
         let (rank, n_rows) = e_transposed.dim();
-        let mut groups = AlignedVec::zeros(n_rows * rank.next_multiple_of(GROUP))?;
-        exec.for_chunks(&mut groups, n_rows * GROUP, |group, out| {
-            let first = group * GROUP;
-            let rows = e_transposed.slice(s![first..rank.min(first + GROUP), ..]);
-            for (k, row) in rows.rows().into_iter().enumerate() {
-                for (out, &value) in out.iter_mut().skip(k).step_by(GROUP).zip(row) {
-                    *out = value;
+        let padded = rank.next_multiple_of(GROUP);
+        let mut groups = AlignedVec::zeros(n_rows * padded)?;
+        exec.for_chunks(&mut groups, ROWS * padded, |block, out| {
+            let rows = rows_of(block, n_rows);
+            for (group, out) in out.chunks_exact_mut(rows.len() * GROUP).enumerate() {
+                let first = group * GROUP;
+                let columns = e_transposed.slice(s![first..rank.min(first + GROUP), rows.clone()]);
+                for (k, column) in columns.rows().into_iter().enumerate() {
+                    for (out, &value) in out.iter_mut().skip(k).step_by(GROUP).zip(column) {
+                        *out = value;
+                    }
                 }
             }
             Ok(())
@@ -71,8 +79,15 @@ impl<T: Element> LowRankInverse<T> {
     /// [`Error::OutOfMemory`].
     pub fn e_transposed(&self) -> Result<Array2<T>> {
         let mut out = memory::zero_matrix((self.rank, self.n_rows))?;
-        for ((k, row), out) in out.indexed_iter_mut() {
-            *out = self.groups[((k / GROUP) * self.n_rows + row) * GROUP + k % GROUP];
+        for block in 0..self.n_rows.div_ceil(ROWS) {
+            let rows = rows_of(block, self.n_rows);
+            for (group, e) in self.of_block(block).enumerate() {
+                for (row, e) in rows.clone().zip(e.chunks_exact(GROUP)) {
+                    for (k, &e) in (group * GROUP..self.rank).zip(e) {
+                        out[[k, row]] = e;
+                    }
+                }
+            }
         }
         Ok(out)
     }
@@ -120,15 +135,13 @@ impl<T: Element> LowRankInverse<T> {
     /// `E^T V`, group by group.
     fn project<E: Element>(&self, exec: &Executor, panel: &Panel<E>) -> Result<AlignedVec<E>> {
         let width = panel.width;
-        let cached = cached_rows::<E>(width);
-        let n_rows = self.n_rows.div_ceil(ROW_BLOCKS).max(cached);
-        let parts = exec.map_blocks(self.n_rows.div_ceil(n_rows), |block| {
-            let rows = block * n_rows..self.n_rows.min((block + 1) * n_rows);
+        let n_blocks = self.n_rows.div_ceil(ROWS);
+        let together = n_blocks.div_ceil(ROW_BLOCKS).max(1);
+        let parts = exec.map_blocks(n_blocks.div_ceil(together), |part| {
             let mut sums = AlignedVec::zeros(self.rank.next_multiple_of(GROUP) * width)?;
-            for start in rows.clone().step_by(cached) {
+            for block in part * together..n_blocks.min((part + 1) * together) {
                 exec.check()?;
-                let rows = start..rows.end.min(start + cached);
-                run_kernel::<E, _>(width, Project { inverse: self, rows, panel, sums: &mut sums });
+                run_kernel::<E, _>(width, Project { inverse: self, block, panel, sums: &mut sums });
             }
             Ok(sums)
         })?;
@@ -154,13 +167,10 @@ impl<T: Element> LowRankInverse<T> {
     ) -> Result<()> {
         let n_columns = out.ncols();
         let out = memory::flat_mut(out)?;
-        let cached = cached_rows::<E>(width);
-        exec.for_chunks(out, cached * n_columns, |block, out| {
-            let start = block * cached;
-            let rows = start..self.n_rows.min(start + cached);
+        exec.for_chunks(out, ROWS * n_columns, |block, out| {
+            let rows = rows_of(block, self.n_rows);
             let mut sums = AlignedVec::zeros(rows.len() * width)?;
-            let expand = Expand { inverse: self, rows: rows.clone(), weights, sums: &mut sums };
-            run_kernel::<E, _>(width, expand);
+            run_kernel::<E, _>(width, Expand { inverse: self, block, weights, sums: &mut sums });
             let sums = sums.chunks_exact(width);
             for ((row, out), sums) in rows.zip(out.chunks_exact_mut(n_columns)).zip(sums) {
                 let v = v.row(row);
@@ -172,17 +182,18 @@ impl<T: Element> LowRankInverse<T> {
         })
     }
 
-    /// `GROUP` columns of `E` for each of some rows, one item a group.
-    fn of_rows(&self, rows: &std::ops::Range<usize>) -> impl Iterator<Item = &[T]> {
-        let rows = rows.start * GROUP..rows.end * GROUP;
-        // An empty matrix has no groups either, but chunks must have a size.
-        self.groups.chunks_exact((self.n_rows * GROUP).max(1)).map(move |g| &g[rows.clone()])
+    /// `GROUP` columns of `E` for each row of a block, one item a group.
+    fn of_block(&self, block: usize) -> impl Iterator<Item = &[T]> {
+        let padded = self.rank.next_multiple_of(GROUP);
+        let rows = rows_of(block, self.n_rows);
+        let of_block = &self.groups[rows.start * padded..rows.end * padded];
+        of_block.chunks_exact(rows.len() * GROUP)
     }
 }
 
-/// Rows of a panel that are worked on together.
-fn cached_rows<E>(width: usize) -> usize {
-    CACHED / (width * size_of::<E>())
+/// The rows of a block.
+fn rows_of(block: usize, n_rows: usize) -> std::ops::Range<usize> {
+    block * ROWS..n_rows.min((block + 1) * ROWS)
 }
 
 /// The same number in the precision of the sums.
@@ -193,7 +204,7 @@ fn convert<T: Element, E: Element>(x: T) -> E {
 
 struct Project<'a, T, E> {
     inverse: &'a LowRankInverse<T>,
-    rows: std::ops::Range<usize>,
+    block: usize,
     panel: &'a Panel<E>,
     sums: &'a mut [E],
 }
@@ -203,32 +214,51 @@ impl<T: Element, E: Element> PanelKernel<E> for Project<'_, T, E> {
 
     #[inline(always)]
     fn run<S: Simd, const NV: usize>(self, simd: S) {
-        let Self { inverse, rows, panel, sums } = self;
+        let Self { inverse, block, panel, sums } = self;
+        let rows = rows_of(block, inverse.n_rows);
         let v = &E::vectors::<S>(&panel.data).0[rows.start * NV..rows.end * NV];
         let sums = E::vectors_mut::<S>(sums).0;
-        for (e, sums) in inverse.of_rows(&rows).zip(sums.chunks_exact_mut(GROUP * NV)) {
-            let mut sum: [[_; NV]; GROUP] = [load(sums, 0); GROUP];
-            for (k, sum) in sum.iter_mut().enumerate() {
-                *sum = load(sums, k);
-            }
-            for (e, v) in e.chunks_exact(GROUP).zip(v.chunks_exact(NV)) {
-                for k in 0..GROUP {
-                    let e = E::splat(simd, convert(e[k]));
-                    for i in 0..NV {
-                        sum[k][i] = E::mul_add(simd, e, v[i], sum[k][i]);
-                    }
-                }
-            }
-            for (k, sum) in sum.into_iter().enumerate() {
-                store(sums, k, sum);
+        for (e, sums) in inverse.of_block(block).zip(sums.chunks_exact_mut(GROUP * NV)) {
+            if NV == 1 {
+                project::<T, E, S, NV, GROUP>(simd, e, 0, v, sums);
+            } else {
+                project::<T, E, S, NV, HALF>(simd, e, 0, v, sums);
+                project::<T, E, S, NV, HALF>(simd, e, HALF, v, sums);
             }
         }
     }
 }
 
+/// Adds `E^T V` for `N` columns of a group, beginning with `first`.
+#[inline(always)]
+fn project<T: Element, E: Element, S: Simd, const NV: usize, const N: usize>(
+    simd: S,
+    e: &[T],
+    first: usize,
+    v: &[E::Vector<S>],
+    sums: &mut [E::Vector<S>],
+) {
+    let mut sum: [[_; NV]; N] = [load(sums, first); N];
+    for (k, sum) in sum.iter_mut().enumerate() {
+        *sum = load(sums, first + k);
+    }
+    for (e, v) in e.chunks_exact(GROUP).zip(v.chunks_exact(NV)) {
+        let e = &e[first..first + N];
+        for k in 0..N {
+            let e = E::splat(simd, convert(e[k]));
+            for i in 0..NV {
+                sum[k][i] = E::mul_add(simd, e, v[i], sum[k][i]);
+            }
+        }
+    }
+    for (k, sum) in sum.into_iter().enumerate() {
+        store(sums, first + k, sum);
+    }
+}
+
 struct Expand<'a, T, E> {
     inverse: &'a LowRankInverse<T>,
-    rows: std::ops::Range<usize>,
+    block: usize,
     weights: &'a [E],
     sums: &'a mut [E],
 }
@@ -238,21 +268,39 @@ impl<T: Element, E: Element> PanelKernel<E> for Expand<'_, T, E> {
 
     #[inline(always)]
     fn run<S: Simd, const NV: usize>(self, simd: S) {
-        let Self { inverse, rows, weights, sums } = self;
+        let Self { inverse, block, weights, sums } = self;
         let weights = E::vectors::<S>(weights).0;
         let sums = E::vectors_mut::<S>(sums).0;
-        for (e, weights) in inverse.of_rows(&rows).zip(weights.chunks_exact(GROUP * NV)) {
-            let mut weight: [[_; NV]; GROUP] = [load(weights, 0); GROUP];
-            for (k, weight) in weight.iter_mut().enumerate() {
-                *weight = load(weights, k);
+        for (e, weights) in inverse.of_block(block).zip(weights.chunks_exact(GROUP * NV)) {
+            if NV == 1 {
+                expand::<T, E, S, NV, GROUP>(simd, e, 0, weights, sums);
+            } else {
+                expand::<T, E, S, NV, HALF>(simd, e, 0, weights, sums);
+                expand::<T, E, S, NV, HALF>(simd, e, HALF, weights, sums);
             }
-            for (e, sums) in e.chunks_exact(GROUP).zip(sums.chunks_exact_mut(NV)) {
-                for k in 0..GROUP {
-                    let e = E::splat(simd, convert(e[k]));
-                    for i in 0..NV {
-                        sums[i] = E::mul_add(simd, e, weight[k][i], sums[i]);
-                    }
-                }
+        }
+    }
+}
+
+/// Adds `E W` for `N` columns of a group, beginning with `first`.
+#[inline(always)]
+fn expand<T: Element, E: Element, S: Simd, const NV: usize, const N: usize>(
+    simd: S,
+    e: &[T],
+    first: usize,
+    weights: &[E::Vector<S>],
+    sums: &mut [E::Vector<S>],
+) {
+    let mut weight: [[_; NV]; N] = [load(weights, first); N];
+    for (k, weight) in weight.iter_mut().enumerate() {
+        *weight = load(weights, first + k);
+    }
+    for (e, sums) in e.chunks_exact(GROUP).zip(sums.chunks_exact_mut(NV)) {
+        let e = &e[first..first + N];
+        for k in 0..N {
+            let e = E::splat(simd, convert(e[k]));
+            for i in 0..NV {
+                sums[i] = E::mul_add(simd, e, weight[k][i], sums[i]);
             }
         }
     }

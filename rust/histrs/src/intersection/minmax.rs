@@ -6,7 +6,7 @@ use pulp::Simd;
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::gram::Minimum;
-use crate::matrix::HistogramMatrix;
+use crate::matrix::{HistogramMatrix, check_columns};
 use crate::pairwise::{Entry, Term, own_sums, pairwise};
 use crate::simd::Element;
 
@@ -94,16 +94,18 @@ fn of_pairs<'a, T: Element>(
     y: Option<&HistogramMatrix<'a, T>>,
     distance: bool,
 ) -> Result<Array2<T>> {
-    let sums = |z: &HistogramMatrix<'a, T>, name: &'static str| {
-        z.check(exec, name)?;
-        let sums = own_sums(exec, Minimum, z, y.unwrap_or(x))?;
-        match sums.iter().position(|&sum| !T::from_f64(sum).to_f64().is_finite()) {
-            Some(row) => Err(Error::SumTooLarge { name, row }),
-            None => Ok(sums),
+    x.check(exec, "X")?;
+    if let Some(y) = y {
+        check_columns("the number of columns of Y", y, x.n_columns())?;
+        y.check(exec, "Y")?;
+    }
+    let (of_x, of_y) = own_sums(exec, Minimum, x, y)?;
+    for (name, sums) in [("X", Some(&of_x)), ("Y", of_y.as_ref())] {
+        let too_large = |&sum: &f64| !T::from_f64(sum).to_f64().is_finite();
+        if let Some(row) = sums.and_then(|sums| sums.iter().position(too_large)) {
+            return Err(Error::SumTooLarge { name, row });
         }
-    };
-    let of_x = sums(x, "X")?;
-    let of_y = y.map(|y| sums(y, "Y")).transpose()?;
+    }
     let of_y = of_y.as_deref().unwrap_or(&of_x);
     pairwise(exec, Ratio { x: &of_x, y: of_y, distance }, x, y)
 }

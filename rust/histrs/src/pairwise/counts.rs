@@ -1,6 +1,5 @@
-//! Sums of minima where all entries are small whole numbers: in bytes or words, and exact.
-
-use std::ops::RangeInclusive;
+//! Sums of minima where all entries are small multiples of one power of two, as counts, bytes and
+//! codes are: in bytes or words, and exact.
 
 use ndarray::Array2;
 use pulp::bytemuck::cast_slice;
@@ -22,30 +21,54 @@ const CACHED: usize = 1 << 19;
 const ROWS: usize = 256;
 /// Adding and subtracting it rounds a smaller number to a whole one.
 const TO_WHOLE: f64 = 4_503_599_627_370_496.0;
+/// Powers of two that no sum of so many multiples leaves the normal numbers with.
+const EXPONENTS: std::ops::RangeInclusive<i32> = -900..=900;
+/// Bits of a number behind the first, and what its exponent is counted from.
+const MANTISSA_BITS: u32 = 52;
+const BIAS: i32 = 1075;
 
-/// The matrix of all pairs for a term that is the minimum, or nothing where the entries are not
-/// counts, or where writing them out does not pay. Entries have been checked.
+/// What all entries are whole multiples of, and how many fit a [`Count`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Format {
+    unit: f64,
+    fits_bytes: bool,
+}
+
+impl Format {
+    /// The format of matrices that have one, unless storing them in it does not pay.
+    pub(super) fn of<'a, T: Element>(
+        exec: &Executor,
+        x: &HistogramMatrix<'a, T>,
+        y: Option<&HistogramMatrix<'a, T>>,
+    ) -> Result<Option<Self>> {
+        let other = y.unwrap_or(x);
+        if x.n_rows().min(other.n_rows()) < MIN_ROWS || is_sparse(other) {
+            return Ok(None);
+        }
+        let mut range = Range::EMPTY;
+        for z in [Some(x), y].into_iter().flatten() {
+            match range_of(exec, z)?.and_then(|found| range.and(found)) {
+                Some(both) => range = both,
+                None => return Ok(None),
+            }
+        }
+        Ok(range.format())
+    }
+}
+
+/// The matrix of all pairs for a term that is the minimum, of entries that have the format.
 pub(super) fn matrix<'a, T: Element, K: Term>(
     exec: &Executor,
     term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
-) -> Result<Option<Array2<T>>> {
-    let other = y.unwrap_or(x);
-    if x.n_rows().min(other.n_rows()) < MIN_ROWS || is_sparse(other) {
-        return Ok(None);
+    format: Format,
+) -> Result<Array2<T>> {
+    if format.fits_bytes {
+        of_counts::<T, K, u8>(exec, term, x, y, format.unit)
+    } else {
+        of_counts::<T, K, i16>(exec, term, x, y, format.unit)
     }
-    let mut largest = 0.0_f64;
-    for z in [Some(x), y].into_iter().flatten() {
-        match largest_count(exec, z)? {
-            Some(found) => largest = largest.max(found),
-            None => return Ok(None),
-        }
-    }
-    if largest <= f64::from(<u8 as Count>::LARGEST) {
-        return of_counts::<T, K, u8>(exec, term, x, y).map(Some);
-    }
-    of_counts::<T, K, u16>(exec, term, x, y).map(Some)
 }
 
 /// Whether most of what would be written out are zeros, which the other way skips.
@@ -59,41 +82,82 @@ fn is_sparse<T: Element>(y: &HistogramMatrix<'_, T>) -> bool {
     }
 }
 
-/// The largest entry where all are whole numbers that fit a [`Count`].
-fn largest_count<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<Option<f64>> {
-    let range = 0.0..=f64::from(<u16 as Count>::LARGEST);
+/// The largest of some entries, and the exponent of a power of two that divides them all.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    largest: f64,
+    exponent: i32,
+}
+
+impl Range {
+    const EMPTY: Self = Self { largest: 0.0, exponent: i32::MAX };
+
+    /// The range of both, where words hold it.
+    fn and(self, other: Self) -> Option<Self> {
+        let both = Self {
+            largest: self.largest.max(other.largest),
+            exponent: self.exponent.min(other.exponent),
+        };
+        (both.largest == 0.0 || both.fits(<i16 as Count>::LARGEST)).then_some(both)
+    }
+
+    fn fits(self, largest: u16) -> bool {
+        EXPONENTS.contains(&self.exponent)
+            && self.largest <= f64::from(largest) * 2_f64.powi(self.exponent)
+    }
+
+    fn format(self) -> Option<Format> {
+        if self.largest == 0.0 {
+            return Some(Format { unit: 1.0, fits_bytes: true });
+        }
+        let fits_bytes = self.fits(<u8 as Count>::LARGEST);
+        Some(Format { unit: 2_f64.powi(self.exponent), fits_bytes })
+    }
+}
+
+/// The range of all entries, where words hold it.
+fn range_of<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<Option<Range>> {
     let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
         let rows = block * ROWS..x.n_rows().min((block + 1) * ROWS);
-        Ok(rows.into_iter().try_fold(0.0_f64, |largest, row| {
+        Ok(rows.into_iter().try_fold(Range::EMPTY, |range, row| {
             let found = match x {
                 HistogramMatrix::Dense(x) => {
                     let x = x.row(row);
                     match x.as_slice() {
-                        Some(x) => largest_of(x.iter(), &range),
-                        None => largest_of(x.iter(), &range),
+                        Some(x) => range_of_values(x.iter()),
+                        None => range_of_values(x.iter()),
                     }
                 }
-                HistogramMatrix::Csr(x) => {
-                    largest_of(x.row_sums_of_duplicates(row).1.iter(), &range)
-                }
+                HistogramMatrix::Csr(x) => range_of_values(x.row_sums_of_duplicates(row).1.iter()),
             };
-            found.map(|found| largest.max(found))
+            range.and(found?)
         }))
     })?;
-    Ok(blocks.into_iter().try_fold(0.0_f64, |largest, found| Some(largest.max(found?))))
+    Ok(blocks.into_iter().try_fold(Range::EMPTY, |range, found| range.and(found?)))
 }
 
-fn largest_of<'a, T: Element>(
-    values: impl Iterator<Item = &'a T>,
-    range: &RangeInclusive<f64>,
-) -> Option<f64> {
+fn range_of_values<'a, T: Element>(values: impl Iterator<Item = &'a T> + Clone) -> Option<Range> {
     let (mut largest, mut whole) = (0.0_f64, true);
-    for value in values {
+    for value in values.clone() {
         let value = value.to_f64();
         whole &= (value + TO_WHOLE) - TO_WHOLE == value;
         largest = if value > largest { value } else { largest };
     }
-    (whole && range.contains(&largest)).then_some(largest)
+    if largest == 0.0 {
+        return Some(Range::EMPTY);
+    }
+    if whole && largest <= f64::from(<i16 as Count>::LARGEST) {
+        return Some(Range { largest, exponent: 0 });
+    }
+    let mut exponent = i32::MAX;
+    for value in values.map(|value| value.to_f64()).filter(|&value| value != 0.0) {
+        let bits = value.to_bits();
+        // Without its sign, which no entry has; of less than eleven bits.
+        let biased = i32::try_from((bits >> MANTISSA_BITS) & 0x7ff).ok().filter(|&e| e > 0)?;
+        let zeros = (bits | 1 << MANTISSA_BITS).trailing_zeros();
+        exponent = exponent.min(biased - BIAS + i32::try_from(zeros).ok()?);
+    }
+    Some(Range { largest, exponent })
 }
 
 /// All rows, each padded to whole lines and all to whole tiles.
@@ -105,22 +169,26 @@ struct Packed<E> {
 }
 
 impl<E: Count> Packed<E> {
-    fn new<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<Self> {
+    fn new<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>, unit: f64) -> Result<Self> {
         let per_line = size_of::<CountLine>() / size_of::<E>();
         let width = x.n_columns().div_ceil(per_line).max(1);
         let row_len = width * per_line;
         let n_rows = x.n_rows();
+        let per_unit = unit.recip();
         let mut values = AlignedVec::zeros(n_rows.next_multiple_of(TILE).saturating_mul(row_len))?;
         exec.for_chunks(&mut values, ROWS * row_len, |block, values| {
             for (row, out) in (block * ROWS..n_rows).zip(values.chunks_exact_mut(row_len)) {
                 match x {
                     HistogramMatrix::Dense(x) => {
                         for (out, value) in out.iter_mut().zip(x.row(row)) {
-                            *out = E::from_f64(value.to_f64());
+                            *out = E::from_f64(value.to_f64() * per_unit);
                         }
                     }
                     HistogramMatrix::Csr(x) => {
-                        x.for_each_sum(row, |column, value| out[column] = E::from_f64(value));
+                        out[..x.n_columns()].fill(E::from_f64(0.0));
+                        x.for_each_sum(row, |column, value| {
+                            out[column] = E::from_f64(value * per_unit);
+                        });
                     }
                 }
             }
@@ -129,10 +197,16 @@ impl<E: Count> Packed<E> {
         Ok(Self { values, width, n_rows })
     }
 
+    /// The lines of some rows, up to whole tiles.
+    fn lines(&self, rows: std::ops::Range<usize>) -> &[CountLine] {
+        let lines: &[CountLine] = cast_slice(&self.values);
+        &lines[rows.start * self.width..rows.end.next_multiple_of(TILE) * self.width]
+    }
+
     /// The lines of four rows.
     fn tile(&self, first: usize) -> [&[CountLine]; TILE] {
-        let lines: &[CountLine] = cast_slice(&self.values);
-        core::array::from_fn(|k| &lines[(first + k) * self.width..(first + k + 1) * self.width])
+        let lines = self.lines(first..first + TILE);
+        core::array::from_fn(|k| &lines[k * self.width..(k + 1) * self.width])
     }
 }
 
@@ -141,33 +215,37 @@ fn of_counts<T: Element, K: Term, E: Count>(
     term: K,
     x: &HistogramMatrix<'_, T>,
     y: Option<&HistogramMatrix<'_, T>>,
+    unit: f64,
 ) -> Result<Array2<T>> {
-    let left = Packed::<E>::new(exec, x)?;
-    let other = y.map(|y| Packed::<E>::new(exec, y)).transpose()?;
+    let left = Packed::<E>::new(exec, x, unit)?;
+    let other = y.map(|y| Packed::<E>::new(exec, y, unit)).transpose()?;
     let right = other.as_ref().unwrap_or(&left);
     let with = Minima::new();
     let n_columns = right.n_rows;
     let bytes = left.width * size_of::<CountLine>();
     let size = (CACHED / bytes).clamp(TILE, BLOCK).next_multiple_of(TILE);
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    let offset = f64::from(E::OFFSET) * x.n_columns() as f64;
     let mut out = memory::zero_matrix((left.n_rows, n_columns))?;
     exec.for_chunks(memory::flat_mut(&mut out)?, size * n_columns, |block, rows| {
         let start = block * size;
         let n_rows = rows.len() / n_columns;
         // Columns before the block are the mirror image of rows before it.
         let first = if y.is_none() { start } else { 0 };
+        let mut sums = vec![0.0; TILE * size];
         for from in (first..n_columns).step_by(size) {
             exec.check()?;
-            let end = n_columns.min(from + size);
+            let columns = from..n_columns.min(from + size);
+            let y = right.lines(columns.clone());
+            let stride = columns.len().next_multiple_of(TILE);
             for i in (0..n_rows).step_by(TILE) {
-                let x = left.tile(start + i);
-                for j in (from..end).step_by(TILE) {
-                    let sums = E::sums(with, x, right.tile(j));
-                    for (i, sums) in (i..n_rows).zip(sums) {
-                        for (j, sum) in (j..end).zip(sums) {
-                            #[allow(clippy::cast_precision_loss)] // below 2^53
-                            let entry = term.finish(sum as f64, start + i, j);
-                            rows[i * n_columns + j] = T::from_f64(entry);
-                        }
+                let sums = &mut sums[..TILE * stride];
+                sums.fill(offset);
+                E::add_minima(with, left.tile(start + i), y, sums);
+                for (i, sums) in (i..n_rows).zip(sums.chunks_exact(stride)) {
+                    let out = &mut rows[i * n_columns..][columns.clone()];
+                    for ((j, out), &sum) in columns.clone().zip(out).zip(sums) {
+                        *out = T::from_f64(term.finish(sum * unit, start + i, j));
                     }
                 }
             }
@@ -175,7 +253,7 @@ fn of_counts<T: Element, K: Term, E: Count>(
         Ok(())
     })?;
     if y.is_none() {
-        mirror(&mut out);
+        mirror(exec, &mut out)?;
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `compact` | columns that nobody stores are left out |
-//! | `counts` | minima of small whole numbers, exact in bytes and words |
+//! | `counts` | minima of small multiples of a power of two, exact in bytes and words |
 //! | `packed` | rows side by side, padded to whole vectors |
 //! | `dense` | register tiles of packed rows |
 //! | `sparse` | rows against a CSR matrix, which is never made dense |
@@ -24,6 +24,7 @@ mod packed;
 mod sparse;
 
 use compact::Compact;
+use counts::Format;
 use dense::{DenseTile, OwnSums};
 use packed::PackedRows;
 use sparse::SparseRows;
@@ -105,9 +106,9 @@ fn of_checked<'a, T: Element, K: Term>(
     y: Option<&HistogramMatrix<'a, T>>,
 ) -> Result<Array2<T>> {
     if K::MINIMA
-        && let Some(out) = counts::matrix(exec, term, x, y)?
+        && let Some(format) = Format::of(exec, x, y)?
     {
-        return Ok(out);
+        return counts::matrix(exec, term, x, y, format);
     }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
@@ -137,41 +138,75 @@ fn of_checked<'a, T: Element, K: Term>(
         Ok(())
     })?;
     if y.is_none() {
-        mirror(&mut out);
+        mirror(exec, &mut out)?;
     }
     Ok(out)
 }
 
-/// The sum of the terms of every row of `x` with itself, to the bit as [`pairwise`] has it for the
-/// same rows in `other`, unless both are counts, of which all sums are exact.
-pub(crate) fn own_sums<T: Element, K: Term>(
+/// The sum of the minima of every row of `x`, and of `y`, with itself, to the bit as [`pairwise`]
+/// has it for the pairs of `x` and `y`. Entries have been checked.
+pub(crate) fn own_sums<'a, T: Element, K: Term>(
     exec: &Executor,
     term: K,
-    x: &HistogramMatrix<'_, T>,
-    other: &HistogramMatrix<'_, T>,
-) -> Result<Vec<f64>> {
-    if matches!(other, HistogramMatrix::Csr(_)) {
-        return x.row_sums(exec);
-    }
-    let mut sums = memory::filled(0.0, x.n_rows())?;
-    exec.for_chunks(&mut sums, BLOCK, |block, sums| {
-        let rows = PackedRows::new::<K>(x, block * BLOCK, sums.len())?;
-        dispatch(OwnSums { term, rows: &rows, out: sums });
-        Ok(())
-    })?;
-    Ok(sums)
+    x: &HistogramMatrix<'a, T>,
+    y: Option<&HistogramMatrix<'a, T>>,
+) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+    // Those of counts are exact, and rows against sparse ones are added up in their order.
+    let plain =
+        matches!(y.unwrap_or(x), HistogramMatrix::Csr(_)) || Format::of(exec, x, y)?.is_some();
+    let of = |z: &HistogramMatrix<'a, T>| {
+        if plain {
+            return z.row_sums(exec);
+        }
+        let mut sums = memory::filled(0.0, z.n_rows())?;
+        exec.for_chunks(&mut sums, BLOCK, |block, sums| {
+            let rows = PackedRows::new::<K>(z, block * BLOCK, sums.len())?;
+            dispatch(OwnSums { term, rows: &rows, out: sums });
+            Ok(())
+        })?;
+        Ok(sums)
+    };
+    Ok((of(x)?, y.map(of).transpose()?))
 }
 
-/// Copies the upper triangle to the lower one, block by block.
-pub(crate) fn mirror<T: Element>(k: &mut Array2<T>) {
+/// Copies the upper triangle to the lower one.
+pub(crate) fn mirror<T: Element>(exec: &Executor, k: &mut Array2<T>) -> Result<()> {
     let n = k.nrows();
-    for i0 in (0..n).step_by(BLOCK) {
-        for j0 in (0..=i0).step_by(BLOCK) {
-            for i in i0..n.min(i0 + BLOCK) {
-                for j in j0..i.min(j0 + BLOCK) {
-                    k[[i, j]] = k[[j, i]];
-                }
+    mirror_rows(exec, memory::flat_mut(k)?, n, 0)
+}
+
+/// The same for consecutive rows of `n` columns, the first of them row `start`, and the columns of
+/// their numbers: the lower half of the rows from the upper one, and then each half for itself.
+fn mirror_rows<T: Element>(exec: &Executor, rows: &mut [T], n: usize, start: usize) -> Result<()> {
+    let n_rows = rows.len() / n.max(1);
+    if n_rows <= BLOCK {
+        for i in 1..n_rows {
+            for j in 0..i {
+                rows[i * n + start + j] = rows[j * n + start + i];
             }
         }
+        return Ok(());
     }
+    let half = (n_rows / 2).next_multiple_of(BLOCK);
+    let (upper, lower) = rows.split_at_mut(half * n);
+    exec.for_chunks(lower, BLOCK * n, |block, lower| {
+        let first = start + half + block * BLOCK;
+        let of_rows = first..first + lower.len() / n;
+        // What is read row by row is written row by row: only the part between has short strides.
+        let mut turned = [T::default(); BLOCK * BLOCK];
+        for (tile, upper) in upper.chunks(BLOCK * n).enumerate() {
+            for (j, row) in upper.chunks_exact(n).enumerate() {
+                for (i, &value) in row[of_rows.clone()].iter().enumerate() {
+                    turned[i * BLOCK + j] = value;
+                }
+            }
+            let columns = start + tile * BLOCK..start + tile * BLOCK + upper.len() / n;
+            for (out, turned) in lower.chunks_exact_mut(n).zip(turned.chunks_exact(BLOCK)) {
+                out[columns.clone()].copy_from_slice(&turned[..columns.len()]);
+            }
+        }
+        Ok(())
+    })?;
+    mirror_rows(exec, upper, n, start)?;
+    mirror_rows(exec, lower, n, start + half)
 }

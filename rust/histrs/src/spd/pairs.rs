@@ -49,7 +49,7 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
         dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
     })?;
     if symmetric {
-        mirror(&mut out);
+        mirror(exec, &mut out)?;
     }
     Ok(out)
 }
