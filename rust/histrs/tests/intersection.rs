@@ -451,10 +451,11 @@ fn rough(n_columns: usize, n_outputs: usize, seed: u64) -> (Array2<f64>, Array2<
     let n_rows = 400;
     let power = |d: usize| 1.0 + 0.5 * (d % 3) as f64;
     let x = Array2::from_shape_fn((n_rows, n_columns), |(i, d)| {
-        let turned = (i * (2 * d + 7) + seed as usize) % n_rows;
-        10.0_f64.powi(d as i32 % 3) * (turned as f64 / n_rows as f64).powf(power(d))
+        10.0_f64.powi(d as i32 % 3) * ((i + 1) as f64 / n_rows as f64).powf(power(d))
     });
-    let alpha = right_hand_side::<f64>(n_rows, n_outputs, seed);
+    // Slopes are independent from one value to the next.
+    let slopes = right_hand_side::<f64>(n_rows + 1, n_outputs, seed);
+    let alpha = &slopes.slice(s![1.., ..]) - &slopes.slice(s![..n_rows, ..]);
     let weights = (0..n_columns).map(|d| [1.0, 0.25, 3.0, 1e-3, 0.0][d % 5]).collect();
     (x, alpha, weights)
 }
