@@ -518,6 +518,45 @@ def test_linear_tables_are_much_closer_than_nearest_ones(rng):
     assert errors["linear"] < errors["nearest"] / 4
 
 
+def rough_problem(rng):
+    """Return few columns of many values, whose functions are rough: bytes are close enough."""
+    X = rng.integers(0, 256, size=(300, 6))
+    return X, rng.normal(size=(300, 3)), rng.integers(0, 256, size=(150, 6))
+
+
+@pytest.mark.parametrize("feature_weights", [None, "scale"])
+def test_tables_of_bytes_are_within_their_bound(rng, feature_weights):
+    X, Y, X_star = rough_problem(rng)
+    parameters = {"optimizer": None, "feature_weights": feature_weights, "noise": 0.01}
+    exact = IntersectionGPRegressor(**parameters).fit(X, Y)
+    model = IntersectionGPRegressor(**parameters, n_bins=64).fit(X, Y)
+    score = model._state()["_posterior"].score("mean", 64)
+    assert score.takes_features
+    predicted = model.predict(X_star)
+    error = np.abs(predicted - exact.predict(X_star))
+    assert (error <= model.quantization_error_bound_ * (1 + 1e-9)).all()
+    assert error.max() > 0
+    as_bytes = X_star.astype(np.uint8)
+    for rows in (as_bytes, np.asfortranarray(as_bytes), sparse.csr_array(X_star.astype(float))):
+        np.testing.assert_array_equal(model.predict(rows), predicted)
+    for row, expected in zip(as_bytes, predicted, strict=True):
+        np.testing.assert_array_equal(model.predict(row[None]), expected[None])
+    model.set_params(n_bins=65535)
+    np.testing.assert_allclose(model.predict(as_bytes), exact.predict(X_star), rtol=1e-4, atol=1e-4)
+    _, std = model.predict(as_bytes, return_std=True)
+    np.testing.assert_array_equal(std, exact.predict(X_star, return_std=True)[1])
+
+
+def test_classes_are_predicted_from_bytes(rng):
+    X, Y, X_star = rough_problem(rng)
+    model = IntersectionGPClassifier(n_bins=64, optimizer=None).fit(X, np.argmax(Y, axis=1))
+    as_bytes = X_star.astype(np.uint8)
+    for method in (model.predict, model.predict_proba, model.decision_function):
+        np.testing.assert_array_equal(method(as_bytes), method(X_star))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(as_bytes[:, 1:])
+
+
 def test_the_bound_goes_with_the_table(rng):
     X, y = rng.random((20, 3)), rng.normal(size=20)
     model = IntersectionGPRegressor(**PLAIN, n_bins=5).fit(X, y)

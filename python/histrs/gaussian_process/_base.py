@@ -519,6 +519,15 @@ class BaseIntersectionGP(GaussianProcess):
         check_is_fitted(self)
         return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
 
+    def _check_rows_of_means(self, X: ArrayLike | Matrix) -> Matrix:
+        # Tables take bytes as they are.
+        if self.n_bins is None or not isinstance(X, np.ndarray) or X.dtype != np.uint8:
+            return self._check_test(X)
+        check_is_fitted(self)
+        checks = {**HISTOGRAM_CHECKS, "dtype": np.uint8}
+        rows: Matrix = validate_data(self, X, reset=False, **checks)
+        return rows
+
     def _read(self, state: dict[str, Any], name: str, X: Matrix) -> Array:
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]

@@ -223,7 +223,7 @@ class ClassTargets(GaussianProcess):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``.
         """
-        X, state = self._check_test(X), self._state()
+        X, state = self._check_rows_of_means(X), self._state()
         return _one_or_each(self._read(state, "decision", X))
 
     @overload
@@ -255,7 +255,8 @@ class ClassTargets(GaussianProcess):
             Only with `return_std`: square root of eq. 3, noise included; one for all outputs unless
             each has its own hyper-parameters.
         """
-        X, state = self._check_test(X), self._state()
+        check = self._check_test if return_std else self._check_rows_of_means
+        X, state = check(X), self._state()
         labels = best_class(self._read(state, "decision", X), state["classes_"])
         if not return_std:
             return labels
@@ -289,7 +290,8 @@ class ClassTargets(GaussianProcess):
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        X, state = self._check_test(X), self._state()
+        check = self._check_test if self.calibration is None else self._check_rows_of_means
+        X, state = check(X), self._state()
         logits = self._read(state, "decision", X)
         if self.calibration is None:
             return self._uncalibrated(state, X, logits)

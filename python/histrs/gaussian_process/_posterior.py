@@ -164,8 +164,11 @@ class Posterior(BasePosterior[KernelSystem]):
     ) -> Array:
         """Return a readout of the posterior mean for every row (eq. 2)."""
         score = self.score(name, n_bins, interpolation)
-        values = score.evaluate(self.system.kernel.rows(X, n_threads), n_threads)
-        return values + self.readouts[name].offset
+        if not score.takes_features:
+            if X.dtype == np.uint8:
+                X = X.astype(np.float32)
+            X = self.system.kernel.rows(X, n_threads)
+        return score.evaluate(X, n_threads) + self.readouts[name].offset
 
     def read_features(self, name: str, X: Matrix, n_threads: int) -> Array:
         """Return what the features of every row add to a readout, without pairs and offset."""

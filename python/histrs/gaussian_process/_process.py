@@ -58,6 +58,10 @@ class GaussianProcess(BaseEstimator):
         """Return rows to predict, checked."""
         raise NotImplementedError
 
+    def _check_rows_of_means(self, X: Any) -> Any:
+        """Return rows of which no more is asked than the posterior mean, checked."""
+        return self._check_test(X)
+
     def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
         """Learn the hyper-parameters and solve for standardised targets.
 

@@ -259,11 +259,13 @@ class RealTargets(GaussianProcess):
             raise ValueError(
                 "Ask for one of return_std, return_cov and return_quantiles at a time."
             )
-        X, state = self._check_test(X), self._state()
+        only_mean = not (return_std or return_cov) and return_quantiles is None
+        X = self._check_rows_of_means(X) if only_mean else self._check_test(X)
+        state = self._state()
         mean = self._shaped(self._read(state, "mean", X))
         if return_cov:
             return mean, self._covariance(state, X)
-        if not return_std and return_quantiles is None:
+        if only_mean:
             return mean
         variance = self._latent_variance(state, X) + state["_posterior"].noise
         std = self._spread(state, np.sqrt(variance))

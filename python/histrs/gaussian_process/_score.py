@@ -3,6 +3,7 @@
 from typing import Literal, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
@@ -15,6 +16,9 @@ _MAX_TABLE_BYTES = 1 << 30
 class Score(Protocol):
     """`K(X, X_train) V` for any rows `X`."""
 
+    takes_features: bool
+    """Whether rows are features as they are, and not what the kernel makes of them."""
+
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
         """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
 
@@ -24,6 +28,8 @@ class Score(Protocol):
 
 class ExactScore:
     """A score from its functions of the columns, which are kept where there is room."""
+
+    takes_features = False
 
     def __init__(self, columns: _histrs.SortedColumns, V: Array, n_threads: int) -> None:
         self._columns, self._V = columns, V
@@ -43,7 +49,13 @@ class ExactScore:
 
 
 class TabulatedScore:
-    """A score from `n_bins` cells a column, with its certified error."""
+    """A score from `n_bins` cells a column, with its certified error.
+
+    With `compact`, a linear table is of bytes where those certify at most twice its error. Such a
+    table counts the weights of the features in: `takes_features` says so.
+    """
+
+    takes_features = False
 
     def __init__(
         self,
@@ -52,11 +64,22 @@ class TabulatedScore:
         n_bins: int,
         interpolation: Literal["linear", "nearest"],
         n_threads: int,
+        *,
+        compact: bool = False,
+        feature_weights: Array | None = None,
     ) -> None:
-        self._table = _histrs.LookupTable(columns, V, n_bins, interpolation, n_threads)
+        if compact and interpolation == "linear":
+            self._table = _histrs.LookupTable.compact(
+                columns, V, n_bins, feature_weights, n_threads
+            )
+            self.takes_features = self._table.is_compact
+        else:
+            self._table = _histrs.LookupTable(columns, V, n_bins, interpolation, n_threads)
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
         """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        if X.dtype == np.uint8 and not sparse.issparse(X):
+            return self._table.evaluate_bytes(np.asarray(X), n_threads)
         return self._table.evaluate(to_core(X), n_threads)
 
     def error_bound(self) -> Array:

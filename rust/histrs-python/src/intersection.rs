@@ -271,6 +271,37 @@ impl LookupTable {
         .map(Self)
     }
 
+    #[staticmethod]
+    #[pyo3(signature = (columns, alpha, n_bins, weights, n_threads))]
+    fn compact(
+        py: Python<'_>,
+        columns: &SortedColumns,
+        alpha: PyReadonlyArray2<'_, f64>,
+        n_bins: usize,
+        weights: Option<Vec<f64>>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let alpha = alpha.as_array();
+        let weights = weights.as_deref();
+        enter(py, n_threads, |e| core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights))
+            .map(Self)
+    }
+
+    fn evaluate_bytes<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray2<'py, u8>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let x = x.as_array();
+        Ok(enter(py, n_threads, |e| self.0.evaluate_bytes(e, x))?.into_pyarray(py))
+    }
+
+    #[getter]
+    fn is_compact(&self) -> bool {
+        self.0.is_compact()
+    }
+
     fn evaluate<'py>(
         &self,
         py: Python<'py>,

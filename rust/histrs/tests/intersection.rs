@@ -342,6 +342,24 @@ proptest! {
     }
 
     #[test]
+    fn the_error_of_the_compact_table_is_within_its_bound(
+        sample in sample(SCALES),
+        layout in layout(),
+        n_outputs in n_outputs(),
+        n_bins in prop::sample::select(&[64_usize, 100, 1000][..]),
+    ) {
+        let x = sample.matrix::<f64>();
+        let alpha = right_hand_side::<f64>(sample.n_rows, n_outputs, sample.seed);
+        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+        let table = LookupTable::compact(exec(), &columns, alpha.view(), n_bins, None).unwrap();
+        let new = rows_to_score(&x, 60, sample.seed);
+        let got = table.evaluate(exec(), &Stored::new(&new, layout, sample.seed).view()).unwrap();
+        let k = kernel(&new, &x);
+        let (want, size) = (times(&k, &alpha), times(&k, &alpha.mapv(f64::abs)));
+        Scores { table, got, want, size }.assert_certified();
+    }
+
+    #[test]
     fn columns_of_different_scales_share_a_table(
         sample in sample(&[1.0]),
         exponents in prop::collection::vec(-140..140_i32, 70),
@@ -426,6 +444,109 @@ proptest! {
         let size = times(&k, &alpha.mapv(f64::abs));
         Scores { table, got, want, size }.assert_certified();
     }
+}
+
+/// Rows and weights of rough functions, whose tables are of bytes, and weights of features.
+fn rough(n_columns: usize, n_outputs: usize, seed: u64) -> (Array2<f64>, Array2<f64>, Vec<f64>) {
+    let n_rows = 400;
+    let power = |d: usize| 1.0 + 0.5 * (d % 3) as f64;
+    let x = Array2::from_shape_fn((n_rows, n_columns), |(i, d)| {
+        10.0_f64.powi(d as i32 % 3) * ((i + 1) as f64 / n_rows as f64).powf(power(d))
+    });
+    // Slopes are independent from one value to the next.
+    let slopes = right_hand_side::<f64>(n_rows + 1, n_outputs, seed);
+    let alpha = &slopes.slice(s![1.., ..]) - &slopes.slice(s![..n_rows, ..]);
+    let weights = (0..n_columns).map(|d| [1.0, 0.25, 3.0, 1e-3, 0.0][d % 5]).collect();
+    (x, alpha, weights)
+}
+
+#[test]
+fn tables_of_bytes_are_within_their_bound_however_rows_are_stored() {
+    for (n_columns, n_outputs) in [(1, 1), (5, 3), (130, 10), (300, 9)] {
+        let (x, alpha, weights) = rough(n_columns, n_outputs, 3);
+        for weights in [None, Some(&weights[..])] {
+            let weight = |d: usize| weights.map_or(1.0, |w: &[f64]| w[d]);
+            let scaled = Array2::from_shape_fn(x.dim(), |(i, d)| weight(d) * x[[i, d]]);
+            let columns = sort(&Stored::new(&scaled, Layout::Rows, 0));
+            let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, weights).unwrap();
+            assert!(table.is_compact(), "{n_columns} columns, {weights:?}");
+            let mut new = rows_to_score(&x, 150, 5);
+            new.row_mut(0).fill(0.0);
+            new.row_mut(1).fill(1e300);
+            new.row_mut(2).fill(1e-300);
+            let new_scaled = Array2::from_shape_fn(new.dim(), |(i, d)| weight(d) * new[[i, d]]);
+            let want = times(&kernel(&new_scaled, &scaled), &alpha);
+            let mut all = Vec::new();
+            for layout in [Layout::Rows, Layout::Columns, Layout::Csr, Layout::Gaps] {
+                let got = table.evaluate(exec(), &Stored::new(&new, layout, 1).view()).unwrap();
+                all.push(got);
+            }
+            for (i, row) in new.rows().into_iter().enumerate() {
+                let row = row.to_owned().insert_axis(Axis(0));
+                let got =
+                    table.evaluate(exec(), &Stored::new(&row, Layout::Rows, 1).view()).unwrap();
+                assert_eq!(got.row(0), all[0].row(i));
+            }
+            assert!(all.windows(2).all(|w| w[0] == w[1]));
+            assert!(all[0].row(0).iter().all(|&score| score == 0.0));
+            for ((at, got), want) in all[0].indexed_iter().zip(&want) {
+                let (error, bound) = ((got - want).abs(), table.error_bound()[at.1]);
+                assert!(error <= bound * (1.0 + 1e-9), "{at:?}: {error:e} > {bound:e}");
+            }
+            let wide = LookupTable::new(exec(), &columns, alpha.view(), 64, Interpolation::Linear)
+                .unwrap();
+            let bounds = table.error_bound().iter().zip(wide.error_bound());
+            assert!(bounds.into_iter().all(|(bytes, wide)| *bytes <= 2.0 * wide));
+        }
+    }
+}
+
+#[test]
+fn rows_of_bytes_have_the_scores_of_the_same_numbers() {
+    for top in [1.0, 100.0, 127.0, 128.0, 255.0, 300.0] {
+        let (x, alpha, _) = rough(70, 3, 1);
+        let x = Array2::from_shape_fn(x.dim(), |(i, d)| {
+            (x[[i, d]] / 10.0_f64.powi(d as i32 % 3) * top).round()
+        });
+        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+        let bytes = Array2::from_shape_fn((200, 70), |(i, d)| ((i * 31 + d * 17) % 256) as u8);
+        let numbers = bytes.mapv(f32::from);
+        for n_bins in [63, 64, 65535] {
+            let table = LookupTable::compact(exec(), &columns, alpha.view(), n_bins, None).unwrap();
+            let got = table.evaluate_bytes(exec(), bytes.view()).unwrap();
+            let view = Stored::new(&numbers, Layout::Rows, 0);
+            assert_eq!(got, table.evaluate(exec(), &view.view()).unwrap(), "{top} {n_bins}");
+            let one = bytes.slice(s![..1, ..]);
+            assert_eq!(table.evaluate_bytes(exec(), one).unwrap(), got.slice(s![..1, ..]));
+        }
+        if [1.0, 127.0, 255.0].contains(&top) {
+            let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
+            assert_eq!(table.is_compact(), top > 1.0, "{top}");
+        }
+    }
+}
+
+#[test]
+fn tables_of_bytes_refuse_what_is_no_histogram() {
+    let (x, alpha, weights) = rough(20, 2, 1);
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
+    assert!(table.is_compact());
+    for (bad, message) in [(-0.5, "X[70, 3] = -0.5"), (f64::NAN, "X[70, 3] = NaN")] {
+        let mut new = rows_to_score(&x, 100, 5);
+        new[[70, 3]] = bad;
+        for layout in [Layout::Rows, Layout::Columns] {
+            let error = table.evaluate(exec(), &Stored::new(&new, layout, 1).view()).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+            let single = new.mapv(|v| v as f32);
+            let error =
+                table.evaluate(exec(), &Stored::new(&single, layout, 1).view()).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+    let short = LookupTable::compact(exec(), &columns, alpha.view(), 64, Some(&weights[1..]));
+    assert!(short.unwrap_err().to_string().contains("one weight for each feature"));
+    assert!(table.evaluate_bytes(exec(), Array2::zeros((3, 19)).view()).is_err());
 }
 
 #[test]

@@ -19,6 +19,8 @@ _ROWS = 1 << 15
 class ScoreWithPairs:
     """An additive score, and what pairs of features add, which is a table of its own."""
 
+    takes_features = False
+
     def __init__(
         self, additive: Score, term: PairTerm, V: Array, feature_weights: Array | None
     ) -> None:
@@ -53,7 +55,16 @@ def score_of(
     if n_bins is None:
         additive = ExactScore(system.columns, V, system.n_threads)
     else:
-        additive = TabulatedScore(system.columns, V, n_bins, interpolation, system.n_threads)
+        kernel = system.kernel
+        additive = TabulatedScore(
+            system.columns,
+            V,
+            n_bins,
+            interpolation,
+            system.n_threads,
+            compact=system.pairs is None and kernel.transform == "identity",
+            feature_weights=kernel.weights,
+        )
     if system.pairs is None:
         return additive
     return ScoreWithPairs(additive, system.pairs, V, system.kernel.weights)

@@ -248,6 +248,8 @@ class SmoothScore:
         At most so many knots a feature, 2 at least, are kept; None keeps all, which is exact.
     """
 
+    takes_features = False
+
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None = None) -> None:
         V = term.centred_weights(V)
         self._term = term

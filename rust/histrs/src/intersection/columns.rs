@@ -43,7 +43,7 @@ impl Column {
                 }
             }
             Self::Coded { values, codes }
-        } else if 2 * n_distinct <= pairs.len() {
+        } else if 2 * n_distinct <= pairs.len() && !pairs.is_empty() {
             let mut values = memory::with_capacity(n_distinct)?;
             let mut starts = memory::with_capacity(n_distinct + 1)?;
             starts.push(0);

@@ -12,6 +12,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 
 mod aligned;
+mod byte_tables;
 mod clip;
 mod elementary;
 mod hadamard;
@@ -20,6 +21,11 @@ mod pages;
 mod prefetch;
 
 pub(crate) use aligned::AlignedVec;
+pub(crate) use byte_tables::{
+    BIAS as BYTE_BIAS, ByteLookup, BytePlacements, CELLS as BYTE_CELLS, CODES as BYTE_CODES,
+    COLUMNS as BYTE_COLUMNS, Group as ByteGroup, LAST_CODE, Placement, Placements,
+    ROWS as BYTE_ROWS, TABLE as BYTE_TABLE, place_of_sum,
+};
 pub(crate) use clip::clip;
 pub(crate) use elementary::Elementary;
 pub(crate) use hadamard::lane_hadamard;
@@ -202,6 +208,10 @@ pub trait Element:
     #[doc(hidden)]
     fn vectors_mut<S: Simd>(x: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
 
+    /// The same slice, where this is `f32`.
+    #[doc(hidden)]
+    fn singles(x: &[Self]) -> Option<&[f32]>;
+
     /// The nearest value of this type.
     fn from_f64(x: f64) -> Self;
     /// The same value in double precision.
@@ -223,7 +233,7 @@ mod sealed {
 macro_rules! impl_element {
     ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
      $div:ident, $min:ident, $max:ident, $mul_add:ident, $abs:ident, $and:ident, $xor:ident,
-     $reduce:ident, $slice:ident, $slice_mut:ident) => {
+     $reduce:ident, $slice:ident, $slice_mut:ident, $singles:expr) => {
         impl Element for $t {
             type Vector<S: Simd> = S::$vector;
 
@@ -294,6 +304,9 @@ macro_rules! impl_element {
             fn vectors_mut<S: Simd>(x: &mut [Self]) -> (&mut [S::$vector], &mut [Self]) {
                 S::$slice_mut(x)
             }
+            fn singles(x: &[Self]) -> Option<&[f32]> {
+                $singles(x)
+            }
             #[inline(always)]
             #[allow(clippy::cast_possible_truncation)]
             fn from_f64(x: f64) -> Self {
@@ -324,7 +337,8 @@ impl_element!(
     xor_f32s,
     reduce_sum_f32s,
     as_simd_f32s,
-    as_mut_simd_f32s
+    as_mut_simd_f32s,
+    Some
 );
 impl_element!(
     f64,
@@ -343,5 +357,6 @@ impl_element!(
     xor_f64s,
     reduce_sum_f64s,
     as_simd_f64s,
-    as_mut_simd_f64s
+    as_mut_simd_f64s,
+    |_| None
 );

@@ -1,13 +1,15 @@
 //! The table T: scores in constant time a value, with a certified error.
 
+mod bytes;
 mod cells;
 mod scores;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
+use crate::intersection::lookup::bytes::{ByteTable, Fitted, fit_column};
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::scores::Places;
 use crate::intersection::shape::{ShapeFunctions, rows_at_once};
@@ -20,6 +22,11 @@ use crate::simd::{AlignedVec, Element, lanes};
 const ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
 /// Columns added in single precision before they are added up in double precision.
 const COLUMNS: usize = 64;
+
+/// Cells from which on a table may be of bytes: fewer take less memory than those.
+const LEAST_BINS: usize = 64;
+/// Tables of bytes are taken where they certify at most so many times the error of the others.
+const ERROR_FACTOR: f64 = 2.0;
 
 /// What a cell of the table stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +50,10 @@ pub enum Interpolation {
 /// which is included.
 #[derive(Debug, Clone)]
 pub struct LookupTable {
+    n_columns: usize,
     n_outputs: usize,
+    /// The table in bytes, in place of the columns.
+    bytes: Option<ByteTable>,
     /// Outputs padded to whole vectors.
     width: usize,
     columns: Vec<Cells>,
@@ -66,6 +76,46 @@ impl LookupTable {
         n_bins: usize,
         interpolation: Interpolation,
     ) -> Result<Self> {
+        Self::tabulate(exec, columns, alpha, n_bins, interpolation, None)
+    }
+
+    /// The same with linear cells, or with 128 cells a column whose values are bytes, which are
+    /// looked up several times faster: for 64 cells or more, where the error that those certify is
+    /// at most twice as large for every output.
+    ///
+    /// Cells of bytes are equally wide, or double their width one, three or seven times towards the
+    /// largest value, whichever suits the column; every small whole number is the edge or the
+    /// middle of a cell.
+    ///
+    /// A table of bytes takes rows before they are multiplied by `weights`, which the columns have
+    /// been; any other takes rows as the columns are.
+    ///
+    /// # Errors
+    ///
+    /// As [`LookupTable::new`]; [`Error::Shape`] when there is not one weight a column.
+    pub fn compact<T: Element>(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, T>,
+        n_bins: usize,
+        weights: Option<&[f64]>,
+    ) -> Result<Self> {
+        if let Some(weights) = weights {
+            let cure = "give one weight for each feature";
+            check_length("the number of weights", weights.len(), columns.n_columns(), cure)?;
+        }
+        let compact = (n_bins >= LEAST_BINS).then_some(weights);
+        Self::tabulate(exec, columns, alpha, n_bins, Interpolation::Linear, compact)
+    }
+
+    fn tabulate<T: Element>(
+        exec: &Executor,
+        columns: &SortedColumns,
+        alpha: ArrayView2<'_, T>,
+        n_bins: usize,
+        interpolation: Interpolation,
+        compact: Option<Option<&[f64]>>,
+    ) -> Result<Self> {
         if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
             return Err(Error::Number {
                 name: "n_bins",
@@ -77,24 +127,57 @@ impl LookupTable {
         let scale = output_scales(columns, alpha);
         // One vector at least: cells have a size even when nobody asks for a score.
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
-        let n_outputs = alpha.ncols();
+        let (n_columns, n_outputs) = (columns.n_columns(), alpha.ncols());
         let mut error_bound = memory::filled(0.0, n_outputs)?;
-        let mut tables = memory::with_capacity(columns.n_columns())?;
+        let mut tables = memory::with_capacity(n_columns)?;
+        let mut fits: Option<Vec<Fitted>> = (compact.is_some() && n_outputs > 0).then(Vec::new);
         for range in columns.function_ranges(n_outputs) {
             let first = range.start;
             let functions = ShapeFunctions::of_range(exec, columns, alpha, range)?;
+            let fitted = fits.is_some();
             let built = exec.map_blocks(functions.n_columns(), |d| {
                 let counts = columns.columns()[first + d].distinct()?.1;
-                tabulate(functions.column(d)?, &counts, &scale, n_bins, width, interpolation)
+                let (knots, values) = functions.column(d)?;
+                let scaled = &values / &scale;
+                let weight = compact.flatten().map_or(1.0, |weights| weights[first + d]);
+                let fit = if fitted { fit_column(knots, weight, &scaled)? } else { None };
+                let table =
+                    tabulate((knots, values, &scaled), &counts, n_bins, width, interpolation)?;
+                Ok((table, fit))
             })?;
-            for (cells, errors) in built {
+            for ((cells, errors), fit) in built {
                 for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
                     *bound += error * scale;
                 }
                 tables.push(cells);
+                match (&mut fits, fit) {
+                    (Some(fits), Some(fit)) => memory::push(fits, fit)?,
+                    _ => fits = None,
+                }
             }
         }
-        Ok(Self { n_outputs, width, columns: tables, scale: scale.to_vec(), error_bound })
+        let scale = scale.to_vec();
+        let mut table =
+            Self { n_columns, n_outputs, bytes: None, width, columns: tables, scale, error_bound };
+        if let Some(fits) = fits
+            && let Some(bytes) = ByteTable::new(&fits, &table.scale)?
+            && bytes
+                .error_bound()
+                .iter()
+                .zip(&table.error_bound)
+                .all(|(b, e)| *b <= ERROR_FACTOR * e)
+        {
+            table.error_bound = bytes.error_bound().to_vec();
+            table.columns = Vec::new();
+            table.bytes = Some(bytes);
+        }
+        Ok(table)
+    }
+
+    /// Whether the table is of bytes.
+    #[must_use]
+    pub fn is_compact(&self) -> bool {
+        self.bytes.is_some()
     }
 
     /// For every output a number that `|score - tabulated score|` never exceeds.
@@ -106,7 +189,8 @@ impl LookupTable {
     /// Memory held, in bytes.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
-        self.columns.iter().map(|c| c.n_bytes()).sum()
+        self.columns.iter().map(|c| c.n_bytes()).sum::<usize>()
+            + self.bytes.as_ref().map_or(0, ByteTable::n_bytes)
     }
 
     /// The tabulated score of every row of `x`, one column an output.
@@ -120,7 +204,10 @@ impl LookupTable {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<f64>> {
-        check_columns(COLUMNS_OF_X, x, self.columns.len())?;
+        check_columns(COLUMNS_OF_X, x, self.n_columns)?;
+        if let Some(bytes) = &self.bytes {
+            return bytes.evaluate(exec, x);
+        }
         x.check(exec, "X")?;
         let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs))?;
         let n_outputs = self.n_outputs;
@@ -145,18 +232,31 @@ impl LookupTable {
         })?;
         Ok(out)
     }
+
+    /// The same for rows of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when `x` has another number of columns.
+    pub fn evaluate_bytes(&self, exec: &Executor, x: ArrayView2<'_, u8>) -> Result<Array2<f64>> {
+        if let Some(bytes) = self.bytes.as_ref().filter(|_| x.ncols() == self.n_columns) {
+            return Ok(bytes.evaluate_dense(exec, &x)?.0);
+        }
+        let single = memory::collected(x.iter().map(|&value| f32::from(value)))?;
+        let shaped = ArrayView2::from_shape(x.dim(), &single)
+            .map_err(|_| Error::out_of_memory::<f32>(&[x.nrows(), x.ncols()]))?;
+        self.evaluate(exec, &HistogramMatrix::dense(shaped))
+    }
 }
 
 /// The cells of one column, and for every output how far they are off, both in units of `scale`.
 fn tabulate(
-    (knots, values): (&[f64], ArrayView2<'_, f64>),
+    (knots, values, scaled): (&[f64], ArrayView2<'_, f64>, &Array2<f64>),
     counts: &[usize],
-    scale: &Array1<f64>,
     n_bins: usize,
     width: usize,
     interpolation: Interpolation,
 ) -> Result<(Cells, Vec<f64>)> {
-    let scaled = &values / scale;
     let cells = match interpolation {
         Interpolation::Linear => linear_cells(knots, counts, scaled.view(), n_bins, width)?,
         Interpolation::Nearest => nearest_cells(knots, scaled.view(), n_bins, width)?,

@@ -1,0 +1,277 @@
+//! One column as 128 cells between whole numbers, and how far they are off.
+
+use crate::error::Result;
+use crate::memory;
+use crate::simd::{BYTE_CELLS as CELLS, LAST_CODE, Placement};
+
+/// Nodes of a column: one more than cells.
+const NODES: usize = CELLS + 1;
+/// Times that the width of cells may double: powers of two.
+const DOUBLINGS: [u32; 4] = [1, 2, 4, 8];
+/// Whole numbers from the middle of the nodes to either end, and from one node to the next, before
+/// they are rounded.
+const LARGEST: f64 = 126.0;
+/// Bits that nodes are kept with beyond those of the table, until its scale is known.
+const SPARE_BITS: i32 = 8;
+/// What a value may be off by, in 128ths of a cell, once it has a code: half of one by rounding,
+/// the rest by single precision.
+const OFFSET: f64 = 0.51 / 128.0;
+/// Exponents of steps are no lower.
+const LOWEST: i32 = -900;
+
+/// A column before its steps are chosen: those of an output are the same powers of two for all
+/// columns, times one power of two of the column.
+#[derive(Debug, Clone)]
+pub(super) struct Fit {
+    pub(super) placement: Placement,
+    /// All nodes of the first output, then those of the next, in steps of `2^(exponent - 8)` from
+    /// their centre.
+    nodes: Vec<i16>,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// One output of a column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output {
+    /// Half way from the lowest to the highest node, in the same steps.
+    centre: f64,
+    /// The least power of two that nodes can be counted in by a byte; none where all are equal.
+    pub(super) exponent: Option<i32>,
+    /// Largest error before nodes are rounded, and of their first rounding.
+    error: f64,
+    /// Largest difference of two neighbouring nodes.
+    rise: f64,
+}
+
+impl Output {
+    /// The largest error with steps of `2^exponent`.
+    pub(super) fn error(&self, exponent: i32) -> f64 {
+        match self.exponent {
+            Some(_) => {
+                let step = 2.0_f64.powi(exponent);
+                self.error + 0.5 * step + OFFSET * (self.rise + step)
+            }
+            None => self.error,
+        }
+    }
+}
+
+impl Fit {
+    /// Of a function by its values at `knots`, `n_outputs` for each; none where single precision
+    /// has no scale for the column.
+    pub(super) fn new(knots: &[f64], values: &[f64], n_outputs: usize) -> Result<Option<Self>> {
+        let function = Function { knots, values, n_outputs };
+        let Some((placement, nodes, errors)) = function.best()? else { return Ok(None) };
+        let mut counted = memory::with_capacity(NODES * n_outputs)?;
+        let mut outputs = memory::with_capacity(n_outputs)?;
+        for (output, error) in errors.into_iter().enumerate() {
+            let column = || nodes.iter().skip(output).step_by(n_outputs).copied();
+            let (low, high) =
+                column().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+            let rise = column()
+                .zip(column().skip(1))
+                .fold(0.0, |rise: f64, (a, b)| rise.max((b - a).abs()));
+            let centre = 0.5 * low + 0.5 * high;
+            let need = (0.5 * (high - low)).max(rise) / LARGEST;
+            let mut found = Output { centre: 0.0, exponent: None, error, rise };
+            found.error += 16.0 * f64::EPSILON * low.abs().max(high.abs());
+            if need > 0.0 {
+                #[allow(clippy::cast_possible_truncation)] // an exponent
+                let exponent = (need.log2().ceil() as i32).max(LOWEST);
+                let unit = 2.0_f64.powi(exponent - SPARE_BITS);
+                found.centre = (centre / unit).round();
+                #[allow(clippy::cast_possible_truncation)] // at most 256 * 126, and one
+                counted.extend(column().map(|v| ((v / unit).round() - found.centre) as i16));
+                found.error += 0.5 * unit;
+                found.exponent = Some(exponent);
+            } else {
+                counted.extend(std::iter::repeat_n(0, NODES));
+            }
+            outputs.push(found);
+        }
+        Ok(Some(Self { placement, nodes: counted, outputs }))
+    }
+
+    /// The values and the rises of the cells of an output, in steps of `2^exponent`.
+    #[allow(clippy::cast_possible_truncation)] // at most 127
+    pub(super) fn table(&self, output: usize, exponent: i32) -> impl Iterator<Item = (i8, i8)> {
+        let own = self.outputs[output].exponent.unwrap_or(exponent);
+        let factor = 2.0_f64.powi(own - exponent - SPARE_BITS);
+        let nodes = &self.nodes[output * NODES..(output + 1) * NODES];
+        // The centre is a whole number too, so that the function is exactly 0 at 0.
+        let centre = self.outputs[output].centre;
+        let middle = (centre * factor).round();
+        let rounded =
+            move |node: i16| (((f64::from(node) + centre) * factor).round() - middle) as i16;
+        nodes.windows(2).map(move |pair| {
+            let (v, next) = (rounded(pair[0]), rounded(pair[1]));
+            (v as i8, (next - v) as i8)
+        })
+    }
+}
+
+/// A placement, nodes, and the largest error of every output.
+type Best = (Placement, Vec<f64>, Vec<f64>);
+
+/// A piecewise linear function of one column with some outputs.
+struct Function<'a> {
+    knots: &'a [f64],
+    /// Those at the first knot, then those at the next.
+    values: &'a [f64],
+    n_outputs: usize,
+}
+
+impl Function<'_> {
+    /// The placement with the least errors, the nodes, and the largest error of every output.
+    fn best(&self) -> Result<Option<Best>> {
+        let top = self.knots[self.knots.len() - 1];
+        if top <= 0.0 {
+            let placement = Placement { scale: 0.0, shift: 9, last: 0 };
+            let zeros = |n: usize| memory::filled(0.0, n);
+            let (nodes, errors) = (zeros(NODES * self.n_outputs)?, zeros(self.n_outputs)?);
+            return Ok(Some((placement, nodes, errors)));
+        }
+        let mut best: Option<(f64, Placement, Vec<f64>, Vec<f64>)> = None;
+        for placement in self.placements(top) {
+            if !placement.scale.is_normal() {
+                continue;
+            }
+            let nodes = self.nodes(placement)?;
+            let errors = self.errors(placement, &nodes)?;
+            let total = errors.iter().sum();
+            if best.as_ref().is_none_or(|best| total < best.0) {
+                best = Some((total, placement, nodes, errors));
+            }
+        }
+        let Some((total, placement, nodes, errors)) = best else { return Ok(None) };
+        let (moved, moves) = self.moved(placement, &nodes)?;
+        let mut moved_errors = self.errors(placement, &moved)?;
+        for (error, moved) in moved_errors.iter_mut().zip(moves) {
+            *error = error.max(moved);
+        }
+        if moved_errors.iter().sum::<f64>() < total {
+            return Ok(Some((placement, moved, moved_errors)));
+        }
+        Ok(Some((placement, nodes, errors)))
+    }
+
+    /// Ways to place cells from 0 to `top`. Small whole numbers have one, which is exact for them.
+    fn placements(&self, top: f64) -> Vec<Placement> {
+        let finish = |scale: f32, shift: u32| {
+            let mut placement = Placement { scale, shift, last: LAST_CODE };
+            #[allow(clippy::cast_possible_truncation)] // scores are of single precision here
+            let last = placement.code(top as f32);
+            placement.last = last;
+            placement
+        };
+        if top <= 255.0 && self.knots.iter().all(|x| x.fract() == 0.0) {
+            return vec![finish(if top <= 127.0 { 1.0 / 128.0 } else { 1.0 / 256.0 }, 9)];
+        }
+        let of = |doublings: u32| {
+            // A little less, so that the largest value has a code in spite of rounding.
+            let widest = (f64::from(1_u32 << doublings) - 1.0) * (1.0 - 2.0_f64.powi(-11));
+            #[allow(clippy::cast_possible_truncation)] // scales are of single precision
+            finish((widest / top) as f32, 9 + doublings.ilog2())
+        };
+        DOUBLINGS.into_iter().map(of).collect()
+    }
+
+    /// The function at the lower edge of every cell, and at the end of the last.
+    fn nodes(&self, placement: Placement) -> Result<Vec<f64>> {
+        let n = self.n_outputs;
+        let mut nodes = memory::with_capacity(NODES * n)?;
+        let mut k = 0;
+        for node in 0..NODES {
+            let x = edge(placement, node);
+            while self.knots.get(k + 1).is_some_and(|&next| next <= x) {
+                k += 1;
+            }
+            let at = &self.values[k * n..(k + 1) * n];
+            match self.knots.get(k + 1) {
+                Some(&next) => {
+                    let t = (x - self.knots[k]) / (next - self.knots[k]);
+                    let next = &self.values[(k + 1) * n..(k + 2) * n];
+                    nodes.extend(at.iter().zip(next).map(|(a, b)| a + t * (b - a)));
+                }
+                None => nodes.extend_from_slice(at),
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Visits every knot: its cell, and what each output is off by.
+    fn visit(
+        &self,
+        placement: Placement,
+        nodes: &[f64],
+        mut visit: impl FnMut(usize, &[f64]),
+    ) -> Result<()> {
+        let n = self.n_outputs;
+        let mut errors = memory::filled(0.0, n)?;
+        for (&x, values) in self.knots.iter().zip(self.values.chunks_exact(n)) {
+            let (cell, t) = place(placement, x);
+            let (at, next) = nodes[cell * n..(cell + 2) * n].split_at(n);
+            for (((error, value), at), next) in errors.iter_mut().zip(values).zip(at).zip(next) {
+                *error = value - (at + t * (next - at));
+            }
+            visit(cell, &errors);
+        }
+        Ok(())
+    }
+
+    /// The largest error of every output at a knot.
+    fn errors(&self, placement: Placement, nodes: &[f64]) -> Result<Vec<f64>> {
+        let mut largest = memory::filled(0.0_f64, self.n_outputs)?;
+        self.visit(placement, nodes, |_, errors| {
+            for (largest, error) in largest.iter_mut().zip(errors) {
+                *largest = largest.max(error.abs());
+            }
+        })?;
+        Ok(largest)
+    }
+
+    /// Nodes but the one of 0 moved to the middle of the errors beside them, and the largest move
+    /// of every output.
+    fn moved(&self, placement: Placement, nodes: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let n = self.n_outputs;
+        let mut ends = memory::filled((0.0_f64, 0.0_f64), CELLS * n)?;
+        self.visit(placement, nodes, |cell, errors| {
+            for (ends, error) in ends[cell * n..(cell + 1) * n].iter_mut().zip(errors) {
+                *ends = (ends.0.max(*error), ends.1.min(*error));
+            }
+        })?;
+        let middle = |cell: usize, output: usize| {
+            ends.get(cell * n + output).map_or(0.0, |ends| 0.5 * (ends.0 + ends.1))
+        };
+        let mut moved = memory::copied(nodes)?;
+        let mut moves = memory::filled(0.0_f64, n)?;
+        for node in 1..NODES {
+            for output in 0..n {
+                let left = middle(node - 1, output);
+                let right = if node < CELLS { middle(node, output) } else { 0.0 };
+                let by = if left.abs() > right.abs() { left } else { right };
+                moved[node * n + output] += by;
+                moves[output] = moves[output].max(by.abs());
+            }
+        }
+        Ok((moved, moves))
+    }
+}
+
+/// The lower edge of a cell.
+#[allow(clippy::cast_possible_truncation)] // at most 128
+fn edge(placement: Placement, cell: usize) -> f64 {
+    let bits = 1.0_f32.to_bits() + ((128 * cell as u32) << placement.shift);
+    (f64::from(f32::from_bits(bits)) - 1.0) / f64::from(placement.scale)
+}
+
+/// The cell of a value that is not above the largest of the column, and how far it lies from its
+/// lower edge, 0, to its upper one, 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 128 cells
+fn place(placement: Placement, x: f64) -> (usize, f64) {
+    let y = 1.0 + x * f64::from(placement.scale);
+    let steps = (y.to_bits() - 1.0_f64.to_bits()) as f64 / (1_u64 << 52) as f64;
+    let position = steps * f64::from(1_u32 << (23 - 7 - placement.shift));
+    let cell = (position as usize).min(CELLS - 1);
+    (cell, position - cell as f64)
+}
