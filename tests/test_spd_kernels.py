@@ -70,9 +70,11 @@ def test_precision_and_arguments_of_kernels(rng, kernel):
         np.testing.assert_array_equal(function(X, n_jobs=n_jobs), K)
     if kernel != "jbld":
         np.testing.assert_array_equal(function(X, gamma=0.1), K)  # 1 / 10 coordinates
-    for gamma in (0.0, -1.0, np.inf, np.nan, "scale"):
+    for gamma in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=r"gamma = .* is out of range"):
             function(X, gamma=gamma)
+    with pytest.raises(TypeError, match="gamma = 'scale': must be a real number"):
+        function(X, gamma="scale")
     with pytest.raises(ValueError, match="rows"):
         function(X, wishart(rng, 2, 3))
     with pytest.raises(ValueError, match=r"Y\[1\] is not positive definite"):

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     CoreMatrix,
@@ -370,6 +371,7 @@ def _distances(X: Matrix, Y: Matrix) -> NDArray[np.float64]:
     return D
 
 
+@numbers_checked
 def exp_chi2_kernel(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,

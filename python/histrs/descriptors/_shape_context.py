@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from histrs._numbers import numbers_checked
 from histrs._sparse import refuse_sparse
 from histrs._validation import check_random_state, real_array
 
@@ -19,6 +20,7 @@ _MOST = 2**31 - 1
 _WIDEST = 10.0
 
 
+@numbers_checked
 def edge_points(
     image: ArrayLike, *, sigma: float = 1.0, threshold: float = 0.2
 ) -> tuple[Array, Array]:
@@ -64,6 +66,7 @@ def edge_points(
     return _edge_points(_check_image(image, "image"), sigma, threshold)
 
 
+@numbers_checked
 def shape_context(
     images: ArrayLike | Sequence[ArrayLike],
     *,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._numbers import numbers_checked
 from histrs._sparse import refuse_sparse
 from histrs._validation import real_array
 from histrs.detection._images import Boxes, as_boxes
@@ -20,6 +21,7 @@ def overlaps(boxes: Boxes, others: Boxes) -> Boxes:
     return np.asarray(shared / union)
 
 
+@numbers_checked
 def non_maximum_suppression(
     boxes: ArrayLike, scores: ArrayLike, *, overlap: float = 0.5
 ) -> NDArray[np.intp]:
@@ -60,6 +62,7 @@ def non_maximum_suppression(
     return np.array(kept, dtype=np.intp)
 
 
+@numbers_checked
 def average_precision(
     boxes: Sequence[ArrayLike],
     scores: Sequence[ArrayLike],

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from histrs._numbers import numbers_checked
 from histrs._solvers.block_cg import Array
 from histrs._sparse import sound
 from histrs._validation import Matrix, check_random_state
@@ -29,6 +30,7 @@ Model: TypeAlias = IntersectionGPClassifier | IntersectionGPRegressor
 _MOST_COVARIED = 2048
 
 
+@numbers_checked
 def query(
     model: Model,
     pool: ArrayLike | Matrix,
@@ -247,6 +249,7 @@ class Round:
     """A model fitted on them."""
 
 
+@numbers_checked
 def learn(
     model: Model,
     X: ArrayLike | Matrix,

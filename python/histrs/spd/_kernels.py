@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._stack import as_stack
 
 
+@numbers_checked
 def jbld_kernel(
     X: ArrayLike, Y: ArrayLike | None = None, *, gamma: float = 0.5, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -79,6 +81,7 @@ def jbld_kernel(
     return exponential_of(jbld_distances(X, Y, n_jobs=n_jobs), gamma)
 
 
+@numbers_checked
 def log_euclidean_kernel(
     X: ArrayLike,
     Y: ArrayLike | None = None,
@@ -151,6 +154,7 @@ def log_euclidean_kernel(
     return exponential_of(squares, gamma).astype(dtype, copy=False)
 
 
+@numbers_checked
 def airm_kernel(
     X: ArrayLike,
     Y: ArrayLike | None = None,

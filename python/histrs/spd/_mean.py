@@ -8,6 +8,7 @@ from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
@@ -40,6 +41,7 @@ def jbld_mean(
     return_n_iter: Literal[True],
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], int]: ...
+@numbers_checked
 def jbld_mean(
     X: ArrayLike,
     *,
@@ -123,6 +125,7 @@ def airm_mean(
     return_n_iter: Literal[True],
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], int]: ...
+@numbers_checked
 def airm_mean(
     X: ArrayLike,
     *,

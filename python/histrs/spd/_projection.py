@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._numbers import numbers_checked
 from histrs.spd._stack import as_stack, symmetric
 
 
+@numbers_checked
 def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
     r"""Project matrices on the symmetric positive definite ones.
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._validation import Matrix, count_threads, to_core
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
@@ -64,6 +65,7 @@ def sinkhorn_distances(
 ) -> tuple[NDArray[Any], SinkhornInfo]: ...
 
 
+@numbers_checked
 def sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._numbers import numbers_checked
 from histrs._scale import may_overflow
 from histrs._validation import Matrix
 from histrs.transport._arguments import check_ground_distance, check_pair
@@ -15,6 +16,7 @@ from histrs.transport._pairs import sinkhorn_of_pairs
 _ROUNDING = 1e-12
 
 
+@numbers_checked
 def sinkhorn_divergences(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,

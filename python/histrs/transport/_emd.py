@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._threads import in_threads
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.transport._arguments import (
@@ -112,6 +113,7 @@ def emd_distances(
     return D.astype(X.dtype, copy=False)
 
 
+@numbers_checked
 def emd_plan(
     a: ArrayLike,
     b: ArrayLike,
@@ -214,7 +216,7 @@ def _check_moves(histogram: Matrix, name: str, mass: float) -> None:
         raise ValueError(f"mass = {mass}: what moves is non-negative and finite.")
     if mass > (1 + _ROUNDING) * histogram.sum():
         raise ValueError(
-            f"{name} sums to {histogram.sum()}, and mass = {mass} is to move: lower mass to what "
+            f"{name} sums to {histogram.sum()}, and mass = {mass:g} is to move: lower mass to what "
             "either has at most."
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from histrs._numbers import numbers_checked
 from histrs._sparse import refuse_sparse
 from histrs._validation import real_array
 
@@ -18,6 +19,7 @@ _MOST_CELLS = 1 << 28
 Metric: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
 
 
+@numbers_checked
 def grid_ground_distance(
     shape: int | Sequence[int],
     metric: Metric = "euclidean",

@@ -6,6 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs._warnings import warn
@@ -26,6 +27,7 @@ Vector = NDArray[np.float64]
 _LARGEST_EXPONENT = 320.0
 
 
+@numbers_checked
 def sinkhorn(
     a: ArrayLike,
     b: ArrayLike,
@@ -107,6 +109,7 @@ def sinkhorn(
     return plan_of_potentials(potentials, M, reg)
 
 
+@numbers_checked
 def sinkhorn_barycenter(
     X: ArrayLike | Matrix,
     *,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
+from histrs._numbers import numbers_checked
 from histrs._validation import Matrix, count_threads, real_array, to_core
 from histrs.transport._arguments import (
     check_ground_distance,
@@ -23,6 +24,7 @@ PartialCost: TypeAlias = Literal["transport", "regularized"]
 Problem: TypeAlias = tuple[Vector, Matrix, Matrix | None]
 
 
+@numbers_checked
 def unbalanced_sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
@@ -124,6 +126,7 @@ def unbalanced_sinkhorn_distances(
     return (values, info) if return_info else values
 
 
+@numbers_checked
 def partial_sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
@@ -216,6 +219,7 @@ def partial_sinkhorn_distances(
     return (values, info) if return_info else values
 
 
+@numbers_checked
 def unbalanced_sinkhorn(
     a: ArrayLike,
     b: ArrayLike,
@@ -284,6 +288,7 @@ def unbalanced_sinkhorn(
     return _plan(a, b, M, reg, _penalties(reg_m), None, tol, max_iter, n_jobs)
 
 
+@numbers_checked
 def partial_sinkhorn(
     a: ArrayLike,
     b: ArrayLike,

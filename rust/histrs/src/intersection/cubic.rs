@@ -7,8 +7,8 @@
 //! f''(t) = sum_{x_j > t} (x_j - t) v_j,    f'''(t) = -sum_{x_j > t} v_j,    f(0) = f'(0) = 0,
 //! ```
 //!
-//! plus, where lines have a variance `a`, a slope of `a f''(0)` at 0. One pass from above finds the derivatives, and one from below adds up `f` and `f'`. Sums
-//! of weights of one sign never cancel.
+//! plus, where lines have a variance `a`, a slope of `a f''(0)` at 0. One pass from above finds the
+//! derivatives, and one from below adds up `f` and `f'`. Sums of weights of one sign never cancel.
 
 use ndarray::{Array2, ArrayView2};
 use pulp::Simd;

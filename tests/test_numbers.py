@@ -1,0 +1,74 @@
+"""Where a function takes a number, what is no number is refused by name."""
+
+import decimal
+import inspect
+
+import numpy as np
+import pytest
+
+from histrs.metrics import exp_chi2_kernel
+from histrs.spd import airm_mean
+from tests.fuzz.programs import public
+
+NUMBERS = {float: 2.0, float | None: 2.0, int: 2, int | None: 2}
+CASES = [
+    (function, name, annotation)
+    for function in public().values()
+    if not inspect.isclass(function)
+    for name, annotation in (
+        (p.name, p.annotation) for p in inspect.signature(function).parameters.values()
+    )
+    if annotation in NUMBERS and name != "n_jobs"
+]
+NO_NUMBERS = [
+    np.array([1.0, 2.0]),
+    np.ma.array([1.0, 2.0]),
+    np.ma.masked,
+    [1.0],
+    "1",
+    1j,
+    object(),
+]
+
+
+def required(function):
+    """Return something for each parameter that has to be given."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: None for p in parameters if p.default is p.empty}
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize(
+    ("function", "name", "annotation"), CASES, ids=[f"{f.__name__}-{n}" for f, n, _ in CASES]
+)
+def test_what_is_no_number_is_refused_by_name(function, name, annotation, value):
+    others = {
+        p.name: NUMBERS[p.annotation]
+        for p in inspect.signature(function).parameters.values()
+        if p.annotation in NUMBERS
+    }
+    kind = "an integer" if annotation in (int, int | None) else "a real number"
+    with pytest.raises(TypeError, match=rf"^(?s:{name} = .*: must be {kind}( or None)?\.)$"):
+        function(**{**required(function), **others, name: value})
+
+
+def test_there_are_functions_with_numbers():
+    assert len(CASES) > 30
+
+
+@pytest.mark.parametrize(
+    "gamma", [np.float32(0.5), np.array(0.5), decimal.Decimal("0.5"), np.float64(0.5)]
+)
+def test_whatever_is_a_number_counts_as_one(gamma):
+    X = np.random.default_rng(0).random((4, 3))
+    assert np.array_equal(exp_chi2_kernel(X, gamma=gamma), exp_chi2_kernel(X, gamma=0.5))
+
+
+def test_a_missing_argument_is_named_by_the_function():
+    with pytest.raises(TypeError, match=r"exp_chi2_kernel\(\) missing 1 required"):
+        exp_chi2_kernel()
+
+
+def test_a_fraction_is_no_number_of_iterations():
+    with pytest.raises(TypeError, match=r"max_iter = 2\.5: must be an integer"):
+        airm_mean(np.eye(2)[None], max_iter=2.5)
