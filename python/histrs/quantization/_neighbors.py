@@ -32,7 +32,7 @@ from histrs.quantization._rotation import check_range, rotated
 
 Array = NDArray[np.float64]
 
-# Bytes of tables and candidates of the queries that are answered at a time.
+# Bytes of queries, their tables and their candidates that are there at a time.
 _AT_A_TIME = 2**26
 # Rows that candidates are kept of side by side in the core.
 _ROWS_A_BLOCK = 2**15
@@ -298,7 +298,9 @@ class CodeNeighbors(BaseEstimator):
     def _queries_at_a_time(self, n_neighbors: int, n_entries: int) -> int:
         n_blocks = -(-self.n_samples_fit_ // _ROWS_A_BLOCK)
         candidates = 48 * n_blocks * min(n_neighbors, _ROWS_A_BLOCK)
-        step = max(1, _AT_A_TIME // (16 * n_entries + candidates))
+        # Queries are dense, and so are what is computed of them.
+        dense = 24 * self.n_features_in_
+        step = max(1, _AT_A_TIME // (16 * n_entries + candidates + dense))
         return step // _PANEL * _PANEL if step >= _PANEL else step
 
     def _search(
