@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, is_regressor
 import histrs
 from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.detection import HOGFeatures, PartDetector
+from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -83,6 +84,7 @@ CASES = [
     Case(lambda: MomentLasso(0.01)),
     Case(lambda: MomentGroupLasso(alpha=0.01)),
     Case(lambda: StreamingPCA(2)),
+    Case(lambda: SelectRelevant(1.0, n_sweeps=20, random_state=0)),
     Case(lambda: AdditiveChi2Map(3)),
     Case(lambda: ExpChi2Sampler(8, random_state=0)),
     Case(lambda: KernelProjectionMap(n_representatives=5, random_state=0)),

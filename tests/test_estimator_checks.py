@@ -6,6 +6,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histrs.descriptors import BagOfVisualWords, FisherVector
+from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -124,6 +125,7 @@ POINT_ESTIMATORS = [
     SlicedDistanceMap(5, directions="structured", columns_weight=2.0, random_state=0),
     SlicedGPClassifier(n_projections=64),
     SlicedGPRegressor(n_projections=64, n_metric_steps=1),
+    SelectRelevant(1.0, n_sweeps=20, random_state=0),
     StreamingPCA(),
     StreamingPCA(1),
 ]

@@ -139,3 +139,12 @@ class TrainingProgress(_Progress):
         if self._verbose:
             self._best = min(self._best, loss)
             self._show(f"loss {loss:.6g}, best {self._best:.6g}")
+
+
+class ChainProgress(_Progress):
+    """Progress of Markov chains."""
+
+    def __call__(self, n_columns: int) -> None:
+        """Show how many columns the state has."""
+        if self._verbose:
+            self._show(f"{n_columns} columns")

@@ -1,16 +1,13 @@
-"""Sums over the partitions of dask arrays, made where the partitions lie."""
+"""Partitions of dask arrays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from histrs._labels import classes_of
-
-if TYPE_CHECKING:
-    from histrs.streaming._source import RowSource
 
 Array = Any
 
@@ -79,35 +76,3 @@ def computed_partitions(rows: Array, targets: Any, weights: Any) -> Iterator[tup
 
     for parts in partitions(rows, targets, weights):
         yield dask.compute(*parts)
-
-
-def reduced(source: "RowSource", moments_of: Callable[["RowSource"], list[Any]]) -> list[Any]:
-    """Return moments of all partitions: those of each, merged as a tree.
-
-    The tree depends on the number of partitions alone, so that results do not depend on who
-    computes what, or twice because a worker was lost.
-    """
-    import dask
-
-    of_part = dask.delayed(_of_partition, pure=False, traverse=False)
-    merge = dask.delayed(_merge, pure=False)
-    bare = source.without_rows()
-    parts = [
-        of_part(moments_of, bare, *parts)
-        for parts in partitions(source.rows, source.targets, source.weights)
-    ]
-    while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    moments: list[Any] = parts[0].compute()
-    return moments
-
-
-def _of_partition(
-    moments_of: Callable[["RowSource"], list[Any]], source: "RowSource", *parts: Any
-) -> list[Any]:
-    return moments_of(source.with_rows([parts]))
-
-
-def _merge(first: list[Any], second: list[Any]) -> list[Any]:
-    return [a.merge(b) for a, b in zip(first, second, strict=True)]

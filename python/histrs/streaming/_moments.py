@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 
 from histrs import _archive
 from histrs.streaming._consumed import Consumed
-from histrs.streaming._dask import is_dask, reduced
+from histrs.streaming._dask import is_dask
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
+from histrs.streaming._reduction import reduced
 from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full

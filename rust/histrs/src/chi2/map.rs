@@ -4,12 +4,9 @@ use std::f64::consts::{FRAC_1_PI, PI, SQRT_2};
 
 use ndarray::ArrayView2;
 
-use crate::chi2::rational::Rational;
+use crate::chi2::rational::{CHUNK, Rational};
 use crate::error::{Error, Result};
 use crate::simd::Real;
-
-/// Values mapped together, in a buffer on the stack.
-pub(crate) const CHUNK: usize = 64;
 
 /// A feature map of the additive chi-square kernel.
 ///

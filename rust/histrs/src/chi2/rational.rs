@@ -1,8 +1,10 @@
 use ndarray::{Array2, ArrayView2};
 
-use crate::chi2::map::CHUNK;
 use crate::error::{Error, Result};
 use crate::simd::Real;
+
+/// Values mapped together, in a buffer on the stack.
+pub(super) const CHUNK: usize = 64;
 
 /// The multi-pole rational map, with one row of poles a component.
 ///

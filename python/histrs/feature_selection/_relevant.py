@@ -1,0 +1,324 @@
+"""A selector by posterior probabilities."""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg, sparse
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._estimator import BaseEstimator
+from histrs._labels import encode
+from histrs._progress import ChainProgress
+from histrs._scale import exponent_of
+from histrs._sparse import sound
+from histrs._threads import blas_threads_at_most
+from histrs._validation import (
+    check_random_state,
+    real_array,
+    unchanged_on_error,
+    validate_data,
+)
+from histrs._warnings import warn
+from histrs.feature_selection._inclusion import (
+    Chain,
+    gains_alone,
+    least_false,
+    rotated,
+)
+from histrs.feature_selection._shapes import N_SHAPES, Array, shapes_of
+
+Task: TypeAlias = Literal["auto", "regression", "classification"]
+
+# Rows that are looked at, where there are more and enough columns to need them one by one.
+_MOST_ROWS = 2048
+# Columns that the chains go through; of more, those that alone tell most.
+_MOST_COLUMNS = 1000
+_N_CHAINS = 2
+# Columns whose components are in memory at once, beside those that the chains see.
+_BLOCK = 256
+# Chains whose probabilities of a column differ by more have not mixed.
+_APART = 0.5
+
+
+class SelectRelevant(SelectorMixin, BaseEstimator):
+    r"""Select the columns that matter, by their posterior probability, at a false-discovery rate.
+
+    The targets are a sum of functions of single columns and noise,
+
+    .. math:: y = \sum_d \gamma_d f_d(x_d) + \varepsilon, \qquad
+              f_d \sim \mathcal{GP}(0, v_d \min(x_d, x_d')), \qquad \gamma_d \in \{0, 1\},
+
+    the additive Gaussian process of the intersection kernel, in which a column may be absent. A
+    Gibbs sampler over which ones are there, with the functions and the noise integrated out, gives
+    the probability of each, ``probabilities_``. Its prior expects that one column matters, so that
+    looking at many columns is paid for ([1]_). Selected is the largest set in
+    which the mean probability of not mattering, the expected rate of false discoveries, is at most
+    `fdr` ([2]_).
+
+    Unlike a test of each column alone, such as scikit-learn's `SelectFdr`, it finds functions that
+    are not monotone, and leaves out columns that only repeat what others tell.
+
+    Parameters
+    ----------
+    fdr : float, default=0.1
+        Expected share of selected columns that do not matter, at most. It may be set anew after
+        the fit.
+    task : {"auto", "regression", "classification"}, default="auto"
+        What `y` is. "auto" takes numbers with fractions as targets and all else as classes;
+        integers that are quantities need "regression".
+    n_sweeps : int, default=100
+        Passes over all columns of each of two chains, after half as many that are not counted.
+    random_state : int, RandomState instance or None, default=None
+        Draws the chains, and rows where there are many.
+    verbose : int, default=0
+        Above 0, progress is shown.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_features,)
+        Posterior probability that a column matters, given that the others are in the model where
+        they matter. Columns that tell the same share it; a constant one has 0.
+    false_discovery_rate_ : float
+        Expected share of false ones among those that are selected; 0 where none is.
+    n_features_in_ : int
+        Number of columns of `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where `X` has names that are all strings.
+
+    Notes
+    -----
+    Of more than 1,000 columns the chains see those that alone tell most; the probabilities of the
+    rest are given the last state of the chains. Where there are both more than 2,048 rows and more
+    than 256 columns, 2,048 rows are drawn. Classes are regressed as indicators.
+
+    References
+    ----------
+    .. [1] I. Castillo and A. van der Vaart, "Needles and straw in a haystack: posterior
+       concentration for possibly sparse sequences", Annals of Statistics 40, 2012.
+    .. [2] P. Müller, G. Parmigiani and K. Rice, "FDR and Bayesian multiple comparisons rules",
+       Bayesian Statistics 8, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.feature_selection import SelectRelevant
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((200, 30))
+    >>> y = np.abs(X[:, 3] - 0.5) + np.sin(6 * X[:, 7]) + 0.1 * rng.normal(size=200)
+    >>> select = SelectRelevant(random_state=0).fit(X, y)
+    >>> select.get_support(indices=True)
+    array([3, 7])
+    >>> select.probabilities_[[3, 7]].round(2)
+    array([1., 1.])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "fdr": [Interval(Real, 0.0, 1.0, closed="both")],
+        "task": [StrOptions({"auto", "regression", "classification"})],
+        "n_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        fdr: float = 0.1,
+        *,
+        task: Task = "auto",
+        n_sweeps: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.fdr = fdr
+        self.task = task
+        self.n_sweeps = n_sweeps
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Find the probability that each column matters.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, of any sign, finite.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets, or classes. A column of `X` matters if it does for any output.
+
+        Returns
+        -------
+        self : SelectRelevant
+            The fitted selector.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` or `y` is NaN or infinite, or `y` is of one class.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the chains disagree about a column; raise `n_sweeps`.
+        """
+        with unchanged_on_error(self), blas_threads_at_most(1):
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csc",
+                dtype=np.float64,
+                ensure_min_samples=2,
+                multi_output=True,
+            )
+            Y = self._targets(y)
+            random = check_random_state(self.random_state)
+            rng = np.random.default_rng(random.randint(np.iinfo(np.int32).max, size=4))
+            self.probabilities_ = self._probabilities(X, Y, rng)
+        return self
+
+    @property
+    def false_discovery_rate_(self) -> float:
+        """Expected share of false ones among those that are selected."""
+        chosen = self.get_support()
+        return float(np.mean(1.0 - self.probabilities_[chosen])) if np.any(chosen) else 0.0
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Keep the columns that are selected.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        {ndarray, sparse matrix} of shape (n_samples, n_selected)
+            Their columns, of the type that `X` has.
+        """
+        return super().transform(sound(X, "X") if sparse.issparse(X) else X)
+
+    def inverse_transform(self, X: ArrayLike) -> Any:
+        """Put zeros where columns were left out.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_selected)
+            What `transform` returns.
+
+        Returns
+        -------
+        {ndarray, sparse matrix} of shape (n_samples, n_features)
+            Rows with all columns.
+        """
+        return super().inverse_transform(sound(X, "X") if sparse.issparse(X) else X)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return least_false(self.probabilities_, float(self.fdr))
+
+    def _targets(self, y: NDArray[Any]) -> Array:
+        """Return centred targets of one scale, or contrasts of the indicators of classes."""
+        kinds = ("binary", "multiclass")
+        # Targets of a regression are compared with their integers, which may not hold them.
+        with np.errstate(invalid="ignore"):
+            kind = type_of_target(y)
+        if self.task == "classification" or (self.task == "auto" and kind in kinds):
+            classes, codes = encode(y)
+            if len(classes) < 2:
+                raise ValueError("y is of one class: no column can tell it from others.")
+            Y = linalg.helmert(len(classes)).T[codes]
+            return np.asarray(Y - np.mean(Y, axis=0))
+        Y = real_array(y, "y").reshape(len(y), -1)
+        Y = np.ldexp(Y, -exponent_of(Y))
+        Y = Y - np.mean(Y, axis=0)
+        scale = np.sqrt(np.mean(Y**2, axis=0))
+        return np.asarray(np.divide(Y, scale, out=np.zeros_like(Y), where=scale > 0.0))
+
+    def _probabilities(self, X: Any, Y: Array, rng: np.random.Generator) -> Array:
+        """Return the probability of each column."""
+        n, n_features = X.shape
+        square = float(np.sum(Y**2))
+        if square == 0.0:
+            return np.zeros(n_features)
+        if min(n, n_features * N_SHAPES) > _MOST_ROWS:
+            some = np.sort(rng.choice(n, _MOST_ROWS, replace=False))
+            X, Y = X[some], Y[some] - np.mean(Y[some], axis=0)
+            n, square = _MOST_ROWS, float(np.sum(Y**2))
+        seen = np.arange(n_features)
+        if n_features > _MOST_COLUMNS:
+            gains = _in_blocks(X, lambda shapes: gains_alone(shapes, Y, square))
+            seen = np.sort(np.argsort(-gains, kind="stable")[:_MOST_COLUMNS])
+        shapes = _shapes(X, seen)
+        varies = shapes.any(axis=(0, 2))
+        if not varies.any():
+            return np.zeros(n_features)
+        rows, targets = rotated(shapes[:, varies], Y)
+        chains = [
+            Chain(rows, targets, square, n, n_features, generator)
+            for generator in rng.spawn(_N_CHAINS)
+        ]
+        found = self._of_chains(chains)
+        seen = seen[varies]
+        probabilities = np.zeros(n_features)
+        if n_features > _MOST_COLUMNS:
+            probabilities = np.mean(
+                [_in_blocks(X, chain.probabilities_of) for chain in chains], axis=0
+            )
+        probabilities[seen] = np.mean(found, axis=0)
+        self._compare(found, seen)
+        return probabilities
+
+    def _of_chains(self, chains: list[Chain]) -> list[Array]:
+        burn_in = (int(self.n_sweeps) + 1) // 2
+        total = len(chains) * (burn_in + int(self.n_sweeps))
+        with ChainProgress(type(self).__name__, self.verbose, total) as progress:
+            return [chain.run(int(self.n_sweeps), burn_in, progress) for chain in chains]
+
+    def _compare(self, found: list[Array], seen: NDArray[np.intp]) -> None:
+        gaps = np.ptp(found, axis=0)
+        worst = int(np.argmax(gaps))
+        if gaps[worst] > _APART:
+            warn(
+                f"two chains disagree about column {seen[worst]}, which matters with probability "
+                f"{found[0][worst]:.2f} and {found[1][worst]:.2f}; raise n_sweeps "
+                f"(now {self.n_sweeps}).",
+                ConvergenceWarning,
+            )
+
+
+def _shapes(X: Any, columns: NDArray[np.intp]) -> Array:
+    """Return the components of some columns, of shape (n_samples, n_columns, n_shapes)."""
+    shapes = np.empty((X.shape[0], len(columns), N_SHAPES))
+    for place, d in enumerate(columns):
+        shapes[:, place] = shapes_of(_column(X, int(d)))
+    return shapes
+
+
+def _column(X: Any, d: int) -> Array:
+    column = X[:, [d]]
+    return np.asarray(column.toarray() if sparse.issparse(X) else column).ravel()
+
+
+def _in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
+    """Return what a function says of the components of every column, some columns at a time."""
+    columns = np.arange(X.shape[1])
+    blocks = np.array_split(columns, -(-len(columns) // _BLOCK))
+    return np.concatenate([of_shapes(_shapes(X, block)) for block in blocks])
