@@ -112,6 +112,18 @@ def fashion_classes(n_train: int, n_test: int) -> Classes | None:
     return Classes(X, train[1][:n_train], X_test, test[1][:n_test], FASHION_MNIST)
 
 
+def letters() -> tuple[NDArray[np.float64], str] | None:
+    """Return sixteen numbers of each of 20,000 pictures of letters, shuffled, and their source."""
+    path = Path(os.environ.get("HISTRS_DATA", "")) / "pmlb" / "letter.tsv.gz"
+    if not path.is_file():
+        return None
+    with gzip.open(path, "rt") as lines:
+        values = np.loadtxt(lines, skiprows=1)[:, :-1]
+    rows = np.random.default_rng(0).permutation(len(values))
+    source = "letter (P. W. Frey and D. J. Slate, 1991), from the folder that HISTRS_DATA names"
+    return values[rows], source
+
+
 def _fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
     folder = Path(os.environ.get("HISTRS_DATA", "/nowhere")) / "fashion_mnist"
     try:

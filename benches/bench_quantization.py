@@ -1,5 +1,6 @@
-"""Product quantisation: encoding beside Faiss, and learning on codes beside learning on rows."""
+"""Product quantisation: encoding and search beside Faiss, learning on codes beside rows."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from benches import _data
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
 from benches._peers import N_THREADS
 from histrs import _histrs
-from histrs.quantization import ProductQuantizer
+from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.svm import BundleSVC
 
 try:
@@ -28,6 +29,19 @@ IMMEDIATE = "immediate expansion"
 LINEAR = "LinearSVC, raw rows"
 POSITIVE = 6
 """The class that two-class problems are about: shirts, the hardest one of Fashion-MNIST."""
+
+SEARCH = "CodeNeighbors"
+INDEX_PQ = "Faiss IndexPQ"
+FAST_SCAN = "Faiss IndexPQFastScan"
+N_NEIGHBORS = 10
+
+
+class Searched(NamedTuple):
+    """Rows to be found, queries, and where they are from."""
+
+    X: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    source: str
 
 
 # ---- encoding -------------------------------------------------------------------------------
@@ -69,6 +83,85 @@ def encode(quick: bool) -> Trial:
         ],
         note=f"{n:,} x {8 * n_blocks} float32, {n_blocks} blocks of 256 codewords.",
     )
+
+
+# ---- search ---------------------------------------------------------------------------------
+
+
+def search(quick: bool, *, data: Callable[[bool], Searched], n_bytes: int) -> Trial:
+    """The ten nearest rows of each query, by codes of the same size."""
+    X, queries, source = data(quick)
+    n_codes, n_columns = 16 if quick else 256, X.shape[1]
+    squares = (X.astype(np.float64) ** 2).sum(axis=1)
+    nearest = np.argsort(squares - 2 * (queries @ X.T), axis=1)[:, :N_NEIGHBORS]
+
+    def recall(rows: Any) -> float:
+        found = [len(np.intersect1d(*pair)) for pair in zip(rows, nearest, strict=True)]
+        return float(np.mean(found)) / N_NEIGHBORS
+
+    def ours(name: str, **parameters: Any) -> Side:
+        n_blocks = n_bytes // parameters.get("n_levels", 1)
+        pq = ProductQuantizer(n_blocks, n_codes, max_iter=10, random_state=0, **parameters)
+        index = CodeNeighbors(pq, N_NEIGHBORS, n_jobs=N_THREADS).fit(X)
+        return Side(name, lambda _: index.kneighbors(queries, return_distance=False), digest=recall)
+
+    sides = [ours(SEARCH), ours("residual levels", n_levels=2)]
+    if not quick:
+        sides.append(ours("rotation", rotation="opq"))
+    if faiss is not None:
+        n_bits = int(np.log2(n_codes))
+        peers = {INDEX_PQ: faiss.IndexPQ(n_columns, n_bytes, n_bits)}
+        if n_columns % (2 * n_bytes) == 0 and not quick:
+            peers[FAST_SCAN] = faiss.IndexPQFastScan(n_columns, 2 * n_bytes, 4)
+        for name, index in peers.items():
+            index.train(X[:16384])
+            index.add(X)
+            run = partial(_searched, index=index, queries=queries)
+            # The fast scan finds fewer: it is shown, not raced.
+            sides.append(Side(name, run, digest=recall, peer=name == INDEX_PQ))
+
+    def table(m: Measured) -> Table:
+        rows = [[s.name, m.digests[s.name], len(queries) / m.median(s.name)] for s in sides]
+        return Table(["", "recall of the ten nearest", "queries a second"], rows)
+
+    return Trial(
+        sides,
+        targets=[Target("as fast as Faiss", lambda m: m.speedup(SEARCH), at_least=1)],
+        table=table,
+        note=f"{source}. {len(X):,} rows, {len(queries):,} queries, {n_bytes} bytes a row for all; "
+        f"{FAST_SCAN} has two codes of 4 bits a byte, the others one of 8. "
+        "Without Faiss (extra bench) its lines are missing.",
+    )
+
+
+def _searched(_: Any, index: Any, queries: Any) -> Any:
+    return index.search(queries, N_NEIGHBORS)[1]
+
+
+def _searched_images(quick: bool) -> Searched:
+    n, n_queries = (500, 20) if quick else (60_000, 2000)
+    data = _images(n, n_queries)
+    return Searched(data.X, data.X_test, data.source)
+
+
+def _searched_letters(quick: bool) -> Searched:
+    n, n_queries = (500, 20) if quick else (18_000, 2000)
+    found = _data.letters()
+    if found is None:
+        values = np.random.default_rng(0).standard_gamma(2.0, size=(20_000, 16))
+        source = "synthetic, gamma-distributed; HISTRS_DATA is not set"
+    else:
+        values, source = found
+    X = values.astype(np.float32)
+    return Searched(X[:n], X[-n_queries:], source)
+
+
+row("pq-search", "Ten nearest of 60,000 images, 16 bytes a row")(
+    partial(search, data=_searched_images, n_bytes=16)
+)
+row("pq-search-letters", "Ten nearest of 18,000 letters, 4 bytes a row")(
+    partial(search, data=_searched_letters, n_bytes=4)
+)
 
 
 # ---- learning -------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from histrs.prototypes import (
     RandomSubset,
     ReducedNN,
 )
-from histrs.quantization import ProductQuantizer
+from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.spd import MDM, CommonRange, Covariances, SPDProjection, TangentSpace, Whitening
 from histrs.streaming import (
     MomentGroupLasso,
@@ -92,6 +92,7 @@ CASES = [
     Case(lambda: SparseAdditiveMap(n_knots=5)),
     Case(lambda: SparseKernelMap(n_representatives=5, random_state=0)),
     Case(lambda: ProductQuantizer(2, 4, random_state=0)),
+    Case(lambda: CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 3)),
     Case(lambda: MetricKNNClassifier(3, metric="chi2")),
     Case(lambda: MetricKNNRegressor(3, metric="chi2")),
     Case(lambda: CondensedNN(metric="chi2", random_state=0)),

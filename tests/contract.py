@@ -38,6 +38,8 @@ def fitted(case: Case, X: Any, y: Any, **parameters: Any) -> Any:
 def answers(model: Any, X: Any) -> dict[str, Any]:
     """Return what every method of a fitted model says."""
     found = {name: getattr(model, name)(X) for name in ANSWERS if hasattr(model, name)}
+    if not found:
+        found["kneighbors"], _ = model.kneighbors(X)
     return {k: v.toarray() if sparse.issparse(v) else v for k, v in found.items()}
 
 

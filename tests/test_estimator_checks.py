@@ -38,7 +38,7 @@ from histrs.prototypes import (
     _covariance,
 )
 from histrs.prototypes._base import SelectedPrototypes
-from histrs.quantization import ProductQuantizer
+from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.spd import (
     MDM,
     CommonRange,
@@ -101,6 +101,7 @@ POINT_ESTIMATORS = [
     BundleSVC(alpha=0.01),
     BundleSVC(alpha=0.01, loss="logistic"),
     BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
+    CodeNeighbors(ProductQuantizer(1, 3, random_state=0), 1),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
     MetricKNNClassifier(3, metric="euclidean"),
@@ -115,6 +116,7 @@ POINT_ESTIMATORS = [
     PCARidgeClassifier(),
     PCARidgeClassifier(selection="loo"),
     ProductQuantizer(1, 3),
+    ProductQuantizer(1, 3, rotation="opq", n_levels=2, random_state=0),
     RandomMutationNN(0.2, metric="euclidean", max_iter=50, random_state=0),
     RandomSubset(0.2, metric="euclidean", random_state=0),
     ReducedNN(metric="euclidean", random_state=0),

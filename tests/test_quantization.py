@@ -1,5 +1,6 @@
 """Product quantisation: nearest codewords, sums over codes, inner products, files, and errors."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from histrs import _histrs
-from histrs.quantization import ProductQuantizer
+from histrs.quantization import ProductQuantizer, _rotation
+from histrs.svm import BundleSVC
 from tests.helpers import CONTAINERS, assert_close, awkward_histograms
 from tests.oracles import quantization as oracle
 
@@ -432,3 +435,269 @@ def test_bad_rows_change_nothing(digits):
     with pytest.raises(NotFittedError):
         _ = ProductQuantizer().inner_product_
     assert not hasattr(ProductQuantizer(), "inner_product_")
+
+
+# ---- rotation and levels ------------------------------------------------------------------------
+
+REFINED = {
+    "rotation": {"rotation": "opq"},
+    "levels": {"n_levels": 3},
+    "both": {"rotation": "opq", "n_levels": 2},
+}
+
+
+def refined(name, n_blocks=5, n_codes=16, **parameters):
+    return ProductQuantizer(
+        n_blocks, n_codes, random_state=0, max_iter=8, **REFINED[name], **parameters
+    )
+
+
+@pytest.mark.parametrize("name", REFINED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_codes_of_levels_and_rotated_rows_are_their_definition(digits, name, dtype):
+    X = digits[:200].astype(dtype)
+    pq = refined(name).fit(X)
+    rotation = np.eye(64) if pq.rotation_ is None else pq.rotation_.astype(float)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(64), atol=1e-6)
+    n_levels = pq.n_levels_
+    assert pq.codebooks_.shape == (5 * n_levels, 16, 13)
+    codes = pq.transform(X)
+    assert codes.shape == (200, 5 * n_levels)
+    assert codes.dtype == np.uint8
+    expected = oracle.levels_of_codes(X @ rotation, pq.codebooks_, pq.block_offsets_, n_levels)
+    assert np.mean(codes == expected) > (0.99 if dtype == np.float32 else 0.999)
+    decoded = pq.inverse_transform(codes)
+    assert decoded.dtype == dtype
+    expected = oracle.decoded(codes, pq.codebooks_, pq.block_offsets_, n_levels, rotation)
+    np.testing.assert_allclose(decoded, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(
+        pq.quantization_error(X), ((X - decoded) ** 2).sum(axis=1).mean(), rtol=1e-5
+    )
+    in_csr = pq.transform(sparse.csr_array(X))
+    assert np.mean(codes == in_csr) > (0.99 if dtype == np.float32 else 0.999)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_error_is_the_mean_distance_of_the_metric(digits, metric, monkeypatch):
+    X = digits[:300]
+    pq = ProductQuantizer(4, 8, metric, random_state=0).fit(X)
+    expected = distortion(X, pq) / 300
+    np.testing.assert_allclose(pq.quantization_error(X), expected, rtol=1e-6)
+    monkeypatch.setattr("histrs.quantization._product._DENSE", 640)
+    np.testing.assert_allclose(pq.quantization_error(sparse.csr_array(X)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rotation", [None, "opq"])
+def test_the_error_falls_with_levels(digits, rotation):
+    train, test = digits[:1000], digits[1000:]
+    found = [
+        ProductQuantizer(
+            4, 32, rotation=rotation, n_levels=n_levels, random_state=0, max_iter=10
+        ).fit(train)
+        for n_levels in (1, 2, 3, 4)
+    ]
+    for rows in (train, test):
+        errors = np.array([pq.quantization_error(rows) for pq in found])
+        assert np.all(errors[1:] < 0.9 * errors[:-1])
+    # A further level changes none before it.
+    for pq in found:
+        np.testing.assert_array_equal(pq.codebooks_[:: pq.n_levels_], found[0].codebooks_)
+        codes = pq.transform(test)
+        np.testing.assert_array_equal(codes[:, :: pq.n_levels_], found[0].transform(test))
+
+
+def test_a_rotation_loses_less(digits, rng):
+    train, test = digits[:1000], digits[1000:]
+    plain = ProductQuantizer(8, 32, random_state=0).fit(train)
+    rotated = clone(plain).set_params(rotation="opq").fit(train)
+    for rows in (train, test):
+        assert rotated.quantization_error(rows) < 0.98 * plain.quantization_error(rows)
+    # Columns in any order, or mixed: what is lost is no more than for blocks that go together.
+    mixing, _ = np.linalg.qr(rng.standard_normal((64, 64)))
+    unmixed = clone(rotated).fit(train @ mixing)
+    assert unmixed.quantization_error(test @ mixing) < 0.8 * clone(plain).fit(
+        train @ mixing
+    ).quantization_error(test @ mixing)
+
+
+def test_axes_are_dealt_out_with_equal_products(rng):
+    variances = 2.0 ** np.arange(8)
+    axes, _ = np.linalg.qr(rng.standard_normal((8, 8)))
+    # Rows whose covariance is known.
+    left = np.linalg.qr(np.column_stack([np.ones(50), rng.standard_normal((50, 8))]))[0][:, 1:]
+    X = (left * np.sqrt(variances)) @ axes.T
+    dealt = _rotation.by_eigenvalues(X, np.array([0, 2, 4, 6, 8]))
+    of_axes = np.diag(dealt.T @ (axes * variances) @ axes.T @ dealt)
+    np.testing.assert_allclose(np.sort(of_axes), variances, rtol=1e-9)
+    np.testing.assert_allclose(of_axes.reshape(4, 2).prod(axis=1), 2.0**7, rtol=1e-9)
+
+
+def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
+    X = digits[:300]
+    offsets = offsets_of(64, 4)
+    pq = ProductQuantizer(4, 8, random_state=0).fit(X)
+    run = _rotation._Alternation(
+        X, offsets, np.eye(64), pq.codebooks_, lambda rows, books: pq._nearest(rows, books), 1
+    )
+    codes, errors = pq.transform(X), []
+    run.improve(1)
+    means = np.zeros_like(run.codebooks)
+    for m in range(4):
+        for k in range(8):
+            means[m, k] = X[codes[:, m] == k, 16 * m : 16 * m + 16].mean(axis=0)
+    np.testing.assert_allclose(run.codebooks, means, atol=1e-12)
+    Y = oracle.decoded(codes, means, offsets, 1)
+    expected, _ = orthogonal_procrustes(X, Y)
+    # There may be several: columns that are 0 can go anywhere.
+    np.testing.assert_allclose(run.error, np.sum((X @ run.rotation - Y) ** 2), rtol=1e-9)
+    np.testing.assert_allclose(run.error, np.sum((X @ expected - Y) ** 2), rtol=1e-9)
+    for _ in range(6):
+        errors.append(run.error)
+        run.improve(1)
+    assert np.all(np.diff(errors) <= 1e-9 * errors[0])
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_any_number_of_threads_learns_the_same_rotation_and_levels(digits, name):
+    found = [refined(name, n_jobs=n).fit(digits) for n in (1, 2)]
+    assert found[0].codebooks_.tobytes() == found[1].codebooks_.tobytes()
+    codes = [pq.transform(digits).tobytes() for pq in found]
+    assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize("name", REFINED)
+@pytest.mark.parametrize("scale", [2.0**-500, 2.0**400])
+def test_rotation_and_levels_do_not_depend_on_units(digits, name, scale):
+    expected = refined(name).fit(digits[:200])
+    pq = refined(name).fit(digits[:200] * scale)
+    if scale > 1:
+        np.testing.assert_array_equal(pq.transform(digits * scale), expected.transform(digits))
+    assert pq.quantization_error(digits * scale) <= np.sum((digits * scale) ** 2)
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_rows_without_variance_are_coded(name):
+    X = np.ones((20, 5))
+    pq = refined(name, n_blocks=2, n_codes=3).fit(X)
+    np.testing.assert_allclose(pq.inverse_transform(pq.transform(X)), X, atol=1e-12)
+    assert refined(name, n_blocks=1, n_codes=2).fit(np.arange(4.0)[:, None]).n_features_in_ == 1
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_inner_products_of_levels_and_rotated_rows(digits, name, rng):
+    pq = refined(name).fit(digits[:200])
+    codes = pq.transform(digits[:50])
+    decoded = pq.inverse_transform(codes)
+    Phi = oracle.one_hot(codes, 16)
+    product = pq.inner_product_
+    np.testing.assert_allclose(Phi @ product.matmul(Phi.T), decoded @ decoded.T, rtol=1e-9)
+    V = rng.standard_normal((Phi.shape[1], 2))
+    assert_close(product.matmul(product.solve(product.matmul(V))), product.matmul(V), 1e-8)
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_linear_models_of_codes_are_those_of_decoded_rows(digits, name):
+    y = load_digits(return_X_y=True)[1] % 2
+    pq = refined(name).fit(digits)
+    codes = pq.transform(digits)
+    model = BundleSVC(pq, alpha=0.01, input="features", tol=1e-4).fit(codes, y)
+    rows = BundleSVC(alpha=0.01, tol=1e-4).fit(pq.inverse_transform(codes), y)
+    np.testing.assert_allclose(model.objective_, rows.objective_, rtol=3e-4)
+    immediate = BundleSVC(pq, alpha=0.01, input="features", tol=1e-4, expansion="immediate")
+    if pq.n_levels_ == 1:
+        found = immediate.fit(codes, y).objective_
+        np.testing.assert_allclose(found, rows.objective_, rtol=3e-4)
+    else:
+        with pytest.raises(ValueError, match="one level"):
+            immediate.fit(codes, y)
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_partial_fit_of_rotation_and_levels(digits, name):
+    pq = refined(name).partial_fit(digits[:600])
+    first = refined(name).fit(digits[:600])
+    np.testing.assert_array_equal(pq.codebooks_, first.codebooks_)
+    before = first.quantization_error(digits[1200:])
+    for start in (600, 900):
+        pq.partial_fit(digits[start : start + 300])
+    np.testing.assert_array_equal(pq.counts_.sum(axis=1), 1200)
+    if pq.rotation_ is not None:
+        np.testing.assert_array_equal(pq.rotation_, first.rotation_)
+    assert pq.quantization_error(digits[1200:]) < before
+    # Each codeword is the mean of what the levels before have left over.
+    rows, codes = digits[:300], first.transform(digits[:300])
+    left_over = rows if first.rotation_ is None else rows @ first.rotation_
+    again = pickle.loads(pickle.dumps(first)).partial_fit(rows)
+    step = first.n_levels_
+    for level in range(step):
+        books = first.codebooks_[level::step]
+        for m, (start, stop) in enumerate(itertools.pairwise(first.block_offsets_)):
+            book = m * step + level
+            for k in np.unique(codes[:, book]):
+                own = left_over[codes[:, book] == k, start:stop]
+                count = first.counts_[book, k]
+                total = count * first.codebooks_[book, k, : stop - start] + own.sum(axis=0)
+                np.testing.assert_allclose(
+                    again.codebooks_[book, k, : stop - start],
+                    total / (count + len(own)),
+                    atol=1e-9,
+                )
+        left_over = left_over - oracle.decoded(
+            codes[:, level::step], books, first.block_offsets_, 1
+        )
+
+
+@pytest.mark.parametrize("name", REFINED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_keep_rotation_and_levels(digits, tmp_path, name, dtype):
+    pq = refined(name).fit(digits.astype(dtype))
+    pq.save(tmp_path / "pq")
+    for again in (ProductQuantizer.load(tmp_path / "pq"), pickle.loads(pickle.dumps(pq))):
+        assert again.codebooks_.tobytes() == pq.codebooks_.tobytes()
+        assert again.n_levels_ == pq.n_levels_
+        if pq.rotation_ is None:
+            assert again.rotation_ is None
+        else:
+            assert again.rotation_.tobytes() == pq.rotation_.tobytes()
+        np.testing.assert_array_equal(again.transform(digits), pq.transform(digits))
+
+
+def test_files_with_what_is_no_rotation_are_refused(digits, tmp_path):
+    pq = refined("both").fit(digits)
+    for change in (lambda R: 2 * R, lambda R: R[:3], lambda R: R + 0.01):
+        bad = pickle.loads(pickle.dumps(pq))
+        bad.rotation_ = change(bad.rotation_)
+        bad.save(tmp_path / "bad")
+        with pytest.raises(ValueError, match="rotation"):
+            ProductQuantizer.load(tmp_path / "bad")
+        (tmp_path / "bad").unlink()
+    bad = pickle.loads(pickle.dumps(pq))
+    bad.n_levels_ = 3
+    bad.save(tmp_path / "bad")
+    with pytest.raises(ValueError, match="n_levels"):
+        ProductQuantizer.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("parameters", [{"rotation": "opq"}, {"n_levels": 2}])
+@pytest.mark.parametrize("metric", ["hellinger", "chi2", "intersection"])
+def test_histograms_have_no_rotation_and_one_level(digits, metric, parameters):
+    pq = ProductQuantizer(4, 8, metric, **parameters)
+    with pytest.raises(ValueError, match="are no histograms"):
+        pq.fit(digits)
+    assert not hasattr(pq, "codebooks_")
+
+
+@pytest.mark.parametrize("name", REFINED)
+def test_rows_that_are_no_numbers_are_named(digits, name, monkeypatch):
+    pq = refined(name).fit(digits)
+    monkeypatch.setattr("histrs.quantization._product._DENSE", 640)
+    bad = digits[:50].copy()
+    bad[33, 5] = np.nan
+    with pytest.raises(ValueError, match=r"X\[33, 5\] = NaN"):
+        pq.transform(bad)
+    beyond = digits[:50].astype(np.float32)
+    if pq.rotation_ is not None:
+        mixed = np.abs(pq.rotation_).sum(axis=0).argmax()
+        beyond[41] = np.finfo(np.float32).max * np.sign(pq.rotation_[:, mixed])
+        with pytest.raises(ValueError, match=r"X\[41\].*float64"):
+            pq.transform(beyond)

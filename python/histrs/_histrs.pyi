@@ -55,6 +55,7 @@ __all__ = [
     "most_threads",
     "quantization_decode",
     "quantization_encode",
+    "quantization_neighbors",
     "quantization_scores",
     "quantization_scores_into",
     "quantization_sums",
@@ -382,6 +383,9 @@ def quantization_decode(
     n_columns: int,
     n_threads: int,
 ) -> NDArray[Any]: ...
+def quantization_neighbors(
+    codes: _Codes, tables: NDArray[Any], biases: NDArray[Any], n_neighbors: int, n_threads: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
 def quantization_scores(codes: _Codes, tables: NDArray[Any], n_threads: int) -> _Float64: ...
 def quantization_scores_into(
     codes: _Codes, tables: NDArray[Any], out: _Float64, n_threads: int

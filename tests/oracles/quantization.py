@@ -49,3 +49,51 @@ def codeword_kernel(codebooks, metric):
             for j in range(n_codes):
                 K[m, i, m, j] = kernel(codebooks[m, i], codebooks[m, j], metric)
     return K.reshape(n_blocks * n_codes, -1)
+
+
+def decoded(codes, codebooks, offsets, n_levels, rotation=None):
+    """What codes stand for: sums over levels, side by side, times the rotation's transpose."""
+    out = np.zeros((len(codes), offsets[-1]))
+    for i, row in enumerate(codes):
+        for book, code in enumerate(row):
+            start, stop = offsets[book // n_levels], offsets[book // n_levels + 1]
+            out[i, start:stop] += codebooks[book, code, : stop - start]
+    return out if rotation is None else out @ rotation.T
+
+
+def levels_of_codes(X, codebooks, offsets, n_levels):
+    """Chen et al. 2010: each level's nearest codeword of what the levels before leave over."""
+    codes = np.empty((len(X), len(codebooks)), dtype=int)
+    left_over = np.array(X, dtype=float)
+    for level in range(n_levels):
+        books = codebooks[level::n_levels]
+        codes[:, level::n_levels] = distances(left_over, books, offsets, "euclidean").argmin(axis=2)
+        left_over -= decoded(codes[:, level::n_levels], books, offsets, 1)
+    return codes
+
+
+def neighbors(X, indexed, n_neighbors, metric):
+    """The nearest rows of each query, with the first of equal ones first, and how near they are."""
+    values = np.empty((len(X), n_neighbors))
+    rows = np.empty((len(X), n_neighbors), dtype=int)
+    for i, x in enumerate(X):
+        squares = ((indexed - x) ** 2).sum(axis=1)
+        found = -(indexed @ x) if metric == "inner_product" else squares
+        rows[i] = np.argsort(found, kind="stable")[:n_neighbors]
+        values[i] = found[rows[i]]
+    if metric == "inner_product":
+        return -values, rows
+    return (np.sqrt(values) if metric == "euclidean" else values), rows
+
+
+def least_sums(codes, tables, biases, n_neighbors):
+    """The rows of least `bias + sum_m table[m, code, q]`, of equal ones the first."""
+    rows = np.empty((tables.shape[2], n_neighbors), dtype=int)
+    sums = np.empty((tables.shape[2], n_neighbors))
+    for q in range(tables.shape[2]):
+        each = np.zeros(len(codes)) if len(biases) == 0 else biases.astype(float)
+        for m in range(len(tables)):
+            each = each + tables[m, codes[:, m], q]
+        rows[q] = np.argsort(each, kind="stable")[:n_neighbors]
+        sums[q] = each[rows[q]]
+    return rows, sums

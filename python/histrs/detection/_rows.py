@@ -60,5 +60,7 @@ def window_rows(windows: NDArray[Any], quantizer: ProductQuantizer | None, n_thr
         return FeatureRows(windows, None)
     codebooks = quantizer.codebooks_.astype(np.float64)
     n_cells = windows.shape[1] // len(codebooks)
-    product = inner_product(np.tile(codebooks, (n_cells, 1, 1)), quantizer.metric_, n_threads)
+    product = inner_product(
+        np.tile(codebooks, (n_cells, 1, 1)), quantizer.metric_, n_threads, quantizer.n_levels_
+    )
     return CodeRows(windows, product, codebooks.shape[1], np.dtype(np.float32), n_threads)

@@ -34,7 +34,9 @@ from histrs._validation import (
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 
 Array: TypeAlias = NDArray[np.float64]
-KernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"]
+KernelName: TypeAlias = Literal[
+    "intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"
+]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
 
 KERNELS: Mapping[str, Callable[..., NDArray[Any]]] = {

@@ -1,5 +1,6 @@
-"""Product quantisation: rows as short codes, and linear learning on the codes."""
+"""Product quantisation: rows as short codes, linear learning on the codes, and search in them."""
 
+from histrs.quantization._neighbors import CodeNeighbors
 from histrs.quantization._product import ProductQuantizer
 
-__all__ = ["ProductQuantizer"]
+__all__ = ["CodeNeighbors", "ProductQuantizer"]

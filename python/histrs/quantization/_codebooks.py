@@ -104,6 +104,18 @@ def sums_by_code(values: Array, codes: NDArray[Any], n_codes: int) -> Array:
     return np.asarray(rows.T @ values)
 
 
+def distortion(values: Array, decoded: Array, metric: str) -> float:
+    """Return the distance of a metric, summed over all entries."""
+    if metric == "intersection":
+        return float(np.abs(values - decoded).sum())
+    if metric == "chi2":
+        total = values + decoded
+        share = np.divide(values - decoded, total, where=total > 0, out=total * 0)
+        return float(((values - decoded) * share).sum())
+    difference = coordinates(values, metric) - coordinates(decoded, metric)
+    return float((difference**2).sum())
+
+
 def _medians(values: Array, codes: NDArray[Any], centres: Array) -> Array:
     """Return the least medians, which minimise `sum |x - z|`."""
     n_codes = len(centres)

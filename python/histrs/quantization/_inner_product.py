@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 
 # Features a value for the chi-square kernel of codewords.
 _CHI2_COMPONENTS = 9
+# Singular values of a factor, relative to the largest, that are rounding: of columns that vanish,
+# once they are rotated.
+_LEAST = 1e-12
 
 
 class FactoredProduct(InnerProduct):
@@ -37,7 +40,7 @@ class FactoredProduct(InnerProduct):
 
     def _solve(self, V: Array) -> Array:
         # Of a factor alone: `(F F^T)^+ = F^+^T F^+`.
-        inverse = np.linalg.pinv(self.factor)
+        inverse = np.linalg.pinv(self.factor, _LEAST)
         solution: Array = inverse.transpose(0, 2, 1) @ (inverse @ self._blocks(V))
         return solution.reshape(V.shape)
 
@@ -84,8 +87,11 @@ class IntersectionProduct(InnerProduct):
         return np.concatenate(parts).reshape(V.shape)
 
 
-def inner_product(codebooks: Array, metric: str, n_threads: int) -> InnerProduct:
-    """Return the inner product of the codewords of a metric's kernel."""
+def inner_product(codebooks: Array, metric: str, n_threads: int, n_levels: int = 1) -> InnerProduct:
+    """Return the inner product of the codewords of a metric's kernel.
+
+    Levels of the same block, which share its columns, follow one another.
+    """
     if metric == "intersection":
         return IntersectionProduct(codebooks, n_threads)
     if metric == "hellinger":
@@ -94,4 +100,4 @@ def inner_product(codebooks: Array, metric: str, n_threads: int) -> InnerProduct
         rows = codebooks.reshape(-1, codebooks.shape[2])
         features = AdditiveChi2Map(_CHI2_COMPONENTS).fit_transform(rows)
         return FactoredProduct(features.reshape(*codebooks.shape[:2], -1))
-    return FactoredProduct(codebooks)
+    return FactoredProduct(codebooks.reshape(-1, n_levels * codebooks.shape[1], codebooks.shape[2]))

@@ -108,8 +108,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         kernel, for comparison; not for the squared hinge loss, whose slope has no bound.
     expansion : {"delayed", "immediate"}, default="delayed"
         "immediate" expands the codes of a `ProductQuantizer` to codewords whenever they are read,
-        for comparison: same models, more time. Other maps have nothing to expand, and the
-        intersection metric no finite expansion.
+        for comparison: same models, more time. Only for quantizers of one level; other maps have
+        nothing to expand, and the intersection metric no finite expansion.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
     intercept_scaling : float, default=1.0
@@ -462,6 +462,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 rows = CodeRows(features, product, n_codes, codebooks.dtype, n_threads)
             else:
                 assert isinstance(product, FactoredProduct)
+                if quantizer.n_levels_ > 1:
+                    raise ValueError(
+                        'expansion = "immediate" is for a ProductQuantizer of one level: use '
+                        'expansion = "delayed".'
+                    )
                 rows = ExpandedRows(features, product, codebooks.dtype, n_threads)
         else:
             if is_sparse(features):

@@ -144,7 +144,9 @@ class CodeRows:
         if self._factor is None:
             a = sums.reshape(self.width, len(G))
             return np.ascontiguousarray(a.T), np.ascontiguousarray(self._product.matmul(a).T)
-        a = self._factor.transpose(0, 2, 1) @ sums
+        # Several levels of a block share its columns.
+        of_blocks = sums.reshape(*self._factor.shape[:2], len(G))
+        a = self._factor.transpose(0, 2, 1) @ of_blocks
         a = np.ascontiguousarray(a.reshape(self.width, len(G)).T)
         return a, a
 
@@ -157,8 +159,11 @@ class CodeRows:
 
     def _tables(self, V: Array) -> Array:
         """Return a score for each codeword, of shape (n_blocks, n_codes, k)."""
-        parts = V.T.reshape(self._codes.shape[1], -1, len(V))
-        return np.ascontiguousarray(parts) if self._factor is None else self._factor @ parts
+        shape = self._codes.shape[1], self._n_codes, len(V)
+        if self._factor is None:
+            return np.ascontiguousarray(V.T.reshape(shape))
+        tables: Array = self._factor @ V.T.reshape(len(self._factor), -1, len(V))
+        return tables.reshape(shape)
 
 
 class ExpandedRows:

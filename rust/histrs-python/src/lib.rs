@@ -37,8 +37,8 @@ mod _histrs {
     use crate::moments::group_lasso_path;
     #[pymodule_export]
     use crate::quantization::{
-        check_finite, quantization_decode, quantization_encode, quantization_scores,
-        quantization_scores_into, quantization_sums,
+        check_finite, quantization_decode, quantization_encode, quantization_neighbors,
+        quantization_scores, quantization_scores_into, quantization_sums,
     };
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;

@@ -4,7 +4,8 @@ use histrs::HistogramMatrix;
 use histrs::quantization as core;
 use ndarray::ArrayView3;
 use numpy::{
-    IntoPyArray, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadwriteArray2,
+    IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+    PyReadwriteArray2,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -17,6 +18,13 @@ use crate::door::{call, enter, to_python};
 pub(crate) enum Tables<'py> {
     Double(PyReadonlyArray3<'py, f64>),
     Single(PyReadonlyArray3<'py, f32>),
+}
+
+/// What the sum of a row begins with.
+#[derive(FromPyObject)]
+pub(crate) enum Biases<'py> {
+    Double(PyReadonlyArray1<'py, f64>),
+    Single(PyReadonlyArray1<'py, f32>),
 }
 
 /// Codes, a row of the data a row.
@@ -146,6 +154,42 @@ pub(crate) fn quantization_sums<'py>(
         }
     };
     Ok(sums.into_pyarray(py))
+}
+
+/// The rows of least sums of table entries and these sums, a query a row; `biases` has the dtype of
+/// the tables, and an entry a row or none.
+#[pyfunction]
+pub(crate) fn quantization_neighbors<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    tables: Tables<'py>,
+    biases: Biases<'py>,
+    n_neighbors: usize,
+    n_threads: usize,
+) -> PyResult<Found<'py>> {
+    let at = (n_neighbors, n_threads);
+    match (codes, tables, biases) {
+        (Codes::Short(c), Tables::Double(t), Biases::Double(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Short(c), Tables::Single(t), Biases::Single(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Tables::Double(t), Biases::Double(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Tables::Single(t), Biases::Single(b)) => neighbors(py, &c, &t, &b, at),
+        _ => Err(PyTypeError::new_err("tables and biases must have the same dtype")),
+    }
+}
+
+type Found<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
+
+fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Element>(
+    py: Python<'py>,
+    codes: &PyReadonlyArray2<'_, C>,
+    tables: &PyReadonlyArray3<'_, T>,
+    biases: &PyReadonlyArray1<'_, T>,
+    (n_neighbors, n_threads): (usize, usize),
+) -> PyResult<Found<'py>> {
+    let (codes, tables, biases) = (codes.as_array(), tables.as_array(), biases.as_array());
+    let (rows, sums) =
+        enter(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))?;
+    Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))
 }
 
 /// The codewords that codes stand for, side by side.

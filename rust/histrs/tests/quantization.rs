@@ -5,9 +5,11 @@
 mod common;
 
 use common::*;
-use histrs::quantization::{Code, Codebooks, Metric, code_scores, code_sums, decode, encode};
+use histrs::quantization::{
+    Code, Codebooks, Metric, code_scores, code_sums, decode, encode, neighbors,
+};
 use histrs::{Element, Error, HistogramMatrix};
-use ndarray::{Array2, Array3, array};
+use ndarray::{Array1, Array2, Array3, array};
 use proptest::prelude::*;
 
 const METRICS: [Metric; 4] =
@@ -115,6 +117,74 @@ proptest! {
             let left: f64 = scores.iter().zip(&weights).map(|(s, w)| s * w).sum();
             prop_assert_eq!(left, (&sums * &tables).sum());
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn neighbors_have_the_least_sums(
+        n in prop::sample::select(vec![1_usize, 2, 15, 17, 300, 32_769]),
+        n_blocks in 1..6_usize,
+        n_codes in prop::sample::select(vec![1_usize, 3, 256]),
+        n_queries in prop::sample::select(vec![0_usize, 1, 2, 3, 15, 16, 17, 33]),
+        n_neighbors in prop::sample::select(vec![1_usize, 2, 17, 400]),
+        is_biased in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut random = Random(seed);
+        let n_neighbors = n_neighbors.min(n);
+        let codes = Array2::from_shape_fn((n, n_blocks), |_| random.below(n_codes) as u8);
+        // Integers, whose sums are exact, and often equal.
+        let shape = (n_blocks, n_codes, n_queries);
+        let tables = Array3::from_shape_fn(shape, |_| random.below(19) as f32 - 9.0);
+        let n_biases = if is_biased { n } else { 0 };
+        let biases = Array1::from_shape_fn(n_biases, |_| random.below(9) as f32);
+        let found: Vec<_> = executors()
+            .iter()
+            .map(|exec| {
+                neighbors(exec, codes.view(), tables.view(), biases.view(), n_neighbors).unwrap()
+            })
+            .collect();
+        prop_assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+        let (rows, sums) = &found[0];
+        for query in 0..n_queries {
+            let mut all: Vec<(i64, i64)> = (0..n)
+                .map(|row| {
+                    let entry = |m: usize| tables[[m, usize::from(codes[[row, m]]), query]];
+                    let sum: f32 = (0..n_blocks).map(entry).sum();
+                    ((sum + biases.get(row).copied().unwrap_or(0.0)) as i64, row as i64)
+                })
+                .collect();
+            all.sort_unstable();
+            for (k, &(sum, row)) in all[..n_neighbors].iter().enumerate() {
+                prop_assert_eq!((sums[[query, k]] as i64, rows[[query, k]]), (sum, row));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_search_that_has_no_answer_says_so() {
+    let codes = array![[0_u8, 1], [2, 0]];
+    let tables = Array3::<f64>::zeros((2, 3, 1));
+    let search = |tables: &Array3<f64>, biases: &[f64], n_neighbors| {
+        let biases = Array1::from_vec(biases.to_vec());
+        neighbors(exec(), codes.view(), tables.view(), biases.view(), n_neighbors)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(search(&tables, &[], 2), Ok(()));
+    let of_two = Array3::zeros((2, 2, 1));
+    assert!(search(&of_two, &[], 1).unwrap_err().contains("codes[1, 0] = 2"));
+    assert!(search(&tables, &[], 3).unwrap_err().contains("n_neighbors = 3"));
+    assert!(search(&tables, &[], 0).unwrap_err().contains("n_neighbors = 0"));
+    assert!(search(&tables, &[0.0], 1).unwrap_err().contains("biases"));
+    assert!(search(&tables, &[0.0, f64::NAN], 1).unwrap_err().contains("a bias"));
+    for bad in [f64::NAN, f64::INFINITY, f64::MAX] {
+        let error = search(&tables.mapv(|_| bad), &[], 1).unwrap_err();
+        assert!(error.contains("an entry of a table"), "{error}");
     }
 }
 

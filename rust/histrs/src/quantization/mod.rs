@@ -13,6 +13,7 @@
 //! | `codebooks` | [`Codebooks`], laid out for the search |
 //! | `decode` | [`decode`]: the codewords that codes stand for |
 //! | `encode` | [`encode`]: the nearest codewords of all rows |
+//! | `neighbors` | [`neighbors`]: the rows of least sums of table entries, for many queries |
 //! | `scores` | [`code_scores`]: sums of table entries, all classes in one pass |
 //! | `sums` | [`code_sums`]: its transpose, the sums of the rows that share a code |
 
@@ -21,6 +22,7 @@ mod codes;
 mod decode;
 mod encode;
 mod metric;
+mod neighbors;
 mod scores;
 mod sums;
 
@@ -29,5 +31,6 @@ pub use codes::Code;
 pub use decode::decode;
 pub use encode::encode;
 pub use metric::Metric;
+pub use neighbors::{Neighbors, neighbors};
 pub use scores::code_scores;
 pub use sums::code_sums;

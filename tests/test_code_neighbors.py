@@ -1,0 +1,324 @@
+"""Neighbours among codes: the core's search, distances and inner products, indexes, and errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import NearestNeighbors
+
+from histrs import _histrs
+from histrs.quantization import CodeNeighbors, ProductQuantizer
+from tests.oracles import quantization as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+METRICS = ["euclidean", "sqeuclidean", "inner_product"]
+QUANTIZERS = {
+    "plain": {},
+    "rotation": {"rotation": "opq"},
+    "levels": {"n_levels": 2},
+    "both": {"rotation": "opq", "n_levels": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)[0]
+
+
+@pytest.fixture(scope="module")
+def quantizers(digits):
+    return {
+        name: ProductQuantizer(5, 16, random_state=0, max_iter=5, **parameters).fit(digits[:600])
+        for name, parameters in QUANTIZERS.items()
+    }
+
+
+# ---- the core -----------------------------------------------------------------------------------
+
+
+@given(
+    n=st.sampled_from([1, 2, 15, 16, 17, 100, 32767, 32768, 32769, 65537]),
+    n_blocks=st.sampled_from([1, 2, 3, 9]),
+    n_codes=st.sampled_from([1, 2, 16, 256, 300]),
+    n_queries=st.sampled_from([0, 1, 2, 3, 5, 8, 9, 15, 16, 17, 33]),
+    n_neighbors=st.sampled_from([1, 2, 16, 17, 100, 40000]),
+    biased=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_rows_of_least_sums_are_found(
+    n, n_blocks, n_codes, n_queries, n_neighbors, biased, dtype, seed
+):
+    rng = np.random.default_rng(seed)
+    code = np.uint8 if n_codes <= 256 else np.uint16
+    codes = rng.integers(0, n_codes, (n, n_blocks)).astype(code)
+    # Small integers, of which sums are exact and many are equal.
+    tables = rng.integers(-9, 9, (n_blocks, n_codes, n_queries)).astype(dtype)
+    biases = rng.integers(-9, 9, n * biased).astype(dtype)
+    n_neighbors = min(n, n_neighbors)
+    expected = oracle.least_sums(codes, tables, biases, n_neighbors)
+    for n_threads in (1, 2):
+        rows, sums = _histrs.quantization_neighbors(codes, tables, biases, n_neighbors, n_threads)
+        assert sums.dtype == dtype
+        assert rows.dtype == np.int64
+        np.testing.assert_array_equal(rows, expected[0])
+        np.testing.assert_array_equal(sums, expected[1])
+
+
+def test_large_tables_and_strided_arguments(rng):
+    codes = np.asfortranarray(rng.integers(0, 5000, (500, 4)).astype(np.uint16))
+    tables = rng.random((20, 4, 5000)).transpose(1, 2, 0)
+    biases = rng.random(1000)[::2]
+    expected = oracle.least_sums(codes, tables, biases, 7)
+    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, 7, 2)
+    np.testing.assert_array_equal(rows, expected[0])
+    np.testing.assert_allclose(sums, expected[1], rtol=1e-14)
+
+
+def test_any_number_of_queries_and_threads_gives_the_same_bits(rng):
+    codes = rng.integers(0, 256, (70_000, 8)).astype(np.uint8)
+    tables = rng.random((8, 256, 17)).astype(np.float32)
+    none = np.empty(0, np.float32)
+    rows, sums = _histrs.quantization_neighbors(codes, tables, none, 10, 1)
+    for n_threads in (2, 7):
+        again = _histrs.quantization_neighbors(codes, tables, none, 10, n_threads)
+        assert again[0].tobytes() == rows.tobytes()
+        assert again[1].tobytes() == sums.tobytes()
+    for q in (0, 16):
+        alone = _histrs.quantization_neighbors(codes, tables[..., q : q + 1], none, 10, 2)
+        np.testing.assert_array_equal(alone[0][0], rows[q])
+        np.testing.assert_array_equal(alone[1][0], sums[q])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"codes": np.full((9, 2), 4, np.uint8)}, r"codes\[0, 0\] = 4: there are 4 codewords"),
+        ({"tables": np.zeros((3, 4, 1))}, "number of tables"),
+        ({"tables": np.full((2, 4, 1), np.nan)}, "an entry of a table"),
+        ({"tables": np.full((2, 4, 1), 1e308)}, "an entry of a table"),
+        ({"biases": np.zeros(8)}, "number of biases"),
+        ({"biases": np.full(9, np.inf)}, "a bias"),
+        ({"n_neighbors": 0}, "n_neighbors = 0"),
+        ({"n_neighbors": 10}, "n_neighbors = 10"),
+    ],
+)
+def test_the_core_refuses(change, message):
+    given = {
+        "codes": np.zeros((9, 2), np.uint8),
+        "tables": np.zeros((2, 4, 1)),
+        "biases": np.empty(0),
+        "n_neighbors": 1,
+    }
+    with pytest.raises(ValueError, match=message):
+        _histrs.quantization_neighbors(*{**given, **change}.values(), 1)
+    with pytest.raises(TypeError, match="same dtype"):
+        _histrs.quantization_neighbors(
+            given["codes"], given["tables"], np.empty(0, np.float32), 1, 1
+        )
+
+
+# ---- answers ------------------------------------------------------------------------------------
+
+
+def assert_neighbors(found, X, indexed, metric, atol):
+    """Distances are those of the rows named, and no other row is nearer, but for rounding."""
+    values, rows = found
+    expected, _ = oracle.neighbors(X, indexed, rows.shape[1], metric)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=atol)
+    if metric == "inner_product":
+        named = np.einsum("qd,qkd->qk", X, indexed[rows])
+    else:
+        named = ((X[:, None] - indexed[rows]) ** 2).sum(axis=2)
+        named = np.sqrt(named) if metric == "euclidean" else named
+    np.testing.assert_allclose(values, named, rtol=0, atol=atol)
+    assert all(len(set(row)) == len(row) for row in rows.tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", QUANTIZERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbors_are_those_among_decoded_rows(digits, quantizers, name, metric, dtype):
+    quantizer = quantizers[name]
+    codes = quantizer.transform(digits[:600])
+    index = CodeNeighbors(quantizer, 7, metric).fit_codes(codes)
+    indexed = quantizer.inverse_transform(codes)
+    queries = digits[600:650].astype(dtype)
+    found = index.kneighbors(queries)
+    assert found[0].dtype == dtype
+    scale = (digits**2).sum(axis=1).max()
+    # A root of what has cancelled.
+    eps = 1e-6 if dtype == np.float32 else 1e-13
+    atol = eps * scale if metric != "euclidean" else np.sqrt(scale) * max(eps, 1e-10)
+    assert_neighbors(found, queries.astype(float), indexed, metric, atol)
+    np.testing.assert_array_equal(index.kneighbors(queries, return_distance=False), found[1])
+    few = index.kneighbors(queries, 3)
+    np.testing.assert_array_equal(few[1], found[1][:, :3])
+    in_csr = index.kneighbors(sparse.csr_array(queries))
+    np.testing.assert_allclose(in_csr[0], found[0], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", QUANTIZERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_codes_stand_for_is_at_distance_zero(digits, quantizers, name, dtype):
+    quantizer = clone(quantizers[name]).fit(digits[:600].astype(dtype))
+    codes = np.unique(quantizer.transform(digits[:600]), axis=0)
+    queries = quantizer.inverse_transform(codes)
+    distances, rows = CodeNeighbors(quantizer, 1).fit_codes(codes).kneighbors(queries)
+    np.testing.assert_array_equal(rows[:, 0], np.arange(len(codes)))
+    # Queries of single precision are rotated in it.
+    eps = np.finfo(dtype).eps if name in ("rotation", "both") else np.finfo(np.float64).eps
+    assert distances.max() <= 10 * np.sqrt(eps) * np.linalg.norm(digits, axis=1).max()
+
+
+def test_scikit_learn_says_the_same(digits, quantizers):
+    quantizer = quantizers["both"]
+    index = CodeNeighbors(FrozenEstimator(quantizer), 4).fit(digits[:600])
+    peer = NearestNeighbors(n_neighbors=4, algorithm="brute")
+    peer.fit(quantizer.inverse_transform(index.codes_))
+    for X in (digits[700:720], None):
+        distances, rows = index.kneighbors(X)
+        expected, _ = peer.kneighbors(X)
+        assert distances.shape == rows.shape == expected.shape
+        np.testing.assert_allclose(distances, expected, atol=1e-5)
+
+
+def test_a_row_is_no_neighbor_of_itself(quantizers):
+    # More copies than neighbours: a row may be behind all that are returned.
+    codes = np.zeros((9, 5), dtype=np.uint8)
+    codes[7:] = 3
+    index = CodeNeighbors(quantizers["plain"], 3).fit_codes(codes)
+    distances, rows = index.kneighbors()
+    assert not np.any(rows == np.arange(9)[:, None])
+    np.testing.assert_array_equal(rows[0], [1, 2, 3])
+    np.testing.assert_array_equal(rows[6], [0, 1, 2])
+    np.testing.assert_array_equal(rows[8], [7, 0, 1])
+    np.testing.assert_allclose(distances[:7], 0.0, atol=1e-6)
+    assert index.kneighbors(n_neighbors=8)[1].shape == (9, 8)
+    with pytest.raises(ValueError, match="n_neighbors = 9, and there are 8 rows"):
+        index.kneighbors(n_neighbors=9)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", ["plain", "both"])
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(np.float64, 1e-150), (np.float64, 1e120), (np.float32, 2.0**-90)]
+)
+def test_units_do_not_matter(digits, quantizers, name, metric, dtype, scale):
+    scale = 2.0 ** np.round(np.log2(scale))
+    X = digits[:300].astype(dtype)
+    queries = digits[300:310].astype(dtype)
+    unscaled, scaled = (
+        CodeNeighbors(quantizers[name], 5, metric).fit(unit * X).kneighbors(unit * queries)
+        for unit in (dtype(1.0), dtype(scale))
+    )
+    np.testing.assert_array_equal(scaled[1], unscaled[1])
+    unit = scale if metric == "euclidean" else scale**2
+    np.testing.assert_allclose(scaled[0] / unit, unscaled[0], rtol=1e-5 if unit > 1e-38 else 1)
+
+
+def test_many_queries_and_many_neighbors_are_answered_in_parts(digits, quantizers, monkeypatch):
+    index = CodeNeighbors(quantizers["levels"], 600).fit_codes(
+        quantizers["levels"].transform(digits[:600])
+    )
+    whole = index.kneighbors(digits[:100])
+    assert sorted(whole[1][0].tolist()) == list(range(600))
+    monkeypatch.setattr("histrs.quantization._neighbors._AT_A_TIME", 2**16)
+    in_parts = index.kneighbors(digits[:100])
+    np.testing.assert_allclose(in_parts[0], whole[0], rtol=0, atol=1e-6)
+
+
+# ---- the index ----------------------------------------------------------------------------------
+
+
+def test_fit_learns_what_is_not_frozen(digits, quantizers):
+    quantizer = quantizers["rotation"]
+    fitted = CodeNeighbors(quantizer).fit(digits[:300])
+    assert fitted.quantizer_ is not quantizer
+    expected = clone(quantizer).fit(digits[:300])
+    np.testing.assert_array_equal(fitted.codes_, expected.transform(digits[:300]))
+    frozen = CodeNeighbors(FrozenEstimator(quantizer)).fit(digits[:300])
+    assert frozen.quantizer_ is quantizer
+    default = CodeNeighbors().fit(digits)
+    assert default.codes_.shape == (len(digits), 8)
+    assert default.n_samples_fit_ == len(digits)
+    assert default.kneighbors(digits[:2])[1].shape == (2, 5)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.kneighbors(digits)[0], fitted.kneighbors(digits)[0])
+
+
+def test_the_answers_are_of_what_was_fitted(digits, quantizers):
+    index = CodeNeighbors(quantizers["levels"], 3).fit(digits[:300])
+    before = index.kneighbors(digits[:9])
+    index.set_params(metric="inner_product")
+    np.testing.assert_array_equal(index.kneighbors(digits[:9])[0], before[0])
+
+
+def test_codes_of_a_memory_map_are_not_copied(digits, quantizers, tmp_path):
+    quantizer = quantizers["plain"]
+    np.save(tmp_path / "codes.npy", quantizer.transform(digits))
+    codes = np.load(tmp_path / "codes.npy", mmap_mode="r")
+    index = CodeNeighbors(quantizer, 2).fit_codes(codes)
+    assert np.shares_memory(index.codes_, codes)
+    assert index.n_features_in_ == 64
+    np.testing.assert_array_equal(
+        index.kneighbors(digits[:3])[1],
+        CodeNeighbors(FrozenEstimator(quantizer), 2).fit(digits).kneighbors(digits[:3])[1],
+    )
+
+
+def test_names_of_columns_are_kept(digits):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(digits[:50, :4], columns=list("abcd"))
+    index = CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 2).fit(frame)
+    assert list(index.feature_names_in_) == list("abcd")
+    with pytest.raises(ValueError, match="feature names"):
+        index.kneighbors(frame[list("dcba")])
+    of_codes = CodeNeighbors(index.quantizer_).fit_codes(index.codes_)
+    assert list(of_codes.feature_names_in_) == list("abcd")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda i, X: i.kneighbors(X, 0), "n_neighbors = 0"),
+        (lambda i, X: i.kneighbors(X, 301), "n_neighbors = 301, and there are 300 rows"),
+        (lambda i, X: i.kneighbors(X[:, :8]), "64 features"),
+        (lambda i, X: i.kneighbors(np.full((2, 64), np.nan)), r"X\[0, 0\] = NaN"),
+        (lambda i, X: i.kneighbors(1e300 * X), "overflow"),
+        (lambda i, X: i.fit_codes(np.full((3, 10), 16)), r"codes\[0, 0\] = 16"),
+        (lambda i, X: i.fit_codes(np.empty((0, 10), np.uint8)), "0 rows"),
+        (lambda i, X: i.fit(X[:3]), "fewer than n_codes"),
+        (lambda i, X: i.set_params(n_neighbors=0).fit(X), "n_neighbors"),
+        (lambda i, X: i.set_params(metric="cosine").fit(X), "metric"),
+        (lambda i, X: i.set_params(quantizer=None).fit_codes(i.codes_), "quantizer = None"),
+        (
+            lambda i, X: i.set_params(quantizer=ProductQuantizer(metric="chi2")).fit(X),
+            'quantizer has metric = "chi2"',
+        ),
+    ],
+)
+def test_bad_calls_change_nothing(digits, quantizers, call, message):
+    index = CodeNeighbors(quantizers["levels"], 4).fit(digits[:300])
+    before = pickle.dumps({k: v for k, v in vars(index).items() if k.endswith("_")})
+    with pytest.raises(ValueError, match=message):
+        call(index, digits[300:600])
+    assert pickle.dumps({k: v for k, v in vars(index).items() if k.endswith("_")}) == before
+
+
+def test_what_is_not_fitted_says_so(digits):
+    with pytest.raises(NotFittedError):
+        CodeNeighbors().kneighbors(digits)
+    with pytest.raises(NotFittedError):
+        CodeNeighbors(ProductQuantizer()).fit_codes([[0]])
+    index = CodeNeighbors(ProductQuantizer(2, 4)).fit(digits[:20])
+    with pytest.raises(TypeError, match="integer"):
+        index.kneighbors(digits, 2.5)
