@@ -4,6 +4,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
+from numbers import Number
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -58,4 +59,7 @@ def _number(
             raise TypeError
         return convert(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} = {value!r}: must be {what}.") from error
+        # Of arrays and the like the type says enough, and one that is damaged cannot be shown.
+        plain = value is None or isinstance(value, str | bytes | Number)
+        got = f"{name} = {value!r}" if plain else f"{name} is of type {type(value).__name__}"
+        raise TypeError(f"{got}: must be {what}.") from error
