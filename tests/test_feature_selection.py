@@ -268,6 +268,9 @@ def test_bad_input(rng):
     X, y = additive(rng, n=20, d=3)
     with pytest.raises(ValueError, match="y is of one class"):
         SelectRelevant().fit(X, np.ones(20, dtype=int))
+    for labels in ([None, "a", 1] * 7, [None, "a"] * 10):
+        with pytest.raises(ValueError, match=r"y\[0\] = None is of type|y is not an array of num"):
+            SelectRelevant().fit(X, np.array(labels[:20], dtype=object))
     with pytest.raises(ValueError, match="contains NaN"):
         SelectRelevant().fit(np.where(X > 0.5, np.nan, X), y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -276,6 +279,8 @@ def test_bad_input(rng):
         SelectRelevant(fdr=1.5).fit(X, y)
     damaged = sparse.csr_matrix(X)
     select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="contains infinity"):
+        select.transform(np.where(X > 0.5, np.inf, -np.inf))
     damaged.indices[0] = 2_000_000_000
     for call in (select.transform, lambda D: select.fit(D, y)):
         with pytest.raises(ValueError, match="X"):

@@ -16,9 +16,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._labels import encode
+from histrs._labels import classes_of, encode
 from histrs._progress import ChainProgress
-from histrs._scale import exponent_of
+from histrs._scale import exponent_of, may_overflow
 from histrs._sparse import sound
 from histrs._threads import blas_threads_at_most
 from histrs._validation import (
@@ -205,7 +205,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         {ndarray, sparse matrix} of shape (n_samples, n_selected)
             Their columns, of the type that `X` has.
         """
-        return super().transform(sound(X, "X") if sparse.issparse(X) else X)
+        with may_overflow():
+            return super().transform(sound(X, "X") if sparse.issparse(X) else X)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Put zeros where columns were left out.
@@ -220,7 +221,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         {ndarray, sparse matrix} of shape (n_samples, n_features)
             Rows with all columns.
         """
-        return super().inverse_transform(sound(X, "X") if sparse.issparse(X) else X)
+        with may_overflow():
+            return super().inverse_transform(sound(X, "X") if sparse.issparse(X) else X)
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags."""
@@ -239,7 +241,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         kinds = ("binary", "multiclass")
         # Targets of a regression are compared with their integers, which may not hold them.
         with np.errstate(invalid="ignore"):
-            kind = type_of_target(y)
+            kind = _kind_of(y)
         if self.task == "classification" or (self.task == "auto" and kind in kinds):
             classes, codes = encode(y)
             if len(classes) < 2:
@@ -302,6 +304,15 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
                 f"(now {self.n_sweeps}).",
                 ConvergenceWarning,
             )
+
+
+def _kind_of(y: NDArray[Any]) -> str:
+    try:
+        return str(type_of_target(y))
+    except TypeError:
+        # Labels without an order are named by their place.
+        classes_of(y)
+        raise
 
 
 def _shapes(X: Any, columns: NDArray[np.intp]) -> Array:

@@ -1,6 +1,6 @@
 """Tables of additive models as ONNX graphs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +8,29 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import onnx
 
-    from histrs.gaussian_process._tables import AdditiveTables
-
 # With it, sums take their axes as inputs.
 _OPSET = 13
 _IR_VERSION = 8
 
 
-def to_onnx(tables: "AdditiveTables") -> "onnx.ModelProto":
+class _Tables(Protocol):
+    """What is read of `AdditiveTables`."""
+
+    @property
+    def nodes(self) -> NDArray[np.float64]: ...
+    @property
+    def values(self) -> NDArray[np.float64]: ...
+    @property
+    def slopes(self) -> NDArray[np.float64]: ...
+    @property
+    def offset(self) -> NDArray[np.float64]: ...
+    @property
+    def classes(self) -> NDArray[Any] | None: ...
+    @property
+    def pairs(self) -> tuple[object, ...]: ...
+
+
+def to_onnx(tables: _Tables) -> "onnx.ModelProto":
     """Return the model that `AdditiveTables.to_onnx` describes."""
     try:
         from onnx import TensorProto, helper
@@ -76,7 +91,7 @@ class _Graph:
         return name
 
 
-def _scores(graph: _Graph, tables: "AdditiveTables") -> str:
+def _scores(graph: _Graph, tables: _Tables) -> str:
     """Add the scores: in every column the node at or below the value, and the line from there."""
     n_features, n_nodes = tables.nodes.shape
     n_outputs = len(tables.offset)
@@ -130,7 +145,7 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
     return labels
 
 
-def _check_range(tables: "AdditiveTables") -> None:
+def _check_range(tables: _Tables) -> None:
     """Refuse what single precision does not hold."""
     nodes = tables.nodes[np.isfinite(tables.nodes)]
     with np.errstate(over="ignore", under="ignore"):
