@@ -256,9 +256,10 @@ def estimator(program: Program, kind: type) -> BaseEstimator | None:
     for name, value in {"max_iter": 20, "n_jobs": 1}.items():
         if name in constraints and name not in given:
             given[name] = value
-    if isinstance(given.get("max_iter"), int):
-        # Whoever asks for more waits for more.
-        given["max_iter"] = min(given["max_iter"], 1000)
+    for name, most in {"max_iter": 1000, "n_sweeps": 100}.items():
+        if isinstance(given.get(name), int):
+            # Whoever asks for more waits for more.
+            given[name] = min(given[name], most)
     if str(given.get("gamma")) in ("cv", "optuna") and str(given.get("init")) == "rmhc":
         # A search of a thousand exchanges in each fit of another search takes its time.
         given["init"] = "subset"
