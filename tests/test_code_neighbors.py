@@ -246,7 +246,7 @@ def test_fit_learns_what_is_not_frozen(digits, quantizers):
     expected = clone(quantizer).fit(digits[:300])
     np.testing.assert_array_equal(fitted.codes_, expected.transform(digits[:300]))
     frozen = CodeNeighbors(FrozenEstimator(quantizer)).fit(digits[:300])
-    assert frozen.quantizer_ is quantizer
+    assert frozen.quantizer_.codebooks_ is quantizer.codebooks_
     default = CodeNeighbors().fit(digits)
     assert default.codes_.shape == (len(digits), 8)
     assert default.n_samples_fit_ == len(digits)
@@ -322,3 +322,14 @@ def test_what_is_not_fitted_says_so(digits):
     index = CodeNeighbors(ProductQuantizer(2, 4)).fit(digits[:20])
     with pytest.raises(TypeError, match="integer"):
         index.kneighbors(digits, 2.5)
+
+
+@pytest.mark.parametrize("n_levels", [1, 2])
+def test_an_index_keeps_the_codewords_that_its_codes_name(rng, n_levels):
+    X, Q = rng.random((200, 8)), rng.random((5, 8))
+    quantizer = ProductQuantizer(2, 8, n_levels=n_levels, random_state=0).fit(X)
+    index = CodeNeighbors(quantizer).fit_codes(quantizer.transform(X))
+    before = index.kneighbors(Q)
+    quantizer.partial_fit(rng.random((500, 8)) + 1.0)
+    for a, b in zip(index.kneighbors(Q), before, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Iterator
 from contextlib import nullcontext
+from copy import copy
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
@@ -208,7 +209,8 @@ class CodeNeighbors(BaseEstimator):
         _check_metric(quantizer.metric_)
         if len(codes) == 0:
             raise ValueError("codes have 0 rows: an index has at least one.")
-        self.quantizer_, self.codes_, self.metric_ = quantizer, codes, self.metric
+        # A quantizer that learns on has new codewords, which these codes do not name.
+        self.quantizer_, self.codes_, self.metric_ = copy(quantizer), codes, self.metric
         self.n_samples_fit_ = len(codes)
         self.norms_ = None
         if quantizer.n_levels_ > 1 and self.metric != "inner_product":
