@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from histrs.feature_selection import SelectRelevant
-from histrs.feature_selection._inclusion import Chain, least_false, rotated, slab_variances
+from histrs.feature_selection._inclusion import Chain, least_false, slab_variances
+from histrs.feature_selection._relevant import _short
 from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 from tests.oracles import inclusion as oracle
 
@@ -27,6 +28,12 @@ def additive(rng, n=120, d=12, noise=0.3):
     return X, np.abs(4 * X[:, 2] - 2) + np.sin(6 * X[:, min(5, d - 1)]) + noise * rng.normal(size=n)
 
 
+def components(x):
+    """Components of each row."""
+    shapes, cells = shapes_of(x)
+    return shapes[cells]
+
+
 # ---- components of a column -------------------------------------------------------------------
 
 
@@ -34,7 +41,7 @@ def additive(rng, n=120, d=12, noise=0.3):
 def test_components_are_those_of_the_centred_kernel(rng, n):
     x = rng.choice(rng.normal(size=n), n)
     x[:2] = -1.0, 2.0
-    shapes, Z = shapes_of(x), oracle.components(x, N_SHAPES)
+    shapes, Z = components(x), oracle.components(x, N_SHAPES)
     np.testing.assert_allclose(shapes @ shapes.T, Z @ Z.T, atol=1e-10)
     assert np.mean(np.sum(shapes**2, axis=1)) == pytest.approx(1.0)
     np.testing.assert_allclose(shapes.mean(axis=0), 0.0, atol=1e-12)
@@ -42,7 +49,7 @@ def test_components_are_those_of_the_centred_kernel(rng, n):
 
 def test_components_of_many_values_are_nearly_those_of_the_kernel(rng):
     x = rng.normal(size=1000)
-    shapes, Z = shapes_of(x), oracle.components(x, N_SHAPES)
+    shapes, Z = components(x), oracle.components(x, N_SHAPES)
     gap = np.linalg.norm(shapes @ shapes.T - Z @ Z.T) / np.linalg.norm(Z @ Z.T)
     assert gap < 0.05
 
@@ -50,14 +57,20 @@ def test_components_of_many_values_are_nearly_those_of_the_kernel(rng):
 @pytest.mark.parametrize("scale", [1e-310, 1e-150, 1.0, 1e150, 1e307])
 def test_components_have_no_unit(rng, scale):
     x = rng.normal(size=30)
-    found, expected = shapes_of(scale * x), shapes_of(x)
+    found, expected = components(scale * x), components(x)
     tolerance = 1e-3 if scale < 1e-300 else 1e-9
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=tolerance)
 
 
-def test_a_constant_column_has_no_components():
-    assert not shapes_of(np.full(7, 3.0)).any()
-    assert shapes_of(np.r_[np.zeros(5000), 1.0]).any()
+@pytest.mark.parametrize("share", [0.002, 0.01, 0.02, 0.05])
+def test_a_value_of_nearly_all_rows_has_a_cell_of_its_own(rng, share):
+    x = rng.random(20_000) * (rng.random(20_000) < share)
+    for values in (x, 1.0 - x, -x):
+        shapes, cells = shapes_of(values)
+        assert len(shapes) <= 127
+        assert len(np.unique(cells[x == 0.0])) == 1
+        assert not np.any(cells[x > 0.0] == cells[x == 0.0][0])
+        assert shapes.any()
 
 
 # ---- the chain --------------------------------------------------------------------------------
@@ -73,14 +86,14 @@ def test_probabilities_are_those_of_all_models(rng, n_outputs):
     Zs = [oracle.components(x, N_SHAPES) for x in X.T]
     expected = oracle.inclusion_probabilities(Zs, Y, slab_variances(n))
     assert 0.01 < np.min(expected) < np.max(expected) < 0.97  # else the test could not fail
-    shapes = np.stack([shapes_of(x) for x in X.T], axis=1)
+    shapes = np.stack([components(x) for x in X.T], axis=1)
     chain = Chain(shapes, Y, np.sum(Y**2), n, d, np.random.default_rng(0))
     np.testing.assert_allclose(chain.run(4000, 100, quiet), expected, atol=0.03)
 
 
 def test_updates_are_what_computing_anew_gives(rng):
     X, y = additive(rng, n=30, d=5)
-    shapes = np.stack([shapes_of(x) for x in X.T], axis=1)
+    shapes = np.stack([components(x) for x in X.T], axis=1)
     Y = (y - y.mean())[:, None]
     chain = Chain(shapes, Y, np.sum(Y**2), 30, 5, rng)
     for d, variance in ((2, 0.3), (0, 1.0), (2, 3.0), (4, 0.01), (0, 0.0)):
@@ -105,8 +118,8 @@ def test_updates_are_what_computing_anew_gives(rng):
 
 def test_rotated_rows_have_the_same_products(rng):
     X, y = additive(rng, n=90, d=4)
-    shapes, Y = np.stack([shapes_of(x) for x in X.T], axis=1), y[:, None] - y.mean()
-    rows, targets = rotated(shapes, Y)
+    shapes, Y = np.stack([components(x) for x in X.T], axis=1), y[:, None] - y.mean()
+    rows, targets = _short(X, Y)
     assert len(rows) <= 4 * N_SHAPES
     flat, short = shapes.reshape(90, -1), rows.reshape(len(rows), -1)
     np.testing.assert_allclose(short.T @ short, flat.T @ flat, atol=1e-9)
@@ -313,3 +326,45 @@ def test_progress(rng, capsys):
     X, y = additive(rng, n=20, d=3)
     SelectRelevant(n_sweeps=50, random_state=0, verbose=1).fit(X, y)
     assert "SelectRelevant" in capsys.readouterr().err
+
+
+def test_whole_numbers_of_many_values_are_targets(rng):
+    X, y = load_diabetes(return_X_y=True)
+    assert np.all(y == np.round(y))
+    select = SelectRelevant(random_state=0).fit(X, y)
+    same = SelectRelevant(random_state=0, task="regression").fit(X, y)
+    np.testing.assert_array_equal(select.probabilities_, same.probabilities_)
+    assert select.get_support().any()
+    with pytest.raises(ValueError, match="y has 1500 classes, and 1000 are the most"):
+        SelectRelevant(task="classification").fit(rng.random((3000, 2)), np.arange(3000) % 1500)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_few_of_many_columns_vary(rng, sparse_rows):
+    X = np.zeros((300, 1100))
+    X[:, ::100] = rng.random((300, 11))
+    y = X[:, 300] + 0.1 * rng.normal(size=300)
+    rows = sparse.csr_matrix(X) if sparse_rows else X
+    select = SelectRelevant(n_sweeps=20, random_state=0).fit(rows, y)
+    assert select.get_support(indices=True).tolist() == [300]
+    assert np.all((select.probabilities_ > 0) == (np.arange(1100) % 100 == 0))
+
+
+def test_a_rare_class_is_among_the_rows_that_are_looked_at():
+    rng = np.random.default_rng(0)
+    X = rng.random((6000, 260))
+    y = np.zeros(6000, dtype=int)
+    y[:4] = 1
+    X[:4, 7] += 3.0
+    select = SelectRelevant(n_sweeps=2, random_state=0).fit(X, y)
+    assert np.argmax(select.probabilities_) == 7
+    with pytest.raises(ValueError, match="rows were drawn, which are all alike"):
+        SelectRelevant(n_sweeps=2, random_state=0).fit(X, np.where(np.arange(6000) == 0, 0.5, 0.0))
+
+
+def test_a_rate_that_is_set_anew_is_checked(rng):
+    X, y = additive(rng, n=20, d=3)
+    select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
+    for fdr in ("a", None, 5, np.nan):
+        with pytest.raises(ValueError, match="'fdr' parameter"):
+            select.set_params(fdr=fdr).get_support()

@@ -87,3 +87,8 @@ def test_a_missing_argument_is_named_by_the_function():
 def test_a_fraction_is_no_number_of_iterations():
     with pytest.raises(TypeError, match=r"max_iter = 2\.5: must be an integer"):
         airm_mean(np.eye(2)[None], max_iter=2.5)
+
+
+def test_an_integer_beyond_double_precision_is_refused():
+    with pytest.raises(TypeError, match="gamma is an integer beyond"):
+        exp_chi2_kernel(np.eye(2), gamma=10**5000)

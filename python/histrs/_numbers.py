@@ -4,7 +4,6 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from numbers import Number
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -58,8 +57,10 @@ def _number(
         if isinstance(value, str | bytes) or np.ndim(value) > 0 or np.ma.is_masked(value):
             raise TypeError
         return convert(value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise TypeError(f"{name} is an integer beyond all real numbers here.") from error
+    except (TypeError, ValueError) as error:
         # Of arrays and the like the type says enough, and one that is damaged cannot be shown.
-        plain = value is None or isinstance(value, str | bytes | Number)
+        plain = value is None or isinstance(value, str | bytes | float | complex)
         got = f"{name} = {value!r}" if plain else f"{name} is of type {type(value).__name__}"
         raise TypeError(f"{got}: must be {what}.") from error

@@ -99,7 +99,7 @@ class Chain:
         grams = np.einsum("nda,ndb->dab", shapes, PZ)
         slopes = np.einsum("nda,nq->daq", PZ, self._Y)
         found = 1.0 - self._shares(grams, slopes, np.full(len(grams), self._rest))[:, 0]
-        return np.where(shapes.any(axis=(0, 2)), found, 0.0)
+        return np.asarray(found)
 
     # ---- moves ------------------------------------------------------------------------------
 
@@ -238,18 +238,20 @@ def _drawn(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     return np.asarray(np.minimum(np.sum(below, axis=1), shares.shape[1] - 1))
 
 
-def rotated(shapes: Array, Y: Array) -> tuple[Array, Array]:
-    """Return as few rows as there are components, with the same products among all of them."""
-    n, n_features, n_shapes = shapes.shape
-    if n <= n_features * n_shapes:
-        return shapes, Y
-    flat = shapes.reshape(n, -1)
-    nodes, vectors = linalg.eigh(flat.T @ flat, check_finite=False)
-    kept = nodes > 1e-12 * max(nodes[-1], np.finfo(float).tiny)
+def rotated(grams: Array, slopes: Array) -> tuple[Array, Array]:
+    """Return as few rows as there are components, with given products among all of them.
+
+    Parameters
+    ----------
+    grams : ndarray of shape (n_components, n_components)
+        Products of the components, summed over all rows.
+    slopes : ndarray of shape (n_components, n_outputs)
+        Likewise, of the components and the targets.
+    """
+    nodes, vectors = linalg.eigh(grams, check_finite=False)
+    kept = nodes > 1e-12 * nodes[-1]
     roots = np.sqrt(nodes[kept])
-    rows = (roots * vectors[:, kept]).T
-    targets = (vectors[:, kept].T @ (flat.T @ Y)) / roots[:, None]
-    return rows.reshape(-1, n_features, n_shapes), targets
+    return (roots * vectors[:, kept]).T, (vectors[:, kept].T @ slopes) / roots[:, None]
 
 
 def least_false(probabilities: Array, rate: float) -> NDArray[np.bool_]:

@@ -43,6 +43,12 @@ _MOST_ROWS = 2048
 # Columns that the chains go through; of more, those that alone tell most.
 _MOST_COLUMNS = 1000
 _N_CHAINS = 2
+# Whole numbers of so few values are classes, or with so many rows to each.
+_FEW = 20
+_A_CLASS = 10
+_MOST_CLASSES = 1000
+# Rows whose components are in memory at once, where only sums of products are needed.
+_ROWS_A_BLOCK = 8192
 # Columns whose components are in memory at once, beside those that the chains see.
 _BLOCK = 256
 # Chains whose probabilities of a column differ by more have not mixed.
@@ -73,8 +79,9 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Expected share of selected columns that do not matter, at most. It may be set anew after
         the fit.
     task : {"auto", "regression", "classification"}, default="auto"
-        What `y` is. "auto" takes numbers with fractions as targets and all else as classes;
-        integers that are quantities need "regression".
+        What `y` is. "auto" takes strings, Booleans and whole numbers for classes, but numbers
+        with fractions, or of more than 20 values with less than 10 rows each, for targets. Counts
+        of few values need "regression".
     n_sweeps : int, default=100
         Passes over all columns of each of two chains, after half as many that are not counted.
     random_state : int, RandomState instance or None, default=None
@@ -98,7 +105,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
     -----
     Of more than 1,000 columns the chains see those that alone tell most; the probabilities of the
     rest are given the last state of the chains. Where there are both more than 2,048 rows and more
-    than 256 columns, 2,048 rows are drawn. Classes are regressed as indicators.
+    than 256 columns, 2,048 rows are drawn, of classes half of them alike from each. Classes are
+    regressed as indicators.
 
     References
     ----------
@@ -163,7 +171,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry of `X` or `y` is NaN or infinite, or `y` is of one class.
+            If an entry of `X` or `y` is NaN or infinite, or `y` is of one class or of more than
+            1,000, or if rows that were drawn have the same `y`.
 
         Warns
         -----
@@ -180,10 +189,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
                 ensure_min_samples=2,
                 multi_output=True,
             )
-            Y = self._targets(y)
+            Y, codes = self._targets(y)
             random = check_random_state(self.random_state)
             rng = np.random.default_rng(random.randint(np.iinfo(np.int32).max, size=4))
-            self.probabilities_ = self._probabilities(X, Y, rng)
+            self.probabilities_ = self._probabilities(X, Y, codes, rng)
         return self
 
     @property
@@ -234,58 +243,67 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
+        self._validate_params()
         return least_false(self.probabilities_, float(self.fdr))
 
-    def _targets(self, y: NDArray[Any]) -> Array:
-        """Return centred targets of one scale, or contrasts of the indicators of classes."""
-        kinds = ("binary", "multiclass")
-        # Targets of a regression are compared with their integers, which may not hold them.
-        with np.errstate(invalid="ignore"):
-            kind = _kind_of(y)
-        if self.task == "classification" or (self.task == "auto" and kind in kinds):
+    def _targets(self, y: NDArray[Any]) -> tuple[Array, NDArray[np.intp] | None]:
+        """Return centred targets of one scale, and classes as numbers where there are some.
+
+        Targets of classes are contrasts of their indicators.
+        """
+        if self.task == "classification" or (self.task == "auto" and _are_classes(y)):
             classes, codes = encode(y)
             if len(classes) < 2:
                 raise ValueError("y is of one class: no column can tell it from others.")
+            if len(classes) > _MOST_CLASSES:
+                raise ValueError(
+                    f"y has {len(classes)} classes, and {_MOST_CLASSES} are the most: quantities "
+                    'need task="regression".'
+                )
             Y = linalg.helmert(len(classes)).T[codes]
-            return np.asarray(Y - np.mean(Y, axis=0))
+            return np.asarray(Y - np.mean(Y, axis=0)), codes
         Y = real_array(y, "y").reshape(len(y), -1)
         Y = np.ldexp(Y, -exponent_of(Y))
         Y = Y - np.mean(Y, axis=0)
         scale = np.sqrt(np.mean(Y**2, axis=0))
-        return np.asarray(np.divide(Y, scale, out=np.zeros_like(Y), where=scale > 0.0))
+        return np.asarray(np.divide(Y, scale, out=np.zeros_like(Y), where=scale > 0.0)), None
 
-    def _probabilities(self, X: Any, Y: Array, rng: np.random.Generator) -> Array:
-        """Return the probability of each column."""
-        n, n_features = X.shape
-        square = float(np.sum(Y**2))
-        if square == 0.0:
-            return np.zeros(n_features)
-        if min(n, n_features * N_SHAPES) > _MOST_ROWS:
-            some = np.sort(rng.choice(n, _MOST_ROWS, replace=False))
-            X, Y = X[some], Y[some] - np.mean(Y[some], axis=0)
-            n, square = _MOST_ROWS, float(np.sum(Y**2))
-        seen = np.arange(n_features)
-        if n_features > _MOST_COLUMNS:
+    def _probabilities(
+        self, X: Any, Y: Array, codes: NDArray[np.intp] | None, rng: np.random.Generator
+    ) -> Array:
+        """Return the probability of each column; constant ones do not matter."""
+        n_features = X.shape[1]
+        probabilities = np.zeros(n_features)
+        varies = _that_vary(X)
+        if not Y.any() or len(varies) == 0:
+            return probabilities
+        if min(len(Y), N_SHAPES * len(varies)) > _MOST_ROWS:
+            some = _some_rows(len(Y), codes, rng)
+            X, Y = X[some], Y[some]
+            varies = _that_vary(X)
+            if not np.ptp(Y, axis=0).any():
+                raise ValueError(
+                    f"Of y, {_MOST_ROWS} rows were drawn, which are all alike: give rows in which "
+                    "y differs more often."
+                )
+            Y = Y - np.mean(Y, axis=0)
+        X, n, square = X[:, varies], len(Y), float(np.sum(Y**2))
+        seen = np.arange(len(varies))
+        if len(varies) > _MOST_COLUMNS:
             gains = _in_blocks(X, lambda shapes: gains_alone(shapes, Y, square))
             seen = np.sort(np.argsort(-gains, kind="stable")[:_MOST_COLUMNS])
-        shapes = _shapes(X, seen)
-        varies = shapes.any(axis=(0, 2))
-        if not varies.any():
-            return np.zeros(n_features)
-        rows, targets = rotated(shapes[:, varies], Y)
+        rows, targets = _short(X[:, seen], Y)
         chains = [
             Chain(rows, targets, square, n, n_features, generator)
             for generator in rng.spawn(_N_CHAINS)
         ]
         found = self._of_chains(chains)
-        seen = seen[varies]
-        probabilities = np.zeros(n_features)
-        if n_features > _MOST_COLUMNS:
-            probabilities = np.mean(
-                [_in_blocks(X, chain.probabilities_of) for chain in chains], axis=0
-            )
-        probabilities[seen] = np.mean(found, axis=0)
-        self._compare(found, seen)
+        if len(seen) < len(varies):
+            # Of so many columns there are few rows, which stay as they are.
+            others = [_in_blocks(X, chain.probabilities_of) for chain in chains]
+            probabilities[varies] = np.mean(others, axis=0)
+        probabilities[varies[seen]] = np.mean(found, axis=0)
+        self._compare(found, varies[seen])
         return probabilities
 
     def _of_chains(self, chains: list[Chain]) -> list[Array]:
@@ -306,21 +324,67 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             )
 
 
-def _kind_of(y: NDArray[Any]) -> str:
+def _are_classes(y: NDArray[Any]) -> bool:
+    """Say whether targets are taken for classes."""
     try:
-        return str(type_of_target(y))
+        # Targets of a regression are compared with their integers, which may not hold them.
+        with np.errstate(invalid="ignore"):
+            kind = type_of_target(y)
     except TypeError:
         # Labels without an order are named by their place.
         classes_of(y)
         raise
+    if kind not in ("binary", "multiclass"):
+        return False
+    return y.dtype.kind not in "iuf" or len(np.unique(y)) <= max(_FEW, len(y) / _A_CLASS)
 
 
-def _shapes(X: Any, columns: NDArray[np.intp]) -> Array:
-    """Return the components of some columns, of shape (n_samples, n_columns, n_shapes)."""
-    shapes = np.empty((X.shape[0], len(columns), N_SHAPES))
-    for place, d in enumerate(columns):
-        shapes[:, place] = shapes_of(_column(X, int(d)))
-    return shapes
+def _that_vary(X: Any) -> NDArray[np.intp]:
+    """Return the columns that are not constant."""
+    least, largest = _as_row(X.min(axis=0)), _as_row(X.max(axis=0))
+    return np.flatnonzero(least < largest)
+
+
+def _as_row(Z: Any) -> Array:
+    return np.ravel(getattr(Z, "toarray", lambda: Z)())
+
+
+def _some_rows(
+    n: int, codes: NDArray[np.intp] | None, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw rows, of classes half of them so that all classes have as many."""
+    shares = None
+    if codes is not None:
+        counts = np.bincount(codes)
+        shares = 0.5 / n + 0.5 / (len(counts) * counts[codes])
+    return np.sort(rng.choice(n, _MOST_ROWS, replace=False, p=shares))
+
+
+def _short(X: Any, Y: Array) -> tuple[Array, Array]:
+    """Return components of all columns, and targets, in no more rows than there are components.
+
+    Of many rows, only sums of products are needed.
+    """
+    n, n_features = X.shape
+    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
+    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
+    parts = [slice(start, start + _ROWS_A_BLOCK) for start in range(0, n, _ROWS_A_BLOCK)]
+
+    def components(part: slice) -> Array:
+        return np.concatenate(
+            [shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)], axis=1
+        )
+
+    n_components = N_SHAPES * n_features
+    if n <= n_components:
+        return components(slice(None)).reshape(n, n_features, N_SHAPES), Y
+    grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
+    for part in parts:
+        Z = components(part)
+        grams += Z.T @ Z
+        slopes += Z.T @ Y[part]
+    rows, targets = rotated(grams, slopes)
+    return rows.reshape(-1, n_features, N_SHAPES), targets
 
 
 def _column(X: Any, d: int) -> Array:
@@ -331,5 +395,8 @@ def _column(X: Any, d: int) -> Array:
 def _in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
     """Return what a function says of the components of every column, some columns at a time."""
     columns = np.arange(X.shape[1])
-    blocks = np.array_split(columns, -(-len(columns) // _BLOCK))
-    return np.concatenate([of_shapes(_shapes(X, block)) for block in blocks])
+    found = []
+    for block in np.array_split(columns, -(-len(columns) // _BLOCK)):
+        parts = [shapes_of(_column(X, int(d))) for d in block]
+        found.append(of_shapes(np.stack([shapes[cells] for shapes, cells in parts], axis=1)))
+    return np.concatenate(found)

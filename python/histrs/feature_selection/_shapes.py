@@ -17,7 +17,7 @@ _N_CELLS = 64
 _LEAST = 1e-10
 
 
-def shapes_of(x: Array) -> Array:
+def shapes_of(x: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the leading components of the centred intersection kernel of one column.
 
     They are eigenvectors of `min(x_i, x_j)`, centred over the rows and times the roots of their
@@ -27,17 +27,16 @@ def shapes_of(x: Array) -> Array:
     Parameters
     ----------
     x : ndarray of shape (n_samples,)
-        Finite values.
+        Finite values, not all alike.
 
     Returns
     -------
-    ndarray of shape (n_samples, 8)
-        Components; columns of zeros where there are fewer, and all of them if `x` is constant.
+    shapes : ndarray of shape (n_cells, 8)
+        The components in each cell, at most 127; columns of zeros where there are fewer.
+    cells : ndarray of shape (n_samples,)
+        The cell of each row.
     """
     values, cells, counts = _cells(np.ldexp(x, -exponent_of(x)))
-    shapes = np.zeros((len(x), N_SHAPES))
-    if len(values) < 2:
-        return shapes
     # The smallest value is 0: what is below it would be a constant, which centring removes.
     heights = (values - values[0]) / (values[-1] - values[0])
     share = counts / len(x)
@@ -49,8 +48,9 @@ def shapes_of(x: Array) -> Array:
     nodes, vectors = nodes[: -N_SHAPES - 1 : -1], vectors[:, : -N_SHAPES - 1 : -1]
     kept = nodes > _LEAST * nodes[0]
     scale = np.sqrt(nodes[kept] / np.sum(nodes[kept]))
-    shapes[:, : np.sum(kept)] = (vectors[:, kept] / roots[:, None] * scale)[cells]
-    return shapes
+    shapes = np.zeros((len(values), N_SHAPES))
+    shapes[:, : np.sum(kept)] = vectors[:, kept] / roots[:, None] * scale
+    return shapes, cells
 
 
 def _cells(x: Array) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
@@ -59,7 +59,8 @@ def _cells(x: Array) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
     if len(values) <= _N_CELLS:
         return np.asarray(values, dtype=np.float64), cells, counts
     edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, _N_CELLS + 1)[1:-1]))
-    # Equal quantiles leave cells empty, which are dropped.
-    cells = np.unique(np.searchsorted(edges, x, side="right"), return_inverse=True)[1]
+    # A value that is an edge has a cell of its own: it may be that of nearly all rows.
+    places = np.searchsorted(edges, x) + np.searchsorted(edges, x, side="right")
+    cells = np.unique(places, return_inverse=True)[1]
     counts = np.bincount(cells)
     return np.bincount(cells, x / counts[cells]).astype(np.float64), cells, counts
