@@ -70,7 +70,7 @@ def figure_2(run: Run) -> tuple[Points, str]:
             for name, how in ((DELAYED, "delayed"), (IMMEDIATE, "immediate")):
                 model = BundleSVC(pq, input="features", expansion=how, **SETTINGS)
                 more = {"columns a block": width, "codes": n_codes, "encoding, s": encoding}
-                add(f"{name}, {width} a block, {n_codes} codes", model, codes, codes_test, **more)
+                add(f"{name}, {n_codes} codes", model, codes, codes_test, **more)
         run.progress(k, len(columns), "block sizes")
     note = (
         f"{_images.CALTECH}; the {len(data.names)} largest classes, {len(y)} rows to train and "
