@@ -98,7 +98,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Expected share of false ones among those that are selected; 0 where none is.
     n_features_in_ : int
         Number of columns of `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where `X` has names that are all strings.
 
     Notes

@@ -71,9 +71,9 @@ class CodeNeighbors(BaseEstimator):
     ----------
     quantizer_ : ProductQuantizer
         The fitted quantizer.
-    codes_ : ndarray of shape (n_samples_fit_, n_codes)
+    codes_ : ndarray of shape (n_samples, n_codes)
         The codes of the indexed rows.
-    norms_ : ndarray of shape (n_samples_fit_,) or None
+    norms_ : ndarray of shape (n_samples,) or None
         With several levels and a Euclidean distance, the squared norm of each indexed row about the
         mean codewords, in units of the largest codeword.
     metric_ : str
