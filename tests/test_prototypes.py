@@ -306,3 +306,15 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         with pytest.raises(ValueError, match=f"'{name}' parameter"):
             CovarianceCompressor().set_params(**{name: value}).fit(X, y)
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("prior_weight", [0.0, 0.001])
+def test_a_sharpness_whose_square_overflows_is_refused(rng, prior_weight):
+    A = rng.normal(size=(12, 3, 9))
+    X, y = A @ A.transpose(0, 2, 1), np.arange(12) % 2
+    model = CovarianceCompressor(gamma=1e50, prior_weight=prior_weight, max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.isfinite(model.fit(X, y).loss_)
+    with pytest.raises(ValueError, match="'gamma' parameter of CovarianceCompressor"):
+        model.set_params(gamma=1e160).fit(X, y)

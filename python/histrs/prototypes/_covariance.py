@@ -92,8 +92,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Number of prototypes of each class, or their share of the training matrices, which is
         divided among classes in proportion, at least one each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Sharpness of the neighbourhoods. "scale" takes :math:`\gamma^2` as 16 over the mean
-        divergence from training matrices to the nearest prototype at the start; "cv" chooses
+        Sharpness of the neighbourhoods, at most 1e50. "scale" takes :math:`\gamma^2` as 16 over the
+        mean divergence from training matrices to the nearest prototype at the start; "cv" chooses
         among five multiples of this :math:`\gamma`, from 1/8 to 2, by the accuracy on matrices left
         out, in three folds; "optuna" searches from 1/16 to 4 times it, by the same measure, in
         twenty trials of Optuna's sampler, which needs ``pip install "histrs[tune]"``.
@@ -186,7 +186,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
-        "gamma": GAMMA_CONSTRAINTS,
+        # Divergences have no unit; with more, the square of gamma overflows in the loss.
+        "gamma": [Interval(Real, 0, 1e50, closed="right"), *GAMMA_CONSTRAINTS[1:]],
         "init": [StrOptions({"means", "subset", "rmhc"})],
         "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, _MOST_PRIOR, closed="both")],
         "class_weight": CLASS_WEIGHT_CONSTRAINTS,
