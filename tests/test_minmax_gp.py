@@ -190,3 +190,11 @@ def test_wide_sparse_rows(rng):
     )
     expected = MinMaxGPRegressor(**GIVEN).fit(narrow, y).predict(narrow)
     assert_close(MinMaxGPRegressor(**GIVEN).fit(wide, y).predict(wide), expected, 1e-12)
+
+
+def test_variances_that_overflow_are_refused(rng):
+    X, y = rng.random((12, 4)), rng.normal(size=12)
+    model = MinMaxGPRegressor(noise=1e-3, amplitude=1e6, optimizer=None).fit(X, y)
+    assert np.isfinite(model.predict(np.full((2, 4), 1e290), return_std=True)[1]).all()
+    with pytest.raises(ValueError, match=r"Variances of X\[0\] overflow: scale X down"):
+        model.predict(np.full((2, 4), 1e305), return_std=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from histrs._scale import check_computed, may_overflow
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.system import DenseSystem
@@ -27,8 +28,11 @@ class DensePosterior(BasePosterior[DenseSystem]):
 
     def latent_variance(self, X: Any) -> Array:
         """Return the posterior variance of latent functions, a column for each system."""
-        columns = [system.latent_variance(X) for system in self.systems]
-        return np.column_stack(columns) * self.amplitude
+        with may_overflow():
+            columns = [system.latent_variance(X) for system in self.systems]
+            variance = np.column_stack(columns) * self.amplitude
+        check_computed(variance, "Variances")
+        return variance
 
     def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
         """Return the posterior variances of numbers, a column for each system.
