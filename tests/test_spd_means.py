@@ -479,3 +479,15 @@ def test_what_the_nearest_mean_refuses(rng):
         fitted = MDM(metric).fit(X, y)
         with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
             fitted.predict_proba(np.stack([X[0], -X[1]]))
+
+
+@pytest.mark.parametrize("metric", ["jbld", "riemann"])
+def test_matrices_of_a_class_may_differ_by_rounding_alone(metric):
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(3, 9))
+        C = A @ A.T
+        nearly = C * (1.0 + 2e-16 * rng.integers(0, 3))
+        X = np.stack([C, nearly, np.eye(3), 2.0 * np.eye(3)])
+        P = MDM(metric).fit(X, [0, 0, 1, 1]).predict_proba(X)
+        assert np.isfinite(P).all()

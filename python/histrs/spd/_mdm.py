@@ -261,7 +261,9 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 stack_of, share, self.metric, tol=1e-4, start=mean, n_jobs=self.n_jobs
             ).matrix
             farther = self._squares(stack[middle : middle + 1], without[None])[0, 0]
-            power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
+            # Of matrices that differ by rounding alone, neither distance says anything.
+            if farther > 0.0:
+                power = float(np.log(farther / squares[middle]) / np.log(growth[middle]))
         return growth**power
 
     def _from_means(self, stack: Stack) -> Float64:
