@@ -701,3 +701,9 @@ def test_rows_that_are_no_numbers_are_named(digits, name, monkeypatch):
         beyond[41] = np.finfo(np.float32).max * np.sign(pq.rotation_[:, mixed])
         with pytest.raises(ValueError, match=r"X\[41\].*float64"):
             pq.transform(beyond)
+
+
+@pytest.mark.parametrize("n_levels", [0, 65, 2**63])
+def test_so_many_levels_there_are_not(rng, n_levels):
+    with pytest.raises(ValueError, match="'n_levels' parameter of ProductQuantizer"):
+        ProductQuantizer(2, 2, n_levels=n_levels).fit(rng.random((9, 4)))

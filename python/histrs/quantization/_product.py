@@ -98,8 +98,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         dense rows and several times as long in learning, and a product with the matrix in
         encoding. Only for the Euclidean metric.
     n_levels : int, default=1
-        Codes `L` of each block. A level above the first quantises the differences between rows and
-        the sums of their codewords so far. More than one only for the Euclidean metric.
+        Codes `L` of each block, at most 64. A level above the first quantises the differences
+        between rows and the sums of their codewords so far. More than one only for the Euclidean
+        metric.
     algorithm : {"lloyd", "minibatch"}, default="lloyd"
         `sklearn.cluster.KMeans` or `MiniBatchKMeans`.
     max_samples : int or None, default=16384
@@ -169,7 +170,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "n_codes": [Interval(Integral, 2, _LIMIT, closed="both")],
         "metric": [StrOptions(_METRICS)],
         "rotation": [StrOptions({"opq"}), None],
-        "n_levels": [Interval(Integral, 1, None, closed="left")],
+        # A level more than there are bits in a number says nothing; each is learned by itself.
+        "n_levels": [Interval(Integral, 1, 64, closed="both")],
         "algorithm": [StrOptions({"lloyd", "minibatch"})],
         "max_samples": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
