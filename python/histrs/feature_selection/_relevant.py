@@ -13,6 +13,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
@@ -300,8 +301,13 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         found = self._of_chains(chains)
         if len(seen) < len(varies):
             # Of so many columns there are few rows, which stay as they are.
-            others = [_in_blocks(X, chain.probabilities_of) for chain in chains]
-            probabilities[varies] = np.mean(others, axis=0)
+            rest = np.setdiff1d(np.arange(len(varies)), seen)
+            probabilities[varies[rest]] = _in_blocks(
+                X[:, rest],
+                lambda shapes: np.mean(
+                    [chain.probabilities_of(shapes) for chain in chains], axis=0
+                ),
+            )
         probabilities[varies[seen]] = np.mean(found, axis=0)
         self._compare(found, varies[seen])
         return probabilities
@@ -341,12 +347,11 @@ def _are_classes(y: NDArray[Any]) -> bool:
 
 def _that_vary(X: Any) -> NDArray[np.intp]:
     """Return the columns that are not constant."""
-    least, largest = _as_row(X.min(axis=0)), _as_row(X.max(axis=0))
+    if sparse.issparse(X):
+        least, largest = min_max_axis(X, axis=0)
+    else:
+        least, largest = X.min(axis=0), X.max(axis=0)
     return np.flatnonzero(least < largest)
-
-
-def _as_row(Z: Any) -> Array:
-    return np.ravel(getattr(Z, "toarray", lambda: Z)())
 
 
 def _some_rows(
@@ -366,21 +371,16 @@ def _short(X: Any, Y: Array) -> tuple[Array, Array]:
     Of many rows, only sums of products are needed.
     """
     n, n_features = X.shape
-    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
-    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
-    parts = [slice(start, start + _ROWS_A_BLOCK) for start in range(0, n, _ROWS_A_BLOCK)]
-
-    def components(part: slice) -> Array:
-        return np.concatenate(
-            [shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)], axis=1
-        )
-
     n_components = N_SHAPES * n_features
     if n <= n_components:
-        return components(slice(None)).reshape(n, n_features, N_SHAPES), Y
+        return _components(X), Y
+    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
+    # As cells, rows take a byte a column.
+    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
     grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
-    for part in parts:
-        Z = components(part)
+    for start in range(0, n, _ROWS_A_BLOCK):
+        part = slice(start, start + _ROWS_A_BLOCK)
+        Z = np.hstack([shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)])
         grams += Z.T @ Z
         slopes += Z.T @ Y[part]
     rows, targets = rotated(grams, slopes)
@@ -392,11 +392,14 @@ def _column(X: Any, d: int) -> Array:
     return np.asarray(column.toarray() if sparse.issparse(X) else column).ravel()
 
 
+def _components(X: Any) -> Array:
+    """Return the components of all columns, of shape (n_samples, n_features, n_shapes)."""
+    columns = [shapes_of(_column(X, d)) for d in range(X.shape[1])]
+    return np.stack([shapes[cells] for shapes, cells in columns], axis=1)
+
+
 def _in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
     """Return what a function says of the components of every column, some columns at a time."""
-    columns = np.arange(X.shape[1])
-    found = []
-    for block in np.array_split(columns, -(-len(columns) // _BLOCK)):
-        parts = [shapes_of(_column(X, int(d))) for d in block]
-        found.append(of_shapes(np.stack([shapes[cells] for shapes, cells in parts], axis=1)))
-    return np.concatenate(found)
+    n_features = X.shape[1]
+    starts = range(0, n_features, _BLOCK)
+    return np.concatenate([of_shapes(_components(X[:, k : k + _BLOCK])) for k in starts])
