@@ -19,6 +19,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from histrs.gaussian_process._missing import MissingTargets
 from histrs.svm import BundleSVC
 from tests.all_estimators import CASES, ROWS, Case, data
 from tests.helpers import ROOT
@@ -160,6 +161,23 @@ def several_outputs(case: Case) -> str:
             case.make().fit(X, several)
         return NO
     assert fitted(case, X, several).predict(X).shape == several.shape
+    return YES
+
+
+def missing_targets(case: Case) -> str:
+    """NaN in a table of targets: each learns from the rows that have it."""
+    if not is_regressor(case.make()):
+        return NONE
+    X, y = data(case)
+    several = np.column_stack([y, -y])
+    several[: len(X) // 3, 1] = np.nan
+    if not isinstance(case.make(), MissingTargets):
+        with pytest.raises(ValueError, match=r"NaN|1d|shape"):
+            fitted(case, X, several)
+        return NO
+    model = fitted(case, X, several)
+    alone = fitted(case, X[len(X) // 3 :], -y[len(X) // 3 :]).predict(X)
+    np.testing.assert_allclose(model.predict(X)[:, 1], alone, 1e-7, 1e-9)
     return YES
 
 
@@ -338,6 +356,7 @@ COLUMNS: dict[str, Callable[[Case], str]] = {
     "`predict_proba`": predict_proba,
     "`decision_function`": decision_function,
     "several outputs": several_outputs,
+    "missing targets": missing_targets,
     "`partial_fit`": partial_fit,
     "`warm_start`": warm_start,
     "`verbose`": verbose,
@@ -373,6 +392,7 @@ NOTES = """
   subset nothing that it could change.
 * `warm_start`: "yes" says that there is the parameter, and that a second fit to the same data gives
   the same answers; that it takes fewer steps is tried here of the lassos only.
+* missing targets: NaN in a table of targets, each of which learns from the rows that have it.
 * `predict_proba` agrees with `predict`, and `decision_function` has one column for two classes.
 * float32: every answer that is not a whole number is float32 where the rows, and the targets of a
   regression, are. Where it is "no", rows of float32 are taken, and the answers are float64.

@@ -456,11 +456,12 @@ def test_divided_differences_of_numbers_far_apart():
 
 
 @pytest.mark.parametrize("kind", [IntersectionGPRegressor, SlicedGPRegressor, MinMaxGPRegressor])
-def test_missing_targets_are_refused_with_what_to_do(rng, kind):
+def test_targets_that_are_no_numbers_are_refused_with_what_to_do(rng, kind):
     X, y = rng.random((12, 3)), rng.random(12)
     y[3] = np.nan
     with pytest.raises(ValueError, match=r"y\[3\]; drop or impute the row\.$"):
         kind().fit(X, y)
+    y[3] = np.inf
     with pytest.raises(ValueError, match=r"y\[3, 1\].*, or fit each target by itself, to the rows"):
         kind().fit(X, np.column_stack([X[:, 0], y]))
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal, norm
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
@@ -68,7 +68,7 @@ class BaseGaussian(BaseDenseGP):
         return GaussianKernel(state["gamma_"])
 
 
-class Regressor(RegressorMixin, RealTargets, BaseGaussian):
+class Regressor(RealTargets, BaseGaussian):
     pass
 
 

@@ -1,9 +1,9 @@
 """The posterior of a Gaussian process: what predictions are made of, and never changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs._calibration import Readout
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
+from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs._warnings import warn
 from histrs.gaussian_process._bias import BiasSolution
@@ -89,6 +90,13 @@ class BasePosterior(Generic[SystemType]):
         """Whether all is solved by Cholesky factors."""
         return True
 
+    def of_outputs(self, outputs: Indices, readouts: dict[str, Readout]) -> Self:
+        """Return the posterior of some of the outputs."""
+        shared = len(self.systems) == 1
+        systems = self.systems if shared else tuple(self.systems[k] for k in outputs)
+        weights = np.ascontiguousarray(self.weights[:, outputs])
+        return replace(self, systems=systems, weights=weights, readouts=readouts)
+
     def latent_covariance(self, X: Any) -> Array:
         """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""
         return np.stack(
@@ -105,6 +113,11 @@ class Posterior(BasePosterior[KernelSystem]):
     of_bias: tuple[BiasSolution, ...] = ()
     """Of the constant beside the kernel of each system, where there is one."""
     _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
+
+    def of_outputs(self, outputs: Indices, readouts: dict[str, Readout]) -> Self:
+        """Return the posterior of some of the outputs."""
+        # What was made is of all of them.
+        return replace(super().of_outputs(outputs, readouts), _made={})
 
     def latent_covariance(self, X: Matrix) -> Array:
         """Return the posterior covariances of rows, of shape (n_systems, n_rows, n_rows)."""

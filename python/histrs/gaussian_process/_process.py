@@ -329,33 +329,31 @@ class GaussianProcess(BaseEstimator):
             If `theta` has the wrong length, or `eval_gradient` is asked for with
             ``log_det="bound"``.
         """
+        value, gradient, std = self._evaluated(theta, slope=eval_gradient)
+        if not eval_gradient:
+            return (value, std) if return_std else value
+        return (value, gradient, std) if return_std else (value, gradient)
+
+    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
+        """Return the likelihood, its gradient (nothing unless asked for), and standard error."""
         state = self._state()
         likelihood = self._likelihood_of_fit(state)
-        if eval_gradient and not likelihood.has_gradient:
+        if slope and not likelihood.has_gradient:
             raise ValueError(likelihood.why_no_gradient)
         space = self._search_space(self._hyperparameters(state))
         values = space.start
         if theta is not None:
-            theta = np.asarray(theta, dtype=np.float64)
-            if theta.shape != space.pack(values).shape:
-                raise ValueError(
-                    f"theta has shape {theta.shape}, expected {space.pack(values).shape}: one "
-                    f"logarithm for each entry of {', '.join(space.names)}."
-                )
-            values = space.unpack(theta)
-        evaluation = likelihood.evaluate(values, space.names if eval_gradient else ())
+            size = len(space.pack(values))
+            values = space.unpack(check_theta(theta, size, ", ".join(space.names)))
+        evaluation = likelihood.evaluate(values, space.names if slope else ())
         if not evaluation.solved:
             warn(
                 "The solver did not reach tol in max_iter iterations, and the likelihood is too "
                 "large. Raise max_iter, tol or noise.",
                 ConvergenceWarning,
             )
-        if not eval_gradient:
-            return (evaluation.value, evaluation.std) if return_std else evaluation.value
-        gradient = space.pack_values(evaluation.gradient)
-        if return_std:
-            return evaluation.value, gradient, evaluation.std
-        return evaluation.value, gradient
+        gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)
+        return evaluation.value, gradient, evaluation.std
 
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
@@ -381,3 +379,14 @@ class GaussianProcess(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")
+
+
+def check_theta(theta: ArrayLike, size: int, names: str) -> Array:
+    """Return logarithms of hyper-parameters, refused unless there is one for each."""
+    theta = np.asarray(theta, dtype=np.float64)
+    if theta.shape != (size,):
+        raise ValueError(
+            f"theta has shape {theta.shape}, expected {(size,)}: one logarithm for each entry of "
+            f"{names}."
+        )
+    return theta

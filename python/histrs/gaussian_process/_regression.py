@@ -1,5 +1,6 @@
 """What Gaussian processes of real targets share: their unit, and what is asked of them."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,19 +13,35 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._leave_one_out import leave_one_out
+from histrs.gaussian_process._missing import (
+    MissingTargets,
+    TrainingRows,
+    filled,
+    missing_targets,
+    patterns_of,
+    with_targets,
+)
 from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
-from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess, check_theta
+from histrs.gaussian_process._state import copied, replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
+# Fitted attributes whose last axis is that of the targets.
+_OF_TARGETS = (
+    *("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_"),
+    *("Y_fit_", "_Y_given", "_standard_weights", "dual_coef_"),
+)
 _OVERFLOW = "The sum or the spread of y overflows. Scale y down."
 
 
-class RealTargets(GaussianProcess):
+class RealTargets(MissingTargets, GaussianProcess):
     """Regression: one or more targets, each standardised by its own mean and spread."""
+
+    pattern_fits_: list[Self]
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -37,7 +54,8 @@ class RealTargets(GaussianProcess):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. In a table of them, NaN is a missing target: each target learns from the rows
+            that have it, as if fitted to these alone.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
             mean weight over its own. A row of weight 0 is as if it were not there.
@@ -51,27 +69,39 @@ class RealTargets(GaussianProcess):
         ------
         ValueError
             If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
-            differ, or a weight is negative or not finite, or all are 0.
+            differ, a target is missing in every row, or a weight is negative or not finite, or all
+            are 0.
         """
         with replaced_whole(self) as draft:
-            draft._fit_real(*draft._weighted(X, y, sample_weight, reset=True))
+            draft._fit_real(draft._weighted(X, y, sample_weight, reset=True))
         return self
 
-    def _fit_real(self, X: Any, Y: Array, weights: Array | None) -> None:
+    def _fit_real(self, rows: TrainingRows) -> None:
         """Fit checked rows, targets and weights."""
-        self._single_target = Y.ndim == 1
-        Y = self._standardised(Y.reshape(len(Y), -1), weights)
-        self._fit_targets(X, Y, shared=False)
+        Y = rows.Y.reshape(len(rows.Y), -1)
+        patterns = patterns_of(Y)
+        if len(patterns) > 1:
+            self._fit_patterns(rows, patterns)
+            return
+        self._forget_patterns()
+        self._single_target = rows.Y.ndim == 1
+        Y = self._standardised(Y, rows.weights)
+        self._fit_targets(rows.checked, Y, shared=False)
 
     def _weighted(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Any, Array, Array | None]:
-        """Return the rows that have a weight, their targets, and weights."""
+    ) -> TrainingRows:
+        """Return the rows that have a weight and a target, their targets, and weights."""
         checks = {"reset": reset, "multi_output": True, "y_numeric": True}
+        missing = missing_targets(y)
+        y = filled(y, missing)
         checked = self._rows_to_fit(X, y, **checks)
-        given = check_weights(sample_weight, checked[1])
-        X, y = self._rows_with_weight(given, (X, y), checked, **checks)
-        return X, np.asarray(y, dtype=np.float64, order="C"), given.weights
+        given = with_targets(check_weights(sample_weight, checked[1]), missing)
+        rows, y = self._rows_with_weight(given, (X, y), checked, **checks)
+        Y = np.array(y, dtype=np.float64, order="C")
+        if missing is not None:
+            Y[given.rows(missing)[0]] = np.nan
+        return TrainingRows(rows, Y, given.weights, *given.rows(X))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -89,7 +119,7 @@ class RealTargets(GaussianProcess):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite. They come behind the rows of earlier calls.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets; NaN, in a table of them, where they are missing.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as those of the fit were; 1 by default.
 
@@ -116,15 +146,20 @@ class RealTargets(GaussianProcess):
         """
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, Y, of_rows = draft._weighted(X, y, sample_weight, reset=first)
+            rows = draft._weighted(X, y, sample_weight, reset=first)
             if first:
-                draft._fit_real(X, Y, of_rows)
+                draft._fit_real(rows)
+                return self
+            draft._check_shape_as_before(rows.Y)
+            Y = rows.Y.reshape(len(rows.Y), -1)
+            if draft._has_patterns() or len(patterns_of(Y)) > 1:
+                draft._add_to_patterns(rows, len(draft.Y_fit_), Y.shape[1])
                 return self
             weights = draft._weights()
-            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
-            Y = draft._with_targets_before(Y)
-            row_scale = draft._keep_further_weights(of_rows, X.shape[0])
-            systems = draft._systems_with(X, Y.shape[1], row_scale)
+            weights = np.vstack([weights, np.zeros((len(Y), weights.shape[1]))])
+            row_scale = draft._keep_further_weights(rows.weights, len(Y))
+            Y = np.vstack([draft._Y_given, Y])
+            systems = draft._systems_with(rows.checked, Y.shape[1], row_scale)
             draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
@@ -162,6 +197,9 @@ class RealTargets(GaussianProcess):
         with replaced_whole(self) as draft:
             removed = rows_to_forget(indices, len(draft.Y_fit_))
             if len(removed) == 0:
+                return self
+            if draft._has_patterns():
+                draft._forget_of_patterns(removed)
                 return self
             kept = left_over(len(draft.Y_fit_), removed)
             Y = draft._Y_given[kept]
@@ -205,16 +243,63 @@ class RealTargets(GaussianProcess):
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
         return {"mean": Readout(np.diag(state["y_std_"]), state["y_mean_"])}
 
-    def _with_targets_before(self, Y: Array) -> Array:
-        """Return all targets, those of earlier calls first."""
-        before = self._Y_given
-        shape = () if self._single_target else before.shape[1:]
+    def _check_shape_as_before(self, Y: Array) -> None:
+        """Refuse another number of targets than that of earlier calls."""
+        n_rows, n_targets = self.Y_fit_.shape
+        # Targets with patterns are a table.
+        single = not self._has_patterns() and self._single_target
+        shape = () if single else (n_targets,)
         if Y.shape[1:] != shape:
             raise ValueError(
-                f"y has shape {Y.shape}, and targets of earlier calls {(len(before), *shape)}: "
+                f"y has shape {Y.shape}, and targets of earlier calls {(n_rows, *shape)}: "
                 "give as many targets a row as before."
             )
-        return np.vstack([before, Y.reshape(len(Y), -1)])
+
+    # ---- targets that miss different rows ------------------------------------------------------
+
+    def _of_targets(self, targets: Indices) -> Self:
+        state = self._state()
+        posterior: AnyPosterior = state["_posterior"]
+        part = copied(self)
+        learned = part.__dict__
+        learned.pop("optimization_history_", None)
+        learned |= self._parameters_of(targets, self.Y_fit_.shape[1])
+        for name in _OF_TARGETS:
+            if np.ndim(state.get(name, 0.0)) > 0:
+                learned[name] = np.ascontiguousarray(state[name][..., targets])
+        for name in ("noise_", "amplitude_"):
+            if np.shape(learned[name]) == (1,):
+                learned[name] = float(learned[name][0])
+        part._posterior = posterior.of_outputs(targets, part._readouts(learned))
+        values = part._hyperparameters(learned)
+        part.theta_ = part._search_space(values).pack(values)
+        return part
+
+    def _make_ready(self) -> None:
+        self._state()
+
+    def _state(self) -> dict[str, Any]:
+        self._refuse_patterns()
+        return super()._state()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state, and what follows from it."""
+        super().__setstate__(state)
+        if self._has_patterns():
+            self._gather()
+
+    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
+        if not self._has_patterns():
+            return super()._evaluated(theta, slope=slope)
+        fits = self._fits_now()
+        ends = np.cumsum([len(fit.theta_) for fit in fits])
+        thetas: Sequence[Array | None] = [None] * len(fits)
+        if theta is not None:
+            theta = check_theta(theta, len(self.theta_), "those of each of `pattern_fits_`")
+            thetas = np.split(theta, ends[:-1])
+        parts = [fit._evaluated(each, slope=slope) for fit, each in zip(fits, thetas, strict=True)]
+        values, gradients, stds = zip(*parts, strict=True)
+        return sum(values), np.concatenate(gradients), sum(stds)
 
     def predict(
         self,
@@ -258,6 +343,10 @@ class RealTargets(GaussianProcess):
         if return_std + return_cov + (return_quantiles is not None) > 1:
             raise ValueError(
                 "Ask for one of return_std, return_cov and return_quantiles at a time."
+            )
+        if self._has_patterns():
+            return self._of_patterns(
+                lambda fit: fit.predict(X, return_std, return_cov, return_quantiles)
             )
         only_mean = not (return_std or return_cov) and return_quantiles is None
         X = self._check_rows_of_means(X) if only_mean else self._check_test(X)
@@ -309,6 +398,10 @@ class RealTargets(GaussianProcess):
             Joint draws: a column is one for all rows.
         """
         random = check_random_state(random_state)
+        if self._has_patterns():
+            # One generator for all, whose draws differ from fit to fit.
+            drawn: Array = self._of_patterns(lambda fit: fit.sample_y(X, n_samples, random), 1)
+            return drawn
         X, state = self._check_test(X), self._state()
         means, units = self._read(state, "mean", X), state["y_std_"]
         covariance = _standard_covariance(state, X)
@@ -317,8 +410,8 @@ class RealTargets(GaussianProcess):
             # One system may serve all targets.
             values, vectors = np.linalg.eigh(covariance[min(k, len(covariance) - 1)])
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            drawn = root @ random.standard_normal((len(root), n_samples))
-            samples[:, k] = column[:, None] + drawn * units[k]
+            deviations = root @ random.standard_normal((len(root), n_samples))
+            samples[:, k] = column[:, None] + deviations * units[k]
         return samples[:, 0] if self._single_target else samples
 
     def predict_leave_one_out(self) -> tuple[Array, Array]:
@@ -328,7 +421,7 @@ class RealTargets(GaussianProcess):
         -------
         mean : ndarray of the shape of the targets
             Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
-            targets and their unit stay those of all rows.
+            targets and their unit stay those of all rows. NaN where a target is missing.
         std : ndarray of the same shape
             Predictive standard deviations, noise included, that of a row of little weight being
             larger.
@@ -338,6 +431,12 @@ class RealTargets(GaussianProcess):
         ValueError
             If the system was not factorised: choose ``solver="cholesky"``.
         """
+        if self._has_patterns():
+            found = np.full((2, *self.Y_fit_.shape), np.nan)
+            for fit, places in zip(self._fits_now(), self._places(), strict=True):
+                for answer, of_fit in zip(found, fit.predict_leave_one_out(), strict=True):
+                    answer[places] = of_fit
+            return found[0], found[1]
         state = self._state()
         posterior: AnyPosterior = state["_posterior"]
         if not posterior.is_factorised:
@@ -364,6 +463,11 @@ class RealTargets(GaussianProcess):
         variance : ndarray of the same shape
             Eq. 3 without the noise variance; infinity where double precision cannot hold it.
         """
+        if self._has_patterns():
+            latent: tuple[Array, Array] = self._of_patterns(
+                lambda fit: fit.latent_mean_and_variance(X)
+            )
+            return latent
         X, state = self._check_test(X), self._state()
         mean = self._shaped(self._read(state, "mean", X))
         std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
@@ -404,6 +508,9 @@ class RealTargets(GaussianProcess):
         """
         if not rtol > 0.0:
             raise ValueError(f"rtol = {rtol!r}: give a positive number.")
+        if self._has_patterns():
+            bounds: tuple[Array, Array] = self._of_patterns(lambda fit: fit.std_bounds(X, rtol))
+            return bounds
         X, state = self._check_test(X), self._state()
         posterior: AnyPosterior = state["_posterior"]
         lower, upper = posterior.variance_bounds(X, rtol)

@@ -3,10 +3,11 @@
 from numbers import Real
 from typing import Any, ClassVar, get_args
 
-from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs import _histrs
 from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._hyperparameters import OF_SMOOTH
 from histrs.gaussian_process._kernel import SmoothnessName
@@ -14,7 +15,7 @@ from histrs.gaussian_process._regression import RealTargets
 from histrs.gaussian_process._system import KernelSystem
 
 
-class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
+class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
     The target, its mean subtracted and divided by its standard deviation, has covariance
@@ -140,7 +141,7 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred.
+        The targets that were solved for, centred; NaN where they are missing.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_ : ndarray of shape (n_targets,)
@@ -183,6 +184,12 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`, in units of the target.
     quantization_error_bound_ : ndarray of shape (n_targets,)
         With `n_bins`: a number that `|prediction - exact prediction|` never exceeds.
+    pattern_fits_ : list of IntersectionGPRegressor
+        Where targets miss different rows: a fitted estimator for each pattern of missing rows.
+        Attributes that are not of single targets, as those of the kernel, are there alone, and so
+        is what takes predictions apart.
+    pattern_targets_, pattern_rows_ : list of ndarray
+        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -257,6 +264,28 @@ class IntersectionGPRegressor(RegressorMixin, RealTargets, BaseIntersectionGP):
         **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in OF_SMOOTH},
     }
     _predicted = "mean"
+
+    def _check_entries(self, X: Matrix) -> None:
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of the standard deviations that come from cached directions.
+
+        It is measured on training rows that are solved exactly, each by a fit without it; 0 where
+        all standard deviations are exact. Of several fits it is the largest.
+        """
+        if self._has_patterns():
+            return float(max(fit.std_error_ for fit in self._fits_now()))
+        return super().std_error_
+
+    @property
+    def quantization_error_bound_(self) -> Array:
+        """What no number from the table of `n_bins` cells is off by more than."""
+        if self._has_patterns():
+            bound: Array = self._of_patterns(lambda fit: fit.quantization_error_bound_)
+            return bound
+        return super().quantization_error_bound_
 
     def _keep(self, systems: tuple[KernelSystem, ...], Y: Array, weights: Array) -> None:
         kernel = systems[0].kernel

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -192,7 +192,7 @@ class BaseMinMaxGP(BaseDenseGP):
         return tags
 
 
-class MinMaxGPRegressor(RegressorMixin, RealTargets, BaseMinMaxGP):
+class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     r"""Gaussian process regressor on counts, for instance of the fragments of molecules.
 
     The target, its mean subtracted and divided by its standard deviation, has covariance
@@ -239,7 +239,7 @@ class MinMaxGPRegressor(RegressorMixin, RealTargets, BaseMinMaxGP):
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training rows.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred.
+        The targets that were solved for, centred; NaN where they are missing.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_ : ndarray of shape (n_targets,)
@@ -261,6 +261,12 @@ class MinMaxGPRegressor(RegressorMixin, RealTargets, BaseMinMaxGP):
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         Weights of the training rows.
+    pattern_fits_ : list of MinMaxGPRegressor
+        Where targets miss different rows: a fitted estimator for each pattern of missing rows.
+        Attributes that are not of single targets, as those of the kernel, are there alone, and so
+        is what takes predictions apart.
+    pattern_targets_, pattern_rows_ : list of ndarray
+        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -246,7 +246,7 @@ class BaseSPDGP(BaseDenseGP):
         return tags
 
 
-class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
+class SPDGPRegressor(RealTargets, BaseSPDGP):
     r"""Gaussian process regressor on covariance matrices.
 
     The target, its mean subtracted and divided by its standard deviation, has covariance
@@ -296,7 +296,7 @@ class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
     X_fit_ : ndarray
         The training matrices, or their coordinates, as the kernel takes them.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred.
+        The targets that were solved for, centred; NaN where they are missing.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
@@ -322,6 +322,12 @@ class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         Weights of the training matrices.
+    pattern_fits_ : list of SPDGPRegressor
+        Where targets miss different rows: a fitted estimator for each pattern of missing rows.
+        Attributes that are not of single targets, as those of the kernel, are there alone, and so
+        is what takes predictions apart.
+    pattern_targets_, pattern_rows_ : list of ndarray
+        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 
@@ -344,6 +350,7 @@ class SPDGPRegressor(RegressorMixin, RealTargets, BaseSPDGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseSPDGP._parameter_constraints}
+    _of_columns = (*RealTargets._of_columns, "kernel_", "reference_", "whitener_")
 
 
 class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):

@@ -166,6 +166,9 @@ class BaseSlicedGP(BaseEstimator):
     def _threads(self) -> int:
         return count_threads(self.n_jobs)
 
+    def _refuse_patterns(self) -> None:
+        """Fail where there is no one model that could answer."""
+
     def _random(self) -> np.random.RandomState:
         random: np.random.RandomState = check_random_state(self.random_state)
         return random
@@ -314,6 +317,7 @@ class BaseSlicedGP(BaseEstimator):
         ((5, 5), (5, 5))
         """
         check_is_fitted(self)
+        self._refuse_patterns()
         check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
         if max_rows is not None:
             check_scalar(max_rows, "max_rows", Integral, min_val=1)

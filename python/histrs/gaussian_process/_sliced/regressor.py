@@ -1,17 +1,27 @@
 """Regression on learned projections."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin, _fit_context
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
-from histrs._row_weights import RowWeights, check_weights
+from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
-from histrs._validation import validate_targets
+from histrs._solvers.preconditioners import Indices
+from histrs._validation import check_random_state, validate_targets
+from histrs.gaussian_process._missing import (
+    MissingTargets,
+    TrainingRows,
+    filled,
+    missing_targets,
+    patterns_of,
+    with_targets,
+)
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
@@ -26,7 +36,7 @@ from histrs.gaussian_process._sliced.base import (
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._state import copied, replaced_whole
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
@@ -36,7 +46,7 @@ _VARIANCES = (1e-12, 1e12)
 _NOISE_OF_CONSTANTS = 0.1
 
 
-class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
+class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
 
     The kernel is a sum of two: one of Brownian motions over the columns, which is additive, and one
@@ -136,6 +146,12 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         Noise variance, relative to the variance of the target.
     n_iter_ : ndarray of shape (n_targets,)
         Iterations of the solver; 1 when the matrix was factorised.
+    pattern_fits_ : list of SlicedGPRegressor
+        Where targets miss different rows: a fitted estimator for each pattern of missing rows.
+        Attributes that are not of single targets, as `metric_`, are there alone, and so is
+        `partial_dependence`.
+    pattern_targets_ : list of ndarray
+        Which targets those are of.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -173,6 +189,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         **BaseSlicedGP._parameter_constraints,
         "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
     }
+
+    _of_columns = (*MissingTargets._of_columns, "_table")
 
     def __init__(
         self,
@@ -219,7 +237,8 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
             are categories.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. In a table of them, NaN is a missing target: each target learns from the rows
+            that have it, as if fitted to these alone.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
             mean weight over its own. A row of weight 0 is as if it were not there.
@@ -232,70 +251,77 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         Raises
         ------
         ValueError
-            If an entry is infinite, a target is not finite, the lengths differ, or a weight is
-            negative or not finite, or all are 0.
+            If an entry or a target is infinite, a target is missing in every row, the lengths
+            differ, or a weight is negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
-            given, numbers, y = draft._weighted(X, y, sample_weight, reset=True)
-            columns = Columns(numbers)
-            A, Y = columns.apply(numbers), y.reshape(len(y), -1)
-            kept = distinct_rows(A, Y, given.weights)
-            weights_of_rows = None if given.weights is None else given.weights[kept]
-            random = draft._random()
-            rows = kept[draft._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
-            n_sets = draft._n_steps() + 1
-            smoothness = draft._smoothness_of(len(kept))
-            # As the inner model will: targets of one value, but for rounding, are 0.
-            as_inner = IntersectionGPRegressor()
-            some = None if given.weights is None else given.weights[rows]
-            spread = as_inner._standardised(Y[rows], some)
-            # Those of one value say nothing of the kernel.
-            varied = np.any(spread != 0.0, axis=0)
-            learned = learn_metric(
-                A[rows],
-                spread[:, varied] if np.any(varied) else spread[:, :1],
-                n_directions=draft._n_directions(len(kept), n_sets),
-                n_steps=draft._n_steps(),
-                n_interactions=draft.n_interactions,
-                smoothness=smoothness,
-                n_searched=SEARCHED_ROWS,
-                random=random,
-                n_threads=draft._threads(),
-                row_scale=roots(as_inner.sample_weight_fit_),
-            )
-            weights, smooth = learned.weights_and_kinds()
-            inside = None if smooth.any() else weights
-            T = draft._keep_projection(columns, learned, numbers[kept], inside)
-            noise = np.full(Y.shape[1], _NOISE_OF_CONSTANTS)
-            if np.any(varied):
-                found = np.clip(learned.fit.noise, 2.0 * _VARIANCES[0], None)
-                noise = np.full(Y.shape[1], np.mean(found))
-                noise[varied] = found
-            scales: dict[str, Any] = {
-                # Few rows do not tell the noise of many.
-                "optimizer": None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
-                "noise": noise if Y.shape[1] > 1 else float(noise[0]),
-                "amplitude": noise if Y.shape[1] > 1 else float(noise[0]),
-                "noise_bounds": _VARIANCES,
-                "amplitude_bounds": _VARIANCES,
-            }
-            if smooth.any():
-                dense = ProjectedGPRegressor(
-                    weights, smooth, n_jobs=draft.n_jobs, verbose=draft.verbose, **scales
-                )
-                dense = draft._with_scales(
-                    dense, T, y[kept], random, LEARNING_ROWS, weights_of_rows
-                )
-                draft._inner = dense.fit(T, y[kept], weights_of_rows)
-            else:
-                inner = IntersectionGPRegressor(
-                    feature_weights=None, **scales, **draft._inner_parameters()
-                )
-                inner = draft._with_scales(inner, T, y[kept], random, sample_weight=weights_of_rows)
-                draft._inner = inner.fit(T, y[kept], weights_of_rows)
-            draft.noise_, draft.smoothness_ = draft._inner.noise_, learned.smoothness
-            draft._keep_iterations()
+            draft._fit_real(draft._weighted(X, y, sample_weight, reset=True))
         return self
+
+    def _fit_real(self, given: TrainingRows) -> None:
+        """Fit checked rows, targets and weights."""
+        numbers, y, all_weights = given.checked, given.Y, given.weights
+        patterns = patterns_of(y.reshape(len(y), -1))
+        if len(patterns) > 1:
+            self._fit_patterns(given, patterns)
+            return
+        self._forget_patterns()
+        columns = Columns(numbers)
+        A, Y = columns.apply(numbers), y.reshape(len(y), -1)
+        kept = distinct_rows(A, Y, all_weights)
+        weights_of_rows = None if all_weights is None else all_weights[kept]
+        random = self._random()
+        rows = kept[self._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
+        n_sets = self._n_steps() + 1
+        smoothness = self._smoothness_of(len(kept))
+        # As the inner model will: targets of one value, but for rounding, are 0.
+        as_inner = IntersectionGPRegressor()
+        some = None if all_weights is None else all_weights[rows]
+        spread = as_inner._standardised(Y[rows], some)
+        # Those of one value say nothing of the kernel.
+        varied = np.any(spread != 0.0, axis=0)
+        learned = learn_metric(
+            A[rows],
+            spread[:, varied] if np.any(varied) else spread[:, :1],
+            n_directions=self._n_directions(len(kept), n_sets),
+            n_steps=self._n_steps(),
+            n_interactions=self.n_interactions,
+            smoothness=smoothness,
+            n_searched=SEARCHED_ROWS,
+            random=random,
+            n_threads=self._threads(),
+            row_scale=roots(as_inner.sample_weight_fit_),
+        )
+        weights, smooth = learned.weights_and_kinds()
+        inside = None if smooth.any() else weights
+        T = self._keep_projection(columns, learned, numbers[kept], inside)
+        noise = np.full(Y.shape[1], _NOISE_OF_CONSTANTS)
+        if np.any(varied):
+            found = np.clip(learned.fit.noise, 2.0 * _VARIANCES[0], None)
+            noise = np.full(Y.shape[1], np.mean(found))
+            noise[varied] = found
+        scales: dict[str, Any] = {
+            # Few rows do not tell the noise of many.
+            "optimizer": None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
+            "noise": noise if Y.shape[1] > 1 else float(noise[0]),
+            "amplitude": noise if Y.shape[1] > 1 else float(noise[0]),
+            "noise_bounds": _VARIANCES,
+            "amplitude_bounds": _VARIANCES,
+        }
+        if smooth.any():
+            dense = ProjectedGPRegressor(
+                weights, smooth, n_jobs=self.n_jobs, verbose=self.verbose, **scales
+            )
+            dense = self._with_scales(dense, T, y[kept], random, LEARNING_ROWS, weights_of_rows)
+            self._inner = dense.fit(T, y[kept], weights_of_rows)
+        else:
+            inner = IntersectionGPRegressor(
+                feature_weights=None, **scales, **self._inner_parameters()
+            )
+            inner = self._with_scales(inner, T, y[kept], random, sample_weight=weights_of_rows)
+            self._inner = inner.fit(T, y[kept], weights_of_rows)
+        self.noise_, self.smoothness_ = self._inner.noise_, learned.smoothness
+        self._keep_iterations()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -308,7 +334,7 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         X : {array-like, data frame} of shape (n_samples, n_features)
             Further rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
+            Their targets; NaN, in a table of them, where they are missing.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as those of the fit were; 1 by default.
 
@@ -326,9 +352,23 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
             self.fit(X, y, sample_weight)
             return self
         with replaced_whole(self) as draft:
-            given, numbers, y = draft._weighted(X, y, sample_weight, reset=False)
+            given = draft._weighted(X, y, sample_weight, reset=False)
+            if draft._has_patterns():
+                n_rows, n_targets = draft._n_learned(), np.size(draft.noise_)
+                if given.Y.shape[1:] != (n_targets,):
+                    raise ValueError(
+                        f"y has shape {given.Y.shape}, and targets of earlier calls "
+                        f"{(n_rows, n_targets)}: give as many targets a row as before."
+                    )
+                draft._add_to_patterns(given, n_rows, n_targets)
+                return self
             inner = draft._inner_now(tuple(draft._inner_parameters()))
-            draft._inner = inner.partial_fit(draft._projection.apply(numbers), y, given.weights)
+            inner._check_shape_as_before(given.Y)
+            if len(patterns_of(given.Y.reshape(len(given.Y), -1))) > 1:
+                draft._add_to_patterns(given, *inner.Y_fit_.shape)
+                return self
+            T = draft._projection.apply(given.checked)
+            draft._inner = inner.partial_fit(T, given.Y, given.weights)
             draft._keep_iterations()
         return self
 
@@ -348,6 +388,55 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         if self.smoothness == "both" and not (factorised and n_rows <= EXACT_ROWS):
             return "linear"
         return self.smoothness
+
+    def _of_targets(self, targets: Indices) -> Self:
+        part = copied(self)
+        part._inner = self._inner._of_targets(targets)
+        part.noise_ = part._inner.noise_
+        part._keep_iterations()
+        return part
+
+    def _make_ready(self) -> None:
+        self._inner._state()
+
+    def _n_learned(self) -> int:
+        """Return the number of rows that were learned from."""
+        return 1 + max(int(rows[-1]) for rows in self.pattern_rows_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether `fit` has been called."""
+        return self._has_patterns() or super().__sklearn_is_fitted__()
+
+    def _answers(
+        self,
+        X: Any,
+        ask: Callable[[Any, NDArray[Any]], Any],
+        *,
+        at_once: bool = False,
+        axis: int = -1,
+    ) -> Any:
+        if not self._has_patterns():
+            return super()._answers(X, ask, at_once=at_once)
+        return self._of_patterns(lambda fit: fit._answers(X, ask, at_once=at_once), axis)
+
+    def _inner_now(self, names: Sequence[str]) -> Any:
+        self._refuse_patterns()
+        return super()._inner_now(names)
+
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of standard deviations, as measured; 0 where they are exact."""
+        if self._has_patterns():
+            return float(max(fit.std_error_ for fit in self._fits_now()))
+        return super().std_error_
+
+    @property
+    def quantization_error_bound_(self) -> Array:
+        """What no number from the table of `n_bins` cells is off by more than."""
+        if self._has_patterns():
+            bound: Array = self._of_patterns(lambda fit: fit.quantization_error_bound_)
+            return bound
+        return super().quantization_error_bound_
 
     def _keep_iterations(self) -> None:
         iterative = isinstance(self._inner, IntersectionGPRegressor)
@@ -438,21 +527,28 @@ class SlicedGPRegressor(RegressorMixin, BaseSlicedGP):
         samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Joint draws: a column is one for all rows.
         """
+        # One generator for all, whose draws differ from fit to fit.
+        random = check_random_state(random_state)
         samples: Array = self._answers(
-            X, lambda inner, T: inner.sample_y(T, n_samples, random_state), at_once=True
+            X, lambda inner, T: inner.sample_y(T, n_samples, random), at_once=True, axis=1
         )
         return samples
 
     def _weighted(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[RowWeights, Array, Array]:
-        """Return the weights, the rows that have one as numbers, and their targets."""
+    ) -> TrainingRows:
+        """Return the rows that have a weight and a target, as numbers, and their targets."""
         numbers = self._read_table(X, reset=reset)
+        missing = missing_targets(y)
+        y = filled(y, missing)
         y = validate_targets(self, y, multi_output=True, y_numeric=True)
         check_consistent_length(numbers, y)
-        given = check_weights(sample_weight, y)
+        given = with_targets(check_weights(sample_weight, y), missing)
         numbers = self._read_rows(given, X, numbers, reset=reset)
-        return given, numbers, *given.rows(np.asarray(y, dtype=np.float64))
+        Y = np.array(given.rows(y)[0], dtype=np.float64)
+        if missing is not None:
+            Y[given.rows(missing)[0]] = np.nan
+        return TrainingRows(numbers, Y, given.weights, *given.rows(X))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
@@ -41,7 +40,7 @@ class ProjectedKernel(DenseKernel):
         return diagonal
 
 
-class ProjectedGPRegressor(RegressorMixin, RealTargets, BaseDenseGP):
+class ProjectedGPRegressor(RealTargets, BaseDenseGP):
     """Gaussian process regressor on projections, with the weights that were learned for them."""
 
     def __init__(

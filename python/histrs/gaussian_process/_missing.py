@@ -1,0 +1,352 @@
+"""Targets that are missing in some rows: those of the same rows are fitted to these."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import RegressorMixin, clone
+from sklearn.metrics import r2_score
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_consistent_length
+
+from histrs._row_weights import RowWeights
+from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
+from histrs.gaussian_process._online import left_over
+from histrs.gaussian_process._state import copied
+
+# Fitted attributes with an entry for each target, those with a row for each training row too and
+# what missing targets have there, and vectors of which each fit has its own.
+_OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
+_OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
+_OF_FITS = ("theta_",)
+
+
+class TrainingRows(NamedTuple):
+    """Rows to learn from."""
+
+    checked: Any
+    Y: Array
+    """Targets, NaN where they are missing."""
+    weights: Array | None
+    given: Any
+    """The rows as the user gave them."""
+
+
+class Pattern(NamedTuple):
+    """Targets that miss the same rows."""
+
+    rows: Indices
+    """Those that have them."""
+    targets: Indices
+
+
+def missing_targets(y: Any) -> NDArray[np.bool_] | None:
+    """Return which entries of a table of targets are NaN; None where none are, or it is no table.
+
+    A single column of targets that is one-dimensional is not looked at: scikit-learn refuses NaN.
+    """
+    if sparse.issparse(y):
+        return None
+    try:
+        values = np.asarray(y)
+        if values.ndim != 2 or values.dtype.kind not in "fO":
+            return None
+        missing: NDArray[np.bool_] = np.isnan(values.astype(np.float64, copy=False))
+    except (TypeError, ValueError):
+        return None
+    return missing if np.any(missing) else None
+
+
+def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
+    """Return targets with 0 where they are missing."""
+    return y if missing is None else np.where(missing, 0.0, np.asarray(y, dtype=np.float64))
+
+
+def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
+    """Return the rows of positive weight that have a target at least, and their weights.
+
+    Raises
+    ------
+    ValueError
+        If none has.
+    """
+    if missing is None:
+        return given
+    places = np.arange(len(missing)) if given.kept is None else given.kept
+    some = ~np.all(missing[places], axis=1)
+    if not np.any(some):
+        raise ValueError(
+            "Every target of y is NaN in every row of positive weight: there is nothing to learn."
+        )
+    if np.all(some):
+        return given
+    return RowWeights(places[some], None if given.weights is None else given.weights[some])
+
+
+def patterns_of(Y: Array) -> list[Pattern]:
+    """Return the patterns of missing targets, in the order of their first targets.
+
+    One that misses all rows has none.
+    """
+    seen = ~np.isnan(Y)
+    found: dict[bytes, list[int]] = {}
+    for k, column in enumerate(seen.T):
+        found.setdefault(column.tobytes(), []).append(k)
+    return [
+        Pattern(np.flatnonzero(seen[:, targets[0]]), np.array(targets))
+        for targets in found.values()
+    ]
+
+
+def refuse_empty(patterns: Sequence[Pattern]) -> None:
+    """Fail where a target is missing in every row."""
+    for pattern in patterns:
+        if len(pattern.rows) == 0:
+            raise ValueError(
+                f"y[:, {pattern.targets[0]}] is NaN in every row of positive weight: leave the "
+                "column out."
+            )
+
+
+class MissingTargets(RegressorMixin):
+    """Regression of several targets, each learned from the rows that have it.
+
+    Targets of the same rows share a fit. Where there is more than one such pattern, the estimator
+    keeps a fitted estimator of its own class for each, and puts together what they say; its own
+    attributes are then those that are of single targets.
+    """
+
+    pattern_fits_: list[Any]
+    pattern_targets_: list[Indices]
+    pattern_rows_: list[Indices]
+
+    _apart: ClassVar[str] = (
+        "Targets miss different rows, so that each pattern of missing rows has a model of its own: "
+        "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
+    )
+
+    _of_columns: ClassVar[tuple[str, ...]] = ("n_features_in_", "feature_names_in_")
+    """What is learned of columns."""
+
+    # ---- what an estimator says ----------------------------------------------------------------
+
+    def _of_targets(self, targets: Indices) -> Any:
+        """Return a fitted estimator of some of the targets, of all of the rows."""
+        raise NotImplementedError
+
+    def _make_ready(self) -> None:
+        """Make what is costly once, and not by each copy."""
+        raise NotImplementedError
+
+    def _check_entries(self, X: Any) -> None:
+        """Refuse bad entries of rows where a fit would name them by another place."""
+
+    # ---- fits --------------------------------------------------------------------------------
+
+    def _has_patterns(self) -> bool:
+        return "pattern_fits_" in self.__dict__
+
+    def _refuse_patterns(self) -> None:
+        """Fail where there is no one model that could answer."""
+        if self._has_patterns():
+            raise ValueError(self._apart)
+
+    def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
+        """Return the parameters of a fit of some of the targets."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        for name in ("noise", "amplitude"):
+            if name in parameters and np.shape(parameters[name]) == (n_targets,):
+                parameters[name] = np.asarray(parameters[name])[targets]
+        return parameters
+
+    def _fit_patterns(self, rows: TrainingRows, patterns: list[Pattern]) -> None:
+        """Fit each pattern by itself; nothing is left of what was learned before."""
+        refuse_empty(patterns)
+        if getattr(self, "shared_hyperparameters", None):
+            raise ValueError(
+                "shared_hyperparameters=True: targets that miss different rows are fitted apart, "
+                "each pattern with its own noise and amplitude. Leave it at None."
+            )
+        self._check_entries(rows.checked)
+        before = self._fits_to_start_from(patterns)
+        fits = []
+        for k, pattern in enumerate(patterns):
+            parameters = self._parameters_of(pattern.targets, rows.Y.shape[1])
+            fit = clone(self) if before is None else copied(before[k])
+            fits.append(_fitted(fit.set_params(**parameters).fit, rows, pattern))
+        self._keep_nothing_but(fits, patterns)
+
+    def _fits_to_start_from(self, patterns: list[Pattern]) -> list[Any] | None:
+        """Return the fits that the next start from: those before, of the same rows and targets."""
+        if not (getattr(self, "warm_start", False) and self._has_patterns()):
+            return None
+        same = len(patterns) == len(self.pattern_fits_) and all(
+            np.array_equal(rows, pattern.rows) and np.array_equal(targets, pattern.targets)
+            for pattern, rows, targets in zip(
+                patterns, self.pattern_rows_, self.pattern_targets_, strict=True
+            )
+        )
+        return self.pattern_fits_ if same else None
+
+    def _forget_patterns(self) -> None:
+        """Leave no patterns of a fit before."""
+        for name in ("pattern_fits_", "pattern_targets_", "pattern_rows_"):
+            self.__dict__.pop(name, None)
+
+    def _keep_nothing_but(self, fits: list[Any], patterns: list[Pattern]) -> None:
+        """Keep the fits of patterns in place of what was learned before."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        names = (*parameters, *self._of_columns)
+        kept = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        self.__dict__ = {**clone(self).__dict__, **kept}
+        self._keep_patterns(fits, patterns)
+
+    def _keep_patterns(self, fits: list[Any], patterns: list[Pattern]) -> None:
+        self.pattern_fits_ = fits
+        self.pattern_targets_ = [pattern.targets for pattern in patterns]
+        self.pattern_rows_ = [pattern.rows for pattern in patterns]
+        self._gather()
+
+    def _gather(self) -> None:
+        """Set the attributes that are of single targets."""
+        n_rows = 1 + max(int(rows[-1]) for rows in self.pattern_rows_)
+        n_targets = sum(len(targets) for targets in self.pattern_targets_)
+        learned = self.__dict__
+        for name in _OF_TARGETS:
+            parts = [
+                np.broadcast_to(getattr(fit, name), len(targets))
+                for fit, targets in zip(self.pattern_fits_, self.pattern_targets_, strict=True)
+                if hasattr(fit, name)
+            ]
+            if parts:
+                learned[name] = joined(parts, self.pattern_targets_)
+        for name, fill in _OF_ROWS.items():
+            if hasattr(self.pattern_fits_[0], name):
+                learned[name] = np.full((n_rows, n_targets), fill)
+                for fit, places in zip(self.pattern_fits_, self._places(), strict=True):
+                    learned[name][places] = getattr(fit, name)
+        for name in _OF_FITS:
+            if hasattr(self.pattern_fits_[0], name):
+                learned[name] = np.concatenate([getattr(fit, name) for fit in self.pattern_fits_])
+
+    def _places(self) -> list[Any]:
+        """Return where the rows and targets of each fit are among all."""
+        parts = zip(self.pattern_rows_, self.pattern_targets_, strict=True)
+        return [np.ix_(rows, targets) for rows, targets in parts]
+
+    def _fits_now(self) -> list[Any]:
+        """Return copies of the fits, under the parameters that are now set."""
+        state = self.__dict__
+        n_targets = sum(len(targets) for targets in state["pattern_targets_"])
+        found = []
+        for fit, targets in zip(state["pattern_fits_"], state["pattern_targets_"], strict=True):
+            fit._make_ready()
+            found.append(copied(fit).set_params(**self._parameters_of(targets, n_targets)))
+        return found
+
+    # ---- rows that come and go -----------------------------------------------------------------
+
+    def _add_to_patterns(self, rows: TrainingRows, n_rows: int, n_targets: int) -> None:
+        """Add rows, behind `n_rows` that there are; targets part where they miss different ones."""
+        self._check_entries(rows.checked)
+        known: list[tuple[Any, Pattern]]
+        if self._has_patterns():
+            before = zip(self.pattern_rows_, self.pattern_targets_, strict=True)
+            patterns = [Pattern(*pair) for pair in before]
+            known = list(zip(self._fits_now(), patterns, strict=True))
+        else:
+            known = [(self, Pattern(np.arange(n_rows), np.arange(n_targets)))]
+        fits, patterns = [], []
+        for fit, pattern in known:
+            parts = patterns_of(rows.Y[:, pattern.targets])
+            for part in parts:
+                targets = pattern.targets[part.targets]
+                of_part = fit if len(parts) == 1 else fit._of_targets(part.targets)
+                if len(part.rows) > 0:
+                    further = Pattern(part.rows, targets)
+                    of_part = _fitted(copied(of_part).partial_fit, rows, further)
+                fits.append(of_part)
+                patterns.append(Pattern(np.append(pattern.rows, part.rows + n_rows), targets))
+        self._keep_nothing_but(fits, patterns)
+
+    def _forget_of_patterns(self, removed: Indices) -> None:
+        """Remove rows, each from the fits that have it."""
+        n_rows = len(self.Y_fit_)
+        kept = left_over(n_rows, removed)
+        new_place = np.full(n_rows, -1, dtype=np.int64)
+        new_place[kept] = np.arange(len(kept))
+        fits, patterns = [], []
+        before = zip(self._fits_now(), self.pattern_rows_, self.pattern_targets_, strict=True)
+        for fit, rows, targets in before:
+            gone = np.flatnonzero(new_place[rows] < 0)
+            if len(gone) == len(rows):
+                raise ValueError(
+                    f"All {len(rows)} training rows that have target {targets[0]} would be "
+                    "forgotten: keep one at least, or start with a new estimator."
+                )
+            fits.append(fit.forget(gone))
+            left = new_place[rows]
+            patterns.append(Pattern(left[left >= 0], targets))
+        self._keep_patterns(fits, patterns)
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    def _of_patterns(self, ask: Callable[[Any], Any], axis: int = -1) -> Any:
+        """Return what each fit says of its targets, which are along an axis, put together."""
+        targets = self.pattern_targets_
+        parts = [ask(fit) for fit in self._fits_now()]
+        if isinstance(parts[0], tuple):
+            return tuple(joined(part, targets, axis) for part in zip(*parts, strict=True))
+        return joined(parts, targets, axis)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination, mean over the targets.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets. In a table, those that are NaN do not count.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            1 at best; 0 for the means of `y`.
+
+        Raises
+        ------
+        ValueError
+            If a target is NaN in every row.
+        """
+        missing = missing_targets(y)
+        if missing is None:
+            return float(super().score(X, y, sample_weight))
+        Y = np.asarray(y, dtype=np.float64)
+        mean = np.reshape(self.predict(X), (-1, Y.shape[1]))
+        check_consistent_length(Y, mean, sample_weight)
+        refuse_empty(patterns_of(Y))
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        scores = []
+        for k, seen in enumerate(~missing.T):
+            of_seen = None if weights is None else weights[seen]
+            scores.append(r2_score(Y[seen, k], mean[seen, k], sample_weight=of_seen))
+        return float(np.mean(scores))
+
+
+def _fitted(learn: Callable[..., Any], rows: TrainingRows, pattern: Pattern) -> Any:
+    """Return what is learned of the rows of a pattern; its targets are a table."""
+    weights = None if rows.weights is None else rows.weights[pattern.rows]
+    Y = np.ascontiguousarray(rows.Y[np.ix_(pattern.rows, pattern.targets)])
+    return learn(_safe_indexing(rows.given, pattern.rows), Y, weights)
+
+
+def joined(parts: Sequence[Array], targets: Sequence[Indices], axis: int = -1) -> Array:
+    """Return the answers of all targets in their order, along an axis."""
+    order = np.argsort(np.concatenate(targets))
+    return np.take(np.concatenate(parts, axis=axis), order, axis=axis)
