@@ -1,20 +1,22 @@
 """Smooth shape functions beside rough ones and pyGAM's splines: ``python -m benches.smooth``.
 
 Written is the table of ``docs/guide/additive_models.md``. pyGAM is left out where it is not
-installed.
+installed. ``--classes`` prints what the classifier makes of smooth functions instead.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from benches.quality import REGRESSION
-from histrs.gaussian_process import IntersectionGPRegressor
+from benches.quality import CLASSES, REGRESSION
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 
 Array = NDArray[np.float64]
 MODELS = ("linear", "cubic", "both", "pyGAM")
@@ -108,11 +110,51 @@ def judge(name: str, split: Split) -> tuple[float, float]:
     return float(error), float(np.mean((low <= split.b) & (split.b <= high)))
 
 
+def judge_classes(name: str, X: Array, y: Array, seed: int) -> tuple[float, float, float]:
+    """Return log loss, accuracy and seconds of the fit of a split of a table with classes."""
+    A, B, a, b = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
+    A, a = A[:MOST_ROWS], a[:MOST_ROWS]
+    scaler = MinMaxScaler(clip=True).fit(A)
+    start = time.perf_counter()
+    model = IntersectionGPClassifier(smoothness=name).fit(scaler.transform(A), a)
+    seconds = time.perf_counter() - start
+    P = model.predict_proba(scaler.transform(B))
+    return (
+        log_loss(b, P, labels=model.classes_),
+        float(np.mean(b == model.classes_[P.argmax(axis=1)])),
+        seconds,
+    )
+
+
+def print_classes(n_splits: int, tables: Collection[str] | None) -> None:
+    """Print the table of the classifier."""
+    print("| log loss (accuracy, seconds) | linear | both |\n|---|--:|--:|", flush=True)
+    for table, load in CLASSES.items():
+        if tables is not None and table not in tables:
+            continue
+        try:
+            X, y = load()
+        except FileNotFoundError:
+            print(f"{table}: not there (HISTRS_DATA)", flush=True)
+            continue
+        cells = []
+        for name in ("linear", "both"):
+            parts = [judge_classes(name, X, y, seed) for seed in range(n_splits)]
+            loss, right, seconds = np.mean(parts, axis=0)
+            cells.append(f"{loss:.3f} ({100 * right:.1f} %, {seconds:.1f})")
+        print(f"| {table} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--classes", action="store_true", help="the classifier instead")
+    parser.add_argument("--tables", nargs="+", help="of the classifier: these alone")
     options = parser.parse_args()
+    if options.classes:
+        print_classes(options.splits, options.tables)
+        return
     models = [name for name in MODELS if name != "pyGAM" or _has_gam()]
     print(f"| error / deviation | {' | '.join(models)} |\n|---|{'--:|' * len(models)}", flush=True)
     for table, parts in splits(options.splits):

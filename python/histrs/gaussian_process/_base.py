@@ -31,6 +31,7 @@ from histrs._warnings import warn
 from histrs.gaussian_process._explanation import Explanation, explain
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
+    OF_SMOOTH,
     SCALES,
     Bounds,
     Hyperparameters,
@@ -106,6 +107,9 @@ class BaseIntersectionGP(GaussianProcess):
         "interactions": ["array-like", None],
         "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
         "interaction_weight": [Interval(Real, 0, None, closed="neither")],
+        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
+        **{name: [Interval(Real, 0, None, closed="neither")] for name in OF_SMOOTH},
+        **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in OF_SMOOTH},
         "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
         "log_det": [StrOptions({"lanczos", "bound"})],
         "variance": [StrOptions(set(get_args(VarianceName)))],
@@ -200,6 +204,10 @@ class BaseIntersectionGP(GaussianProcess):
         X, y = validate_fit(self, X, y, reset=reset, **checks)
         return canonical(X), y
 
+    def _level_of_regression(self, Y: Array) -> Array:
+        """Return what standardised targets are regressed less, a number for each output."""
+        return np.zeros(Y.shape[1])
+
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         if self.shared_hyperparameters is not None:
             shared = self.shared_hyperparameters
@@ -225,16 +233,17 @@ class BaseIntersectionGP(GaussianProcess):
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        centred = Y - self._level_of_regression(Y)
         if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
-            start = self._with_relevant_weights(X, Y, start)
+            start = self._with_relevant_weights(X, centred, start)
         make_system = partial(self._make_system, X)
         make_system(start.kernel, start.scales()[0], columns).check()
-        likelihood = self._make_likelihood(make_system, columns, Y)
+        likelihood = self._make_likelihood(make_system, columns, centred)
         if start.kernel.is_smooth:
-            values = self._learn_smoothly(X, Y, start, likelihood)
+            values = self._learn_smoothly(X, centred, start, likelihood)
         else:
             values = self._learn_hyperparameters(start, likelihood)
-        values = self._with_interactions(X, Y, values, likelihood, make_system)
+        values = self._with_interactions(X, centred, values, likelihood, make_system)
         first, *others = values.scales()
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
@@ -354,7 +363,8 @@ class BaseIntersectionGP(GaussianProcess):
         tol = np.full(Y.shape[1], float(self.tol))
         found = Solution(np.empty_like(Y), np.empty(Y.shape[1]), np.empty(Y.shape[1], np.intp))
         # Targets of any size are solved at size 1; those of 0 have weights of 0.
-        size = np.max(np.abs(Y), axis=0, initial=0.0)
+        centred = Y - self._level_of_regression(Y)
+        size = np.max(np.abs(centred), axis=0, initial=0.0)
         start = None if weights is None else weights * (size > 0.0)
         size[size == 0.0] = 1.0
         left = np.full(Y.shape[1], np.inf)
@@ -363,7 +373,7 @@ class BaseIntersectionGP(GaussianProcess):
                 part = slice(None) if len(systems) == 1 else slice(k, k + 1)
                 system.check()
                 solution = system.solve_targets(
-                    Y[:, part] / size[part],
+                    centred[:, part] / size[part],
                     tol[part],
                     None if start is None else start[:, part] / size[part],
                     partial(_report, progress, left, part),
@@ -400,6 +410,9 @@ class BaseIntersectionGP(GaussianProcess):
         self.feature_weights_ = ones if kernel.weights is None else kernel.weights
         pairs = kernel.pairs
         self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
+        self.smoothness_ = kernel.smoothness
+        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
+        self.rough_weight_ = kernel.rough_weight
         self.interaction_weight_ = 0.0 if pairs is None else kernel.interaction_weight
         self.interaction_knots_ = [] if pairs is None else list(pairs.knots)
         self._knot_covariances = [] if pairs is None else list(pairs.covariances)
@@ -466,7 +479,8 @@ class BaseIntersectionGP(GaussianProcess):
         if columns is None:
             columns = _histrs.SortedColumns(to_core(system.X), system.n_threads)
         make_system = partial(self._make_system, system.X)
-        return self._make_likelihood(make_system, columns, state["Y_fit_"] / self._units())
+        Y = state["Y_fit_"] / self._units()
+        return self._make_likelihood(make_system, columns, Y - self._level_of_regression(Y))
 
     def _make_likelihood(
         self,
@@ -662,7 +676,7 @@ class BaseIntersectionGP(GaussianProcess):
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
-        value. A regression with another `smoothness` than "linear" has functions of mean 0 over the
+        value. With another `smoothness` than "linear" there are functions of mean 0 over the
         training rows, which are lines beyond the least and the largest training value.
 
         Parameters

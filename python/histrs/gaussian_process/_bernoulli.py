@@ -29,6 +29,7 @@ from histrs.gaussian_process._laplace import (
 from histrs.gaussian_process._leave_one_out import folds_of
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._system import KernelSystem
 
 LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli"]
@@ -57,6 +58,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
 
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         self.likelihood_ = self._likelihood_for(Y)
+        self.smoothness_ = self.smoothness
         for name in ("_working_targets", "_curvature", "_bias", "_bias_solutions"):
             self.__dict__.pop(name, None)
         super()._fit_targets(X, Y, shared=shared)
@@ -107,9 +109,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         """Return the variance of the logit that predicts rows that are left out best."""
         # Several classes have a factor each.
         rows = _some_of_each_class(Y, int(_CHOSEN_ON / Y.shape[1] ** 0.5))
-        some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
-        some = some.with_row_scale(None)
         weights = self.sample_weight_fit_
+        some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
+        some = _without_scale(some, None if weights is None else weights[rows])
         bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
@@ -177,13 +179,21 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             return super()._changed_systems(change)
         first = self._state()["_posterior"].systems[0]
         fresh = self._make_system(first.X, first.kernel, Scales(1.0, 1.0), first.base_columns)
-        changed = change(_base_of(fresh, first.amplitude))
-        return (changed.with_row_scale(None),)
+        # Weights of rows are those after the change already.
+        changed = change(_base_of(replace(fresh, row_scale=None), first.amplitude))
+        return (_without_scale(changed, self.sample_weight_fit_),)
 
     # ---- what is made of them ----------------------------------------------------------------
 
     def _level(self, Y: Array) -> Array:
-        return self._bias if self._is_bernoulli else super()._level(Y)
+        return self._bias if self._is_bernoulli else self._level_of_regression(Y)
+
+    def _level_of_regression(self, Y: Array) -> Array:
+        if self.smoothness_ == "linear":
+            return super()._level_of_regression(Y)
+        # Smooth functions have a mean of 0 over the rows.
+        level: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return level
 
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
         if state["likelihood_"] != "bernoulli":
@@ -214,9 +224,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         scores = []
         for held in folds:
             kept = left_over(len(Y), held)
-            without = remove_rows(base, held, Y.shape[1])
             weights = self.sample_weight_fit_
             of_kept = None if weights is None else weights[kept]
+            without = _without_scale(remove_rows(base, held, Y.shape[1]), of_kept)
             modes = self._modes(without, Y[kept], of_kept, posterior.weights[kept])
             rows = base.kernel.rows(base.X[held], base.n_threads)
             found = np.column_stack([mode.weights for mode in modes])
@@ -265,6 +275,13 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
 def _base_of(system: KernelSystem, amplitude: float) -> KernelSystem:
     """Return the system of a variance of the logit, without weights of rows."""
     return system.with_scales(Scales(1.0, amplitude)).with_row_scale(None)
+
+
+def _without_scale(system: KernelSystem, weights: Array | None) -> KernelSystem:
+    """Return the system without a scale of rows; smooth functions are centred by their weights."""
+    if system.kernel.is_smooth:
+        system = replace(system, row_scale=roots(weights), smooth_rows=None)
+    return system.with_row_scale(None)
 
 
 def _some_of_each_class(Y: Array, most: int) -> NDArray[np.intp]:

@@ -363,7 +363,7 @@ class ClassTargets(GaussianProcess):
         self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
     ) -> tuple[Array, NDArray[np.int64]]:
         """Return them of some rows by fits without a part of all, and which rows they are."""
-        return held_out(posterior, Y, labels, self._seed)
+        return held_out(posterior, Y - self._level(Y), labels, self._seed)
 
     def _offsets(self) -> dict[str, Any]:
         """Return what is known of the offsets of the calibration before anything is seen."""

@@ -14,7 +14,7 @@ from histrs.gaussian_process._bernoulli import LatentClasses, LikelihoodName
 from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
 from histrs.gaussian_process._interactions.calibration import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._interactions.search import Interactions
-from histrs.gaussian_process._kernel import TransformName
+from histrs.gaussian_process._kernel import SmoothnessName, TransformName
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
@@ -91,6 +91,17 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     interaction_weight : float, default=0.3
         Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
         it, where the search for it starts.
+    smoothness : {"linear", "cubic", "both"}, default="linear"
+        Functions of the features. "linear" is the kernel above. "cubic" has integrated Brownian
+        motion in its place, and lines: functions are cubic smoothing splines. "both" is their sum,
+        and the likelihood of regression says how much of each (see `IntersectionGPRegressor`). The
+        last two cost a few times as much, and go without pairs of features, tables (`n_bins`,
+        `export_tables`), transforms, learned weights of features, and the bounds of `variance`.
+    slope_weight : float, default=1.0
+        With "cubic" and "both": variance of the slopes of lines, before `amplitude` multiplies it,
+        where the search for it starts.
+    rough_weight : float, default=1.0
+        With "both": the weight of the minima, likewise.
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
         gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
@@ -107,6 +118,8 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Likewise, of the weight of pairs.
+    slope_weight_bounds, rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+        Likewise, of the weights of smooth functions' parts.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
     variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
@@ -174,11 +187,15 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Weight of the pairs; 0 where there are none.
     interaction_knots_ : list of ndarray
         Knots of each feature of a pair, in the order of the features.
+    smoothness_ : {"linear", "cubic", "both"}
+        The functions of the fit.
+    slope_weight_, rough_weight_ : float
+        Weights of lines and of minima beside smooth functions; 0 where there are none.
     feature_transform_ : str
         The transform of the fit.
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
-        transform, feature weights with "ard", and the weight of pairs.
+        transform, feature weights with "ard", and the weights of pairs, of lines and of minima.
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
@@ -293,6 +310,9 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         interactions: Interactions | None = None,
         n_interaction_knots: int = 12,
         interaction_weight: float = 0.3,
+        smoothness: SmoothnessName = "linear",
+        slope_weight: float = 1.0,
+        rough_weight: float = 1.0,
         optimizer: OptimizerName | None = "l-bfgs-b",
         log_det: LogDetName = "lanczos",
         shared_hyperparameters: bool | None = None,
@@ -301,6 +321,8 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         exponent_bounds: Bounds = (0.05, 20.0),
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         interaction_weight_bounds: Bounds = (1e-6, 1e6),
+        slope_weight_bounds: Bounds = (1e-6, 1e6),
+        rough_weight_bounds: Bounds = (1e-6, 1e6),
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
@@ -328,6 +350,9 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
             interactions=interactions,
             n_interaction_knots=n_interaction_knots,
             interaction_weight=interaction_weight,
+            smoothness=smoothness,
+            slope_weight=slope_weight,
+            rough_weight=rough_weight,
             optimizer=optimizer,
             log_det=log_det,
             shared_hyperparameters=shared_hyperparameters,
@@ -336,6 +361,8 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
             exponent_bounds=exponent_bounds,
             feature_weights_bounds=feature_weights_bounds,
             interaction_weight_bounds=interaction_weight_bounds,
+            slope_weight_bounds=slope_weight_bounds,
+            rough_weight_bounds=rough_weight_bounds,
             n_restarts_optimizer=n_restarts_optimizer,
             variance=variance,
             n_eigenvectors=n_eigenvectors,

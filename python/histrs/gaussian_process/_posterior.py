@@ -128,11 +128,18 @@ class Posterior(BasePosterior[KernelSystem]):
 
     def _roots_of_bias(self, X: Matrix, prior: float) -> Array:
         """Return the roots of what constants add to covariances, a column for each system."""
-        if not self.of_bias:
-            return np.zeros((X.shape[0], len(self.systems)))
         system = self.system
         rows = system.kernel.rows(X, system.n_threads)
-        seen = system.cross_product(rows, np.column_stack([b.weights for b in self.of_bias]))
+        return self.roots_of_bias(lambda V: system.cross_product(rows, V), X.shape[0], prior)
+
+    def roots_of_bias(self, score: Callable[[Array], Array], n: int, prior: float) -> Array:
+        """Return the roots of what constants add to covariances of `n` numbers, a column each.
+
+        `score` gives these numbers of functions with weights of training rows.
+        """
+        if not self.of_bias:
+            return np.zeros((n, len(self.systems)))
+        seen = score(np.column_stack([b.weights for b in self.of_bias]))
         roots = [b.root_covariance(s, prior) for b, s in zip(self.of_bias, seen.T, strict=True)]
         return np.column_stack(roots)
 

@@ -1,18 +1,12 @@
 """Gaussian process regression."""
 
-from numbers import Real
-from typing import Any, ClassVar, get_args
-
-from sklearn.utils._param_validation import Interval, StrOptions
+from typing import Any, ClassVar
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._hyperparameters import OF_SMOOTH
-from histrs.gaussian_process._kernel import SmoothnessName
 from histrs.gaussian_process._regression import RealTargets
-from histrs.gaussian_process._system import KernelSystem
 
 
 class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
@@ -258,10 +252,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseIntersectionGP._parameter_constraints,
-        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
-        **{name: [Interval(Real, 0, None, closed="neither")] for name in OF_SMOOTH},
-        **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in OF_SMOOTH},
+        **BaseIntersectionGP._parameter_constraints
     }
     _predicted = "mean"
 
@@ -286,10 +277,3 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
             bound: Array = self._of_patterns(lambda fit: fit.quantization_error_bound_)
             return bound
         return super().quantization_error_bound_
-
-    def _keep(self, systems: tuple[KernelSystem, ...], Y: Array, weights: Array) -> None:
-        kernel = systems[0].kernel
-        self.smoothness_ = kernel.smoothness
-        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
-        self.rough_weight_ = kernel.rough_weight
-        super()._keep(systems, Y, weights)

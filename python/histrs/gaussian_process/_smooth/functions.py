@@ -31,8 +31,13 @@ def feature_function(
 
 def feature_variance(posterior: Posterior, term: SmoothTerm, feature: int, values: Array) -> Array:
     """Return the posterior variance of that, exactly, a column for each system."""
-    T = term.shifted(_weighted(posterior, feature, values))
-    return posterior.variance_of(term.prior(T), lambda part: term.cross(T[part]))
+    rows = _weighted(posterior, feature, values)
+    T = term.shifted(rows)
+    variance = posterior.variance_of(term.prior(T), lambda part: term.cross(T[part]))
+    roots = posterior.roots_of_bias(
+        lambda V: SmoothScore(term, V).evaluate(rows, term.n_threads), len(rows), 0.0
+    )
+    return variance + roots**2
 
 
 def _weighted(posterior: Posterior, feature: int, values: Array) -> Array:
