@@ -4,8 +4,9 @@ Regression on real tables and on a large one that was made, standardised columns
 features and Nystroem get their width by leave-one-out error of the ridge, or by the likelihood of
 the Gaussian process on the features; their time is that of the whole search, as our metric and
 variances are learned in ours. Every method has one thread, and the time is the processor's, which
-other work on the machine hardly changes. A run that was stopped goes on. Written are ``docs/images/random_features.svg``,
-``benches/results/random_features.json`` and, to be copied, the table of the guide.
+other work on the machine hardly changes. A run that was stopped goes on. Written are
+``docs/images/random_features.svg``, ``benches/results/random_features.json`` and, to be copied, the
+table of the guide.
 """
 
 import argparse
