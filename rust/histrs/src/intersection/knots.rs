@@ -11,7 +11,8 @@ use pulp::Simd;
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 use crate::intersection::levels::level_ends;
 use crate::intersection::panel::{
     MAX_WIDTH, Panel, PanelKernel, ROW_BLOCK, by_panels, panel_widths, run_kernel,

@@ -7,7 +7,8 @@
 //! | file | concept | equation |
 //! |---|---|---|
 //! | `sort` | one column in ascending order | section 4.1 |
-//! | `columns` | [`SortedColumns`]: every column sorted once, in the encoding that suits it | section 4.1 |
+//! | `column` | one column in the encoding that costs least for its values | section 4.1 |
+//! | `columns` | [`SortedColumns`]: every column sorted once | section 4.1 |
 //! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
 //! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
@@ -27,6 +28,7 @@
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
 mod coded_rows;
+mod column;
 mod columns;
 mod coordinate;
 mod cubic;

@@ -7,7 +7,8 @@ use ndarray::Array2;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;

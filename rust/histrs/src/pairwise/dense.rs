@@ -1,11 +1,9 @@
 use pulp::{Simd, WithSimd};
 
-use crate::pairwise::packed::PackedRows;
+use crate::pairwise::packed::{PackedRows, TILE};
 use crate::pairwise::{Entry, Term};
 use crate::simd::Element;
 
-/// Rows by rows of a register tile.
-pub(super) const TILE: usize = 4;
 /// Vectors added in the working precision before they are added up in double precision.
 const CHUNK: usize = 64;
 
