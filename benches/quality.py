@@ -1,7 +1,9 @@
 """How good the answers are, on real tables and with defaults alone: ``python -m benches.quality``.
 
 Every table is split at random some times into three quarters to fit and a quarter to predict.
-Written are ``docs/quality.md`` and ``benches/results/quality.json``.
+Every model has one thread, and its time is the processor's, which other work on the machine hardly
+changes. Scores that are in ``benches/results/quality.json`` are kept, so that a run which was
+stopped goes on, and the page ``docs/quality.md`` is made of all of them; ``--anew`` measures again.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 from benches._harness import ROOT
 from histrs.gaussian_process import (
@@ -51,6 +54,7 @@ FOLDER = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 MOST_ROWS = 2000
 
 PROCESS = "scikit-learn GP"
+BOOSTING_MACHINE = "EBM"
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 Model = Callable[[], Any]
@@ -109,7 +113,7 @@ def _boosting_machine(kind: str) -> dict[str, Model]:
         from interpret import glassbox
     except ImportError:
         return {}
-    return {"EBM": lambda: getattr(glassbox, kind)(random_state=0, n_jobs=1)}
+    return {BOOSTING_MACHINE: lambda: getattr(glassbox, kind)(random_state=0, n_jobs=1)}
 
 
 class _Process(GaussianProcessRegressor):  # type: ignore[misc]
@@ -125,8 +129,10 @@ class _Process(GaussianProcessRegressor):  # type: ignore[misc]
 
 def _runs(name: str, X: NDArray[Any], y: NDArray[Any], kind: str) -> bool:
     """Say whether a model takes minutes at most, not hours."""
-    few = kind == "regression" or (len(X) <= 1000 and len(np.unique(y)) <= 3)
-    return name != PROCESS or few
+    if kind == "regression" or name not in (PROCESS, BOOSTING_MACHINE):
+        return True
+    n_classes = len(np.unique(y))
+    return n_classes == 2 if name == BOOSTING_MACHINE else len(X) <= 1000 and n_classes <= 3
 
 
 # What a support vector machine is tuned over, by five folds.
@@ -134,12 +140,12 @@ _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 
 
 REGRESSORS: dict[str, Model] = {
-    "SlicedGP": SlicedGPRegressor,
-    "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor()),
+    "SlicedGP": lambda: SlicedGPRegressor(n_jobs=1),
+    "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor(n_jobs=1)),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
     **_lightgbm("LGBMRegressor"),
     **_boosting_machine("ExplainableBoostingRegressor"),
-    "random forest": lambda: RandomForestRegressor(random_state=0, n_jobs=2),
+    "random forest": lambda: RandomForestRegressor(random_state=0, n_jobs=1),
     "SVM, tuned": lambda: make_pipeline(
         StandardScaler(),
         TransformedTargetRegressor(GridSearchCV(SVR(), _GRID), transformer=StandardScaler()),
@@ -148,12 +154,12 @@ REGRESSORS: dict[str, Model] = {
     "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
 }
 CLASSIFIERS: dict[str, Model] = {
-    "SlicedGP": SlicedGPClassifier,
-    "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier()),
+    "SlicedGP": lambda: SlicedGPClassifier(n_jobs=1),
+    "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier(n_jobs=1)),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
     **_lightgbm("LGBMClassifier"),
     **_boosting_machine("ExplainableBoostingClassifier"),
-    "random forest": lambda: RandomForestClassifier(random_state=0, n_jobs=2),
+    "random forest": lambda: RandomForestClassifier(random_state=0, n_jobs=1),
     "SVM, tuned": lambda: make_pipeline(
         StandardScaler(),
         CalibratedClassifierCV(GridSearchCV(SVC(), _GRID), ensemble=False),
@@ -176,15 +182,15 @@ def _calibration_error(P: NDArray[np.float64], codes: NDArray[np.intp]) -> float
 
 
 def _regress(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     model.fit(A, a)
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     std = None
     if _gives_std(model):
         mean, std = model.predict(B, return_std=True)
     else:
         mean = model.predict(B)
-    end = time.perf_counter()
+    end = time.process_time()
     scores = {"RMSE": float(np.sqrt(np.mean((mean - b) ** 2)) / np.std(a))}
     if std is not None:
         scores["coverage"] = float(np.mean(np.abs(mean - b) < 1.96 * std))
@@ -197,11 +203,11 @@ def _gives_std(model: Any) -> bool:
 
 
 def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     model.fit(A, a)
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     P = model.predict_proba(B)
-    end = time.perf_counter()
+    end = time.process_time()
     return {
         "log loss": float(log_loss(b, np.clip(P, 1e-15, 1), labels=range(P.shape[1]))),
         "accuracy": float(np.mean(P.argmax(axis=1) == b)),
@@ -211,16 +217,12 @@ def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
     }
 
 
-def measure(
-    n_splits: int, log: Callable[[str], None], only: Collection[str] | None = None
-) -> dict[str, Any]:
-    """Return the scores of every model, or only of some, on every split of every table."""
-    found: dict[str, Any] = {"splits": n_splits, "regression": {}, "classification": {}}
+def measure(found: dict[str, Any], n_splits: int, log: Callable[[str], None]) -> None:
+    """Add the scores of every model that are missing, table by table, and write them."""
     for kind, tables, models, judge in (
         ("regression", REGRESSION, REGRESSORS, _regress),
         ("classification", CLASSES, CLASSIFIERS, _classify),
     ):
-        models = {name: model for name, model in models.items() if not only or name in only}
         for table, load in tables.items():
             try:
                 X, y = load()
@@ -232,38 +234,51 @@ def measure(
             if len(X) > MOST_ROWS:
                 some = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
                 X, y = X[some], y[some]
-            run = {name: make for name, make in models.items() if _runs(name, X, y, kind)}
-            scores: dict[str, list[dict[str, float]]] = {name: [] for name in run}
-            for seed in range(n_splits):
-                strata = y if kind == "classification" else None
-                A, B, a, b = train_test_split(
-                    X, y, test_size=0.25, random_state=seed, stratify=strata
-                )
-                for name, make in run.items():
-                    with warnings.catch_warnings():
-                        # Of the peers; ours would be a finding.
-                        warnings.filterwarnings("ignore", module="sklearn|lightgbm|interpret")
-                        if name not in ("SlicedGP", "IntersectionGP"):
-                            warnings.simplefilter("ignore", ConvergenceWarning)
-                        scores[name].append(judge(make(), A, a, B, b))
-            found[kind][table] = {"rows": len(X), "columns": X.shape[1], "scores": scores}
+            entry = found[kind].setdefault(
+                table, {"rows": len(X), "columns": X.shape[1], "scores": {}}
+            )
+            for name, make in models.items():
+                if _runs(name, X, y, kind):
+                    runs = entry["scores"].setdefault(name, [])
+                    for seed in range(len(runs), n_splits):
+                        strata = y if kind == "classification" else None
+                        parts = train_test_split(
+                            X, y, test_size=0.25, random_state=seed, stratify=strata
+                        )
+                        runs.append(_judged(judge, name, make(), *parts))
+                    _write(found)
             first = "RMSE" if kind == "regression" else "log loss"
-            means = {name: np.mean([s[first] for s in runs]) for name, runs in scores.items()}
+            means = {name: np.mean([s[first] for s in r]) for name, r in entry["scores"].items()}
             log(f"{table}: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items()))
-    return found
 
 
-def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Return scores of before with those that were measured anew; the splits must be the same."""
-    if before["splits"] != found["splits"]:
-        raise ValueError(
-            f"{before['splits']} splits are kept and {found['splits']} were measured: "
-            f"give --splits {before['splits']}."
-        )
+def _judged(judge: Any, name: str, model: Any, A: Any, B: Any, a: Any, b: Any) -> dict[str, float]:
+    """Return the scores of one fit, on one thread."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        # Of the peers; ours would be a finding.
+        warnings.filterwarnings("ignore", module="sklearn|lightgbm|interpret")
+        if name not in ("SlicedGP", "IntersectionGP"):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        scores: dict[str, float] = judge(model, A, a, B, b)
+    return scores
+
+
+def _write(found: dict[str, Any]) -> None:
+    beside = RESULTS.with_suffix(".new")
+    beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    beside.replace(RESULTS)
+
+
+def kept(anew: Collection[str] | None) -> dict[str, Any]:
+    """Return the scores that are there, but those of the models named; none where none are."""
+    if anew == [] or not RESULTS.exists():
+        return {"regression": {}, "classification": {}}
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     for kind in ("regression", "classification"):
-        for table, entry in found[kind].items():
-            before[kind][table]["scores"].update(entry["scores"])
-    return before
+        for entry in found[kind].values():
+            for name in anew or ():
+                entry["scores"].pop(name, None)
+    return found
 
 
 def page(found: dict[str, Any]) -> str:
@@ -273,8 +288,10 @@ def page(found: dict[str, Any]) -> str:
         "",
         "Defaults, but where tuning is said, on tables that scikit-learn bundles and on others of "
         f"the UCI and PMLB collections, at most {MOST_ROWS:,} rows each; means over "
-        f"{found['splits']} random splits into three quarters and one, with standard errors. "
-        "Smaller is better; the best of a row is bold. Repeat it with `python -m benches.quality`.",
+        f"{_n_splits(found)} random splits into three quarters and one, with standard errors. "
+        "Smaller is better; the best of a row is bold. Of tables with more classes, EBM and "
+        "scikit-learn's Gaussian process would take hours. Repeat it with "
+        "`python -m benches.quality`.",
         "",
     ]
     for kind, first, title in (
@@ -283,6 +300,7 @@ def page(found: dict[str, Any]) -> str:
     ):
         lines += _table(found[kind], first, title)
     lines += _summary(found)
+    lines += _times(found)
     return "\n".join(lines) + "\n"
 
 
@@ -314,8 +332,10 @@ def _table(tables: dict[str, Any], score: str, title: str) -> list[str]:
 
 
 def _names(tables: dict[str, Any]) -> list[str]:
-    """Return the models that were run on some table, in order."""
-    return list(dict.fromkeys(name for entry in tables.values() for name in entry["scores"]))
+    """Return the models that were run on some table, in the order in which they are listed."""
+    there = dict.fromkeys(name for entry in tables.values() for name in entry["scores"])
+    listed = dict.fromkeys([*REGRESSORS, *CLASSIFIERS])
+    return [name for name in listed if name in there] + [n for n in there if n not in listed]
 
 
 def _summary(found: dict[str, Any]) -> list[str]:
@@ -351,20 +371,48 @@ def _over_tables(tables: dict[str, Any], name: str, score: str) -> str:
     return f"{np.mean(values):.3f}"
 
 
+def _n_splits(found: dict[str, Any]) -> str:
+    """Return how many splits every model has, or of fewer the range."""
+    counts = {
+        len(runs)
+        for kind in ("regression", "classification")
+        for entry in found[kind].values()
+        for runs in entry["scores"].values()
+    }
+    return str(*counts) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _times(found: dict[str, Any]) -> list[str]:
+    """Return the processor time of models that were run on every table."""
+    lines = ["", "## Time", "", "Seconds of one thread, means over tables.", ""]
+    lines += [
+        "| | fit, regression | predict | fit, classification | predict |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    both = dict.fromkeys(_names(found["regression"]) + _names(found["classification"]))
+    for name in both:
+        cells = []
+        for kind in ("regression", "classification"):
+            tables = found[kind].values()
+            all_there = all(name in entry["scores"] for entry in tables)
+            for score in ("fit", "predict"):
+                text = _over_tables(found[kind], name, score) if all_there else "-"
+                cells.append(text)
+        if set(cells) != {"-"}:
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
 def main() -> None:
-    """Measure, and write the page."""
+    """Measure what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--render", action="store_true", help="make the page from the results")
-    parser.add_argument("--only", nargs="+", help="models to measure; the others' scores are kept")
+    parser.add_argument("--anew", nargs="*", help="models to measure again; all, if none is named")
     options = parser.parse_args()
-    if options.render:
-        found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    else:
-        found = measure(options.splits, lambda line: print(line, flush=True), options.only)
-        if options.only:
-            found = merged(json.loads(RESULTS.read_text(encoding="utf-8")), found)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = kept(options.anew)
+    if not options.render:
+        measure(found, options.splits, lambda line: print(line, flush=True))
     PAGE.write_text(page(found), encoding="utf-8")
 
 
