@@ -19,13 +19,13 @@ pub(super) struct DenseTile<'a, T, K> {
 }
 
 /// The sums of rows with themselves.
-pub(super) struct OwnSums<'a, T, K> {
+pub(super) struct SelfSums<'a, T, K> {
     pub(super) term: K,
     pub(super) rows: &'a PackedRows<T>,
     pub(super) out: &'a mut [f64],
 }
 
-impl<T: Element, K: Term> WithSimd for OwnSums<'_, T, K> {
+impl<T: Element, K: Term> WithSimd for SelfSums<'_, T, K> {
     type Output = ();
 
     #[inline(always)]
