@@ -4,8 +4,9 @@ Regression on real tables and on a large one that was made, standardised columns
 features and Nystroem get their width by leave-one-out error of the ridge, or by the likelihood of
 the Gaussian process on the features; their time is that of the whole search, as our metric and
 variances are learned in ours. Every method has one thread, and the time is the processor's, which
-other work on the machine hardly changes. Written are ``docs/images/random_features.svg``,
-``benches/results/random_features.json`` and, to be copied, the table of the guide.
+other work on the machine hardly changes. A run that was stopped goes on. Written are
+``docs/images/random_features.svg``, ``benches/results/random_features.json`` and, to be copied, the
+table of the guide.
 """
 
 import argparse
@@ -38,13 +39,14 @@ Array = NDArray[Any]
 # Widths of the peers' kernel, as factors of 1 / (number of columns).
 WIDTHS = [0.03, 0.1, 0.3, 1.0, 3.0]
 STRENGTHS = np.logspace(-6, 3, 10)
-# Most features of a table with few rows, and of one with many.
+# More features of more rows take minutes a fit.
+MOST_FEATURES, FEW_ROWS = 1000, 5000
 FEATURES = [100, 300, 1000, 3000]
 SLICES = [16, 64, 256, 1024]
 
 TABLES: dict[str, Callable[[], tuple[Array, Array]]] = {
     **{name: REGRESSION[name] for name in ("airfoil", "concrete", "energy", "wine-quality-red")},
-    "Friedman 1, 20,000 rows": lambda: make_friedman1(20_000, noise=1.0, random_state=0),
+    "Friedman 1, 10,000 rows": lambda: make_friedman1(10_000, noise=1.0, random_state=0),
 }
 
 
@@ -106,28 +108,29 @@ METHODS: dict[str, tuple[list[int], Callable[[int], Any]]] = {
 }
 
 
-def measure(n_splits: int) -> dict[str, Any]:
-    """Return the median seconds and the errors of each method and size, by table."""
-    found: dict[str, Any] = {}
+def measure(found: dict[str, Any], n_splits: int) -> None:
+    """Add the median seconds and the errors of each method and size, by table, and write them."""
     for table, load in TABLES.items():
         try:
             X, y = load()
         except FileNotFoundError:
             print(f"{table}: not there (HISTRS_DATA)", flush=True)
             continue
-        found[table] = {name: [] for name in METHODS}
+        rows = found.setdefault(table, {name: [] for name in METHODS})
         parts = [train_test_split(X, y, test_size=0.25, random_state=s) for s in range(n_splits)]
         for name, (sizes, make) in METHODS.items():
-            for size in sizes:
+            for size in sizes[len(rows[name]) :]:
+                if size > MOST_FEATURES and len(y) > FEW_ROWS:
+                    continue
                 runs = [_run(make(size), *part) for part in parts]
                 seconds, errors = np.transpose(runs)
                 row = {"size": size, "seconds": float(np.median(seconds)), "errors": list(errors)}
-                found[table][name].append(row)
+                rows[name].append(row)
+                RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
                 print(
                     f"{table}, {name}, {size}: {row['seconds']:.2f} s, {errors.mean():.4f}",
                     flush=True,
                 )
-    return found
 
 
 def _run(model: Any, A: Array, B: Array, a: Array, b: Array) -> tuple[float, float]:
@@ -176,11 +179,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.random_features", description=__doc__)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--render", action="store_true", help="draw what was measured before")
+    parser.add_argument("--anew", action="store_true", help="measure all again")
     options = parser.parse_args()
     mpl.use("Agg")
+    kept = RESULTS.exists() and not options.anew
+    found = json.loads(RESULTS.read_text(encoding="utf-8")) if kept else {}
     if not options.render:
-        RESULTS.write_text(json.dumps(measure(options.splits), indent=1) + "\n", encoding="utf-8")
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+        measure(found, options.splits)
     draw(found, PICTURE)
     print(table(found))
 

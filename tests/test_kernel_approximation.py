@@ -627,3 +627,35 @@ def test_training_rows_outside_a_given_domain_do_not_hide_themselves(convert):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit_transform(X / 16)
+
+
+@pytest.mark.parametrize("n_components", [6, 7])
+@pytest.mark.parametrize("projection", ["structured", "gaussian"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_features_are_written_where_they_are_wanted(rng, n_components, projection, dtype):
+    X = rng.random((40, 5)).astype(dtype)
+    model = ExpChi2Sampler(n_components, projection=projection, random_state=0).fit(X)
+    out = np.full((40, n_components), np.nan, dtype)
+    for rows in (X, sparse.csr_array(X)):
+        out[:] = np.nan
+        assert model.transform(rows, out=out) is out
+        np.testing.assert_array_equal(out, model.transform(rows))
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.empty((40, 5)),
+        np.empty((39, 6)),
+        np.empty((40, 6), np.float32),
+        np.empty((6, 40)).T,
+        np.empty((40, 12))[:, ::2],
+        np.frombuffer(bytes(40 * 6 * 8)).reshape(40, 6),
+        [[0.0] * 6] * 40,
+    ],
+)
+def test_places_that_do_not_fit_are_refused(rng, out):
+    X = rng.random((40, 5))
+    model = ExpChi2Sampler(6, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"^out is .* shape \(40, 6\) and dtype float64: give one"):
+        model.transform(X, out=out)

@@ -119,11 +119,16 @@ def _spread(measure: str, values: Any) -> float:
 
 
 def _bars(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
-    names = [s for s in points.series if points.at(s, panel.measure)]
-    means = [points.centre(s, panel.measure) for s in names]
-    spread = [_spread(panel.measure, points.values(s, panel.measure)) for s in names]
+    # The panels share their ordinate: what a panel lacks leaves a gap.
+    names = [s for s in points.series if any(points.at(s, p.measure) for p in wanted.panels)]
+    there = [bool(points.at(s, panel.measure)) for s in names]
+    shown = [s for s, is_there in zip(names, there, strict=True) if is_there]
+    means = [points.centre(s, panel.measure) for s in shown]
+    spread = [_spread(panel.measure, points.values(s, panel.measure)) for s in shown]
     places = np.arange(len(names))
-    ax.barh(places, means, xerr=spread, color=COLOURS[0], height=0.7, error_kw={"elinewidth": 1})
+    ax.barh(
+        places[there], means, xerr=spread, color=COLOURS[0], height=0.7, error_kw={"elinewidth": 1}
+    )
     ax.set_yticks(places, names)
     if not ax.yaxis_inverted():
         ax.invert_yaxis()

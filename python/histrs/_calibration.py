@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import log_softmax, softmax
 
+from histrs._scale import exponent_of
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 
@@ -24,6 +25,7 @@ _FTOL = 1e-13
 _GTOL = 1e-7
 # Scores that are smaller, of targets -1 and +1, say nothing.
 LEAST_SIZE = 1e-100
+_LARGEST_SIZE = 1e100
 
 
 class Readout(NamedTuple):
@@ -78,9 +80,15 @@ def fit_calibration(
     n_classes = z.shape[1]
     coupled = not binary and n_classes <= _MAX_COUPLED
     n_rows = float(len(z) if weights is None else weights.sum())
-    size = float(np.sqrt(np.mean(np.average(z * z, axis=0, weights=weights))))
+    # Their squares may be beyond the range.
+    exponent = exponent_of(z)
+    scaled = np.ldexp(z, -exponent)
+    size = np.sqrt(np.mean(np.average(scaled * scaled, axis=0, weights=weights)))
+    size = float(np.ldexp(size, exponent))
     if size < LEAST_SIZE:
         size = 1.0
+    # Of larger scores the prior, whose squares would overflow, is that of these.
+    unit = min(size, _LARGEST_SIZE)
     z = z / size
     targets = np.zeros_like(z)
     targets[np.arange(len(z)), labels] = 1.0
@@ -102,17 +110,17 @@ def fit_calibration(
         value = -float(np.sum(of_rows * targets * log_softmax(logits, axis=1)))
         shift = b - expected
         value += 0.5 * float(precision * (shift @ shift))
-        value += 0.5 * float(np.sum(W * W) / size**2 + (T / spread) ** 2)
+        value += 0.5 * float(np.sum(W * W) / unit**2 + (T / spread) ** 2)
         slope_T = T * np.sum(residual * z) + (T / spread) ** 2
         slope = [[slope_T], residual.sum(axis=0) + precision * shift]
         if coupled:
-            slope.append(np.ravel(z.T @ residual + W / size**2))
+            slope.append(np.ravel(z.T @ residual + W / unit**2))
         return value / n_rows, np.concatenate(slope) / n_rows
 
     n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
-    low, high = np.log(_TEMPERATURES) + np.log(size)
+    low, high = np.log(_TEMPERATURES) + np.log(unit)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
-    starts = np.clip((np.log(size), np.log(size) + 2.0), low, high)
+    starts = np.clip((np.log(unit), np.log(unit) + 2.0), low, high)
     others = np.append(expected, np.zeros(n_free - 1 - n_classes))
     thetas = [np.append(start, others) for start in starts]
     # Threads of BLAS would mostly wait for one another.

@@ -1,5 +1,6 @@
 """What every estimator of this package shares."""
 
+import numpy as np
 from sklearn import base
 
 
@@ -11,3 +12,8 @@ class BaseEstimator(base.BaseEstimator):
         "https://histrs.readthedocs.io/en/latest/reference/generated/"
         "{estimator_module}.{estimator_name}.html"
     )
+
+    def _validate_params(self) -> None:
+        # A limit beyond single precision is infinite beside a parameter in it.
+        with np.errstate(over="ignore"):
+            super()._validate_params()

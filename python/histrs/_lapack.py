@@ -1,4 +1,4 @@
-"""Eigenvalues of symmetric matrices, by calls of LAPACK that Ctrl-C can leave."""
+"""Factors of matrices, by calls of LAPACK that Ctrl-C can leave."""
 
 import ctypes
 from ctypes import POINTER, byref, c_char, c_double, c_int
@@ -45,6 +45,12 @@ def eigvalsh(matrix: Array) -> Array:
     """Return the eigenvalues of a symmetric matrix in ascending order."""
     values: Array = _leavable(len(matrix), lambda: np.linalg.eigvalsh(matrix))
     return values
+
+
+def qr(matrix: Array) -> tuple[Array, Array]:
+    """Return Q with orthonormal columns and the triangular R, whose product is the matrix."""
+    factors = _leavable(min(matrix.shape), lambda: np.linalg.qr(matrix))
+    return factors.Q, factors.R
 
 
 def _leavable(n: int, work: Any) -> Any:

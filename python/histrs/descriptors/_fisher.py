@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._scale import check_computed, exponent_of, may_overflow
 from histrs._validation import check_random_state, unchanged_on_error
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
@@ -191,13 +192,21 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             By cells, level after level and row by row; within a cell the means of the first
             component, of the second, and so on, and then the deviations. `n_described` is the
             number of columns without places. Float32 when the features are.
+
+        Raises
+        ------
+        ValueError
+            If the vector of a picture overflows (the message names the picture).
         """
         check_is_fitted(self)
         grids = grids_of(self.pyramid, positions=self.positions)
         local = LocalFeatures.of(self, X, positions=self.positions, reset=False)
-        cells = local.encode(grids, self._responsibilities, self._gradient, self._width)
-        vectors = cells.reshape(len(cells), -1)
-        return vectors.astype(local.features.dtype, copy=False)
+        with may_overflow():
+            cells = local.encode(grids, self._responsibilities, self._gradient, self._width)
+            vectors = cells.reshape(len(cells), -1)
+            vectors = vectors.astype(local.features.dtype, copy=False)
+        check_computed(vectors, "The gradients")
+        return vectors
 
     def _standardize(self, features: Float) -> Float:
         return np.asarray((features - self.mean_) / self.scale_)
@@ -220,8 +229,12 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         z = np.concatenate([(first / scale).ravel(), (second / (scale * np.sqrt(2))).ravel()])
         if self.power != 1:
             z = np.sign(z) * np.abs(z) ** self.power
-        length = np.linalg.norm(z)
-        return z / length if self.norm == "l2" and length > 0 else z
+        if self.norm != "l2":
+            return z
+        # Its squares may be beyond the range.
+        z = np.ldexp(z, -exponent_of(z))
+        length = float(np.linalg.norm(z))
+        return np.asarray(z / length if length > 0 else z)
 
     @property
     def _width(self) -> int:

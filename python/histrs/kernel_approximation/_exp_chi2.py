@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
+from histrs._out import checked_out
 from histrs._scale import may_overflow
 from histrs._threads import leavable
 from histrs._validation import (
@@ -194,18 +195,22 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.projection_ = self._draw_projection(random)
         return self
 
-    def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def transform(self, X: ArrayLike | Matrix, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Map rows to their random features.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite.
+        out : ndarray of shape (n_samples, n_components), default=None
+            Where to write the features, of the dtype of `X`, with contiguous rows. The memory of a
+            new array, page by page, may cost more time than the features.
 
         Returns
         -------
         Z : ndarray of shape (n_samples, n_components)
-            The cosines of all projections, then their sines; float32 when `X` is.
+            The cosines of all projections, then their sines; float32 when `X` is. `out` where it
+            was given.
 
         Warns
         -----
@@ -215,18 +220,25 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Raises
         ------
         ValueError
-            If an entry is negative, NaN or infinite (the message names it).
+            If an entry is negative, NaN or infinite (the message names it), or `out` is not as
+            above.
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        if out is not None:
+            shape = X.shape[0], self.n_components_
+            out = checked_out(out, shape, X.dtype, "features", c_contiguous=True)
         self.base_map_._warn_outside(X)
-        Z = self._core().transform(to_core(X), count_threads(self.n_jobs))
         if self.n_components_ % 2 == 0:
-            return Z
+            return self._core().transform(to_core(X), count_threads(self.n_jobs), out)
+        Z = self._core().transform(to_core(X), count_threads(self.n_jobs), None)
         # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
         # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
         Z[:, self._n_projections - 1] -= Z[:, -1]
-        return np.ascontiguousarray(Z[:, :-1])
+        if out is None:
+            return np.ascontiguousarray(Z[:, :-1])
+        out[:] = Z[:, :-1]
+        return out
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""

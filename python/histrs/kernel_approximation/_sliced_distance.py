@@ -18,6 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._out import checked_out
 from histrs._scale import may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -192,11 +193,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         shape = (X.shape[0], self._n_features_out)
         if out is None:
             out = np.empty(shape, X.dtype)
-        elif getattr(out, "shape", None) != shape or out.dtype != X.dtype:
-            raise ValueError(
-                f"out is {_described(out)}, and the projections are an array of shape {shape} and "
-                f"dtype {X.dtype}: give one."
-            )
+        else:
+            out = checked_out(out, shape, X.dtype, "projections")
         with may_overflow():
             offsets_ = self.offsets_.astype(X.dtype)
         if not np.isfinite(offsets_).all():
@@ -288,12 +286,6 @@ def _dense(X: Any) -> NDArray[Any]:
 def mean_projection(d: int) -> float:
     """Return `c_d`, the mean length of a unit vector's projection on a random direction."""
     return float(np.exp(gammaln(d / 2) - gammaln((d + 1) / 2)) / np.sqrt(np.pi))
-
-
-def _described(out: Any) -> str:
-    if isinstance(out, np.ndarray):
-        return f"an array of shape {out.shape} and dtype {out.dtype}"
-    return f"a {type(out).__name__}"
 
 
 def offsets(T: NDArray[Any]) -> Array:

@@ -70,7 +70,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         The kernel: :math:`\min(x, y)`, :math:`2xy/(x + y)`, :math:`\sqrt{xy}` or
         :math:`\frac{x}{2} \log_2 \frac{x + y}{x} + \frac{y}{2} \log_2 \frac{x + y}{y}`.
     n_knots : int, default=16
-        Knots of a column, above 0; equal ones count once.
+        Knots of a column, above 0, at most 1,048,576; equal ones count once.
     spacing : {"uniform", "quantile", "log"}, default="uniform"
         Where the knots of a column are: evenly from 0 to its largest value; at quantiles of its
         positive values; or in equal ratios from its smallest positive to its largest value.
@@ -139,7 +139,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions({"intersection", "chi2", "hellinger", "jensen_shannon"})],
-        "n_knots": [Interval(Integral, 1, None, closed="left")],
+        "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],
         "n_jobs": [Integral, None],

@@ -186,8 +186,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
-        # Divergences have no unit; with more, the square of gamma overflows in the loss.
-        "gamma": [Interval(Real, 0, 1e50, closed="right"), *GAMMA_CONSTRAINTS[1:]],
+        "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"means", "subset", "rmhc"})],
         "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, _MOST_PRIOR, closed="both")],
         "class_weight": CLASS_WEIGHT_CONSTRAINTS,
@@ -304,8 +303,12 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
                 jac=True,
                 method="L-BFGS-B",
                 callback=note,
-                # SciPy divides it by the rounding error.
-                options={"maxiter": self.max_iter, "ftol": min(self.tol, 1e200), "gtol": 1e-10},
+                options={
+                    "maxiter": self.max_iter,
+                    # SciPy divides it by the rounding error.
+                    "ftol": min(float(self.tol), 1e200),
+                    "gtol": 1e-10,
+                },
             )
         if result.status == 1:
             warn(

@@ -23,8 +23,9 @@ Init: TypeAlias = Literal["subset", "rmhc"]
 # Exchanges of the hill climb that training starts from.
 _EXCHANGES = 500
 
+# With more, the square of gamma overflows in the loss.
 GAMMA_CONSTRAINTS = [
-    Interval(Real, 0, None, closed="neither"),
+    Interval(Real, 0, 1e50, closed="right"),
     StrOptions({"scale", "cv", "optuna"}),
 ]
 CLASS_WEIGHT_CONSTRAINTS = [StrOptions({"balanced"}), dict, None]

@@ -130,7 +130,8 @@ class _Lasso(MomentRegressor):
             self.max_iter,
             count_threads(self.n_jobs),
         )
-        late = gaps > self.tol * error.y_squares
+        with np.errstate(over="ignore"):
+            late = gaps > self.tol * error.y_squares
         if np.any(late):
             place = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
             warn(

@@ -66,11 +66,11 @@ class RidgePath:
         coefficients = (self.basis @ (self.projected / (self.values + alpha)[:, None])).T
         return coefficients, self.y_mean - coefficients @ self.mean
 
-    def default_alphas(self) -> Array:
+    def default_alphas(self, n_components: int) -> Array:
         """Return penalties for any units: from the sum of the squares of the rows downwards."""
         total = float(np.sum(self.values))
         # Where the model may interpolate, smaller penalties leave nothing but rounding.
-        decades = 14 if self.n_rows > len(self.values) + 1 else 10
+        decades = 14 if self.n_rows > n_components + 1 else 10
         factors = np.logspace(-decades, 3, 2 * (decades + 3) + 1)
         if 0 < total < SMALLEST_ALPHA / factors[0] or total > _LARGEST / factors[-1]:
             raise ValueError(

@@ -20,7 +20,8 @@ from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
 from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
-from histrs.streaming._principal import check_n_components, principal_directions
+from histrs.streaming._principal import check_n_components, principal_directions, with_signs
+from histrs.streaming._row_space import row_space
 from histrs.streaming._rows import ROW_CHECKS, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
@@ -44,7 +45,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Parameters
     ----------
     n_components : int or float, default=None
-        Number of components; None keeps as many as there are features. A number between 0 and 1
+        Number of components, at most that of the features; None keeps as many as there are
+        features, or rows where these are fewer. A number between 0 and 1
         keeps as few as have more than this share of the total variance, those of the rows of the
         moment.
     whiten : bool, default=False
@@ -100,6 +102,11 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> pca.explained_variance_.round(1)
     array([6.8, 1.3])
     """
+
+    _moments: Moments | None
+    # What moments are made of when they are asked for.
+    _source: RowSource | None
+    _decomposition: tuple[Array, Array] | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
@@ -164,9 +171,29 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             source = RowSource(
                 rows, weights=sample_weight, n_jobs=self.n_jobs, verbose=self.verbose
             )
-            self._set_moments(Moments._gathered(source))
-            self._decompose()
+            if not self._learn_few(source):
+                self._set_moments(Moments._gathered(source))
+                self._decompose()
         return self
+
+    def _learn_few(self, source: RowSource) -> bool:
+        """Learn from an array of fewer rows than features, in their space; say whether it is so."""
+        reduced = row_space(source)
+        if reduced is None:
+            return False
+        coordinates, space = reduced
+        moments = Moments._gathered(coordinates)
+        if self._n_directions(moments.n_rows, space.n_features) > moments.n_features:
+            return False
+        self._set_moments(moments, space.n_features)
+        self._decompose()
+        values, directions = self._decomposed()
+        self._decomposition = values, with_signs(space.expanded(directions.T).T)
+        weights = np.ones(source.rows.shape[0]) if source.weights is None else source.weights
+        self.mean_ = np.asarray((weights / weights.sum()) @ source.rows)
+        # Moments take the square of the features; only what comes after may ask for them.
+        self._moments, self._source = None, source.with_rows(source.rows.copy())
+        return True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -193,7 +220,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ValueError
             If `n_components` is larger than the number of features, or `X` is not as above.
         """
-        first = not hasattr(self, "moments_")
+        first = not self.__sklearn_is_fitted__()
         with unchanged_on_error(self):
             X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)
             self._checked_n_components(X.shape[1])
@@ -327,8 +354,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def explained_variance_ratio_(self) -> Array:
         """Variances of the components as shares of the total variance."""
-        total = np.trace(self.moments_._all_rows().scatter)
-        values = self._decomposed()[0]
+        values, total = self._decomposed()[0], self._total
         return np.asarray(values / total if total > 0 else np.zeros_like(values))
 
     @property
@@ -337,23 +363,44 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return len(self._decomposed()[0])
 
     def _checked_n_components(self, n_features: int) -> int:
-        """Return how many components are computed: of a share of the variance, all."""
+        """Return how many components may be computed: of a share of the variance, all."""
         wanted = self.n_components
         return check_n_components(None if wanted is None or wanted < 1 else int(wanted), n_features)
+
+    def _n_directions(self, n_rows: float, n_features: int) -> int:
+        """Return how many components are computed: of as many as there are, no more than rows."""
+        most = self._checked_n_components(n_features)
+        given = self.n_components is not None and self.n_components >= 1
+        return most if given else min(most, int(n_rows))
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
 
-    def _set_moments(self, moments: Moments) -> None:
-        self.moments_ = moments
+    @property
+    def moments_(self) -> Moments:
+        """What is known of the rows; made when first asked for where there are few rows."""
+        check_is_fitted(self)
+        if self._moments is None:
+            assert self._source is not None
+            self._moments, self._source = Moments._gathered(self._source), None
+        return self._moments
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_moments")
+
+    def _set_moments(self, moments: Moments, n_features: int | None = None) -> None:
+        """Take moments of the features, or of rows in a space of their own and so many features."""
+        sums = moments._all_rows()
+        self._moments, self._source = moments, None
         self.n_samples_seen_, self._weight_seen = moments.n_rows, moments.n
-        self._n_wanted = self._checked_n_components(moments.n_features)
-        self.mean_ = moments._all_rows().mean.copy()
-        self._decomposition: tuple[Array, Array] | None = None
+        self._n_wanted = self._n_directions(moments.n_rows, n_features or moments.n_features)
+        self.mean_ = sums.mean.copy()
+        self._total = float(np.trace(sums.scatter))
+        self._decomposition = None
 
     def _decomposed(self) -> tuple[Array, Array]:
-        check_is_fitted(self, "moments_")
+        check_is_fitted(self)
         if self._decomposition is None:
             self._decompose()
         assert self._decomposition is not None

@@ -24,7 +24,10 @@ def principal_directions(upper: Array, n_components: int) -> tuple[Array, Array]
     The vectors are columns, each with its entry of largest magnitude positive.
     """
     values, vectors = eigh(upper, n_components)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    return np.maximum(values[::-1], 0.0), with_signs(vectors[:, ::-1])
+
+
+def with_signs(vectors: Array) -> Array:
+    """Return vectors, as columns, with the entry of largest magnitude of each positive."""
     largest = np.argmax(np.abs(vectors), axis=0)
-    signs = np.where(vectors[largest, np.arange(n_components)] < 0, -1.0, 1.0)
-    return values, vectors * signs
+    return vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)

@@ -34,6 +34,7 @@ from histrs.streaming._probabilities import (
     sharpness_of,
     softmax_of,
 )
+from histrs.streaming._row_space import row_space
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
@@ -76,15 +77,28 @@ class _RidgeOnComponents(LinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit_source(self, source: RowSource) -> RidgePath:
+    def _learn_source(self, source: RowSource) -> None:
+        reduced = row_space(source) if self.blocks is None else None
+        if reduced is None:
+            self._learn_rows(source, None)
+            return
+        rows, space = reduced
+        self._learn_rows(rows, space.n_features)
+        self.coef_ = space.expanded(self.coef_)
+
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
+        """Learn from rows, or from their coordinates where they have so many features."""
+        raise NotImplementedError
+
+    def _fit_source(self, source: RowSource, n_features: int | None) -> RidgePath:
         """Learn, and return the models of all penalties."""
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
         if self.blocks is None:
             shape = getattr(source.rows, "shape", None)
             if shape is not None and source.feature_map is None:
-                check_n_components(self._single(), shape[1])
-            path = self._single_path(Moments._gathered(source))
+                check_n_components(self._single(), n_features or shape[1])
+            path = self._single_path(Moments._gathered(source), n_features)
         else:
             sizes = block_sizes(self.blocks, source)
             components = block_components(self.n_components, sizes)
@@ -101,21 +115,26 @@ class _RidgeOnComponents(LinearModel):
     def _fit_moments(self, moments: Moments) -> None:
         if self.blocks is not None:
             raise ValueError("blocks need the rows, twice: call fit or fit_rows.")
-        self._choose(self._single_path(moments), None)
+        self._choose(self._single_path(moments, None), None)
 
     def _single(self) -> int | None:
         if self.n_components is not None and np.ndim(self.n_components) != 0:
             raise ValueError(f"n_components = {self.n_components!r}: several numbers need blocks.")
         return self.n_components  # type: ignore[return-value]
 
-    def _single_path(self, moments: Moments) -> RidgePath:
+    def _single_path(self, moments: Moments, n_features: int | None) -> RidgePath:
         check_labelled(moments)
-        self.n_components_ = check_n_components(self._single(), moments.n_features)
-        return RidgePath.of(moments, self.n_components_)
+        n_components = check_n_components(self._single(), n_features or moments.n_features)
+        self.n_components_ = n_components
+        return RidgePath.of(moments, min(n_components, moments.n_features))
 
     def _choose(self, path: RidgePath, source: RowSource | None) -> None:
         """Choose the penalty and set the coefficients; leaving out rows needs the rows."""
-        alphas = path.default_alphas() if isinstance(self.alphas, str) else self._given_alphas()
+        alphas = (
+            path.default_alphas(self.n_components_)
+            if isinstance(self.alphas, str)
+            else self._given_alphas()
+        )
         selection = self._selection(alphas, source)
         if selection == "gcv":
             errors = path.generalized_errors(alphas)
@@ -266,8 +285,8 @@ class PCARidge(_RidgeOnComponents, MomentRegressor):
     3.0
     """
 
-    def _learn_source(self, source: RowSource) -> None:
-        self._fit_source(source)
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
+        self._fit_source(source, n_features)
 
     def _learn(self, moments: Moments) -> None:
         self._fit_moments(moments)
@@ -689,7 +708,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
     def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
         return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
 
-    def _learn_source(self, source: RowSource) -> None:
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
         encode = SignedTargets(self.classes_)
         if self.class_weight == "balanced":
             named = any(isinstance(part, str) for part in (source.targets, source.weights))
@@ -706,7 +725,7 @@ class PCARidgeClassifier(ClassifierMixin, _RidgeOnComponents):
             calibrate = "softmax" if source.is_at_hand() else None
         elif calibrate is not None:
             source.check_rereadable("calibrate")
-        path = self._fit_source(source)
+        path = self._fit_source(source, n_features)
         learned = self.intercept_
         if calibrate == "equal-rate":
             self._calibrate(source, path.n_rows)

@@ -139,3 +139,18 @@ pub(crate) fn filled<'py, T: numpy::Element>(
     fill(array.readwrite().as_slice_mut()?)?;
     Ok(array.into_any())
 }
+
+/// The same in an array of the caller, of rows one after the other, where there is one.
+pub(crate) fn filled_into<'py, T: numpy::Element>(
+    py: Python<'py>,
+    shape: (usize, usize),
+    out: Option<Bound<'py, PyAny>>,
+    fill: impl FnOnce(&mut [T]) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(out) = out else {
+        return filled(py, shape, fill);
+    };
+    let array = out.cast_into::<PyArray2<T>>()?;
+    fill(array.try_readwrite()?.as_slice_mut()?)?;
+    Ok(array.into_any())
+}

@@ -5,7 +5,7 @@ use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 
 use crate::chi2::AdditiveMap;
-use crate::convert::{Histograms, filled, with_histograms};
+use crate::convert::{Histograms, filled_into, with_histograms};
 use crate::door::{call, enter};
 
 /// Random features of the exponential chi-square kernel.
@@ -43,14 +43,16 @@ impl ExpChi2Features {
         core::ExpChi2Features::structured_size(&map.0, n_columns)
     }
 
+    #[pyo3(signature = (x, n_threads, out))]
     fn transform<'py>(
         &self,
         py: Python<'py>,
         x: Histograms<'py>,
         n_threads: usize,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| {
-            filled(py, (x.n_rows(), self.0.n_features()), |out| {
+            filled_into(py, (x.n_rows(), self.0.n_features()), out, |out| {
                 enter(py, n_threads, |e| self.0.transform_into(e, &x, out))
             })
         })

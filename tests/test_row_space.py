@@ -1,0 +1,140 @@
+"""Fewer rows than features: what is learned of them is what moments of all features say."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+
+from histrs.streaming import Moments, PCARidge, PCARidgeClassifier, StreamingPCA
+from tests.oracles import moments as oracle
+
+
+def wide(seed, n, n_features, container=np.asarray, dtype=np.float64):
+    """Return rows of which many entries, and some columns, are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, n_features)) * (rng.random((n, n_features)) < 0.4)
+    X[:, rng.random(n_features) < 0.3] = 0.0
+    X[0, 0] = 1.0
+    return container(X.astype(dtype)), X.astype(dtype).astype(np.float64), rng
+
+
+cases = given(
+    n=st.integers(2, 12),
+    extra=st.sampled_from([1, 2, 17, 60]),
+    container=st.sampled_from([np.asarray, sparse.csr_array, np.asfortranarray]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 99),
+)
+
+
+@cases
+def test_ridge_of_few_rows_is_that_of_moments(n, extra, container, dtype, weighted, seed):
+    rows, X, rng = wide(seed, n, n + extra, container, dtype)
+    y = rng.standard_normal((n, 2))
+    weights = rng.integers(0, 4, n) + (np.arange(n) < 2) if weighted else None
+    for n_components in (None, 2, n + extra):
+        model = PCARidge(n_components, alphas=0.3, selection="gcv")
+        few = model.fit(rows, y, weights)
+        few = pickle.loads(pickle.dumps(few))
+        whole = model.fit_moments(Moments.of(X, y, sample_weight=weights))
+        assert few.n_components_ == whole.n_components_
+        if n_components != 2 or not _has_ties(X, weights, 2):
+            np.testing.assert_allclose(few.coef_, whole.coef_, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(few.intercept_, whole.intercept_, rtol=1e-8, atol=1e-10)
+
+
+def _has_ties(X, weights, k):
+    """Say whether the directions of the `k` largest eigenvalues are not unique."""
+    w = np.ones(len(X)) if weights is None else weights
+    centred = X - w @ X / w.sum()
+    values = np.append(np.linalg.svd(np.sqrt(w)[:, None] * centred, compute_uv=False), 0.0)
+    return values[k - 1] - values[k] < 1e-3 * values[0]
+
+
+@cases
+def test_directions_of_few_rows_are_those_of_moments(n, extra, container, dtype, weighted, seed):
+    rows, X, rng = wide(seed, n, n + extra, container, dtype)
+    weights = rng.integers(0, 4, n) + (np.arange(n) < 2) if weighted else None
+    for n_components in (1, None, 0.7):
+        model = StreamingPCA(n_components)
+        few = model.fit(rows, sample_weight=weights)
+        found = few.explained_variance_, few.explained_variance_ratio_, few.mean_, few.components_
+        whole = StreamingPCA(n_components).fit_moments(Moments.of(X, sample_weight=weights))
+        scale = max(whole.explained_variance_.max(), 1e-300)
+        np.testing.assert_allclose(found[0], whole.explained_variance_, atol=1e-12 * scale)
+        np.testing.assert_allclose(found[1], whole.explained_variance_ratio_, atol=1e-12)
+        np.testing.assert_allclose(found[2], whole.mean_, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found[3] @ found[3].T, np.eye(len(found[3])), atol=1e-12)
+        if n_components != 1 or not _has_ties(X, weights, 1):
+            weighed = found[3].T * found[0] @ found[3]
+            definition = whole.components_.T * whole.explained_variance_ @ whole.components_
+            if not isinstance(n_components, float) or len(found[3]) == whole.n_components_:
+                np.testing.assert_allclose(weighed, definition, atol=1e-10 * scale)
+
+
+def test_directions_of_few_rows_are_their_definition():
+    _, X, _ = wide(5, 9, 40)
+    directions = oracle.principal_directions(X, 3)
+    found = StreamingPCA(3).fit(X).components_.T
+    np.testing.assert_allclose(np.abs(np.sum(directions * found, axis=0)), 1.0, rtol=1e-10)
+    peer = PCA().fit(X)
+    ours = StreamingPCA().fit(X)
+    assert ours.components_.shape == peer.components_.shape == (9, 40)
+    np.testing.assert_allclose(ours.explained_variance_, peer.explained_variance_, atol=1e-12)
+
+
+def test_rows_come_after_few_rows():
+    _, X, _ = wide(2, 9, 40)
+    X_after = wide(3, 50, 40)[1]
+    model = StreamingPCA(3).fit(X[:8])
+    first = model.components_.copy()
+    X_before = X.copy()
+    X[:8] = 7.0  # The rows of a fit are its own.
+    model.partial_fit(X_before[8:]).partial_fit(X_after)
+    expected = StreamingPCA(3).fit(np.vstack([X_before, X_after]))
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
+    assert model.n_samples_seen_ == 59
+    assert not np.allclose(first, model.components_)
+
+
+def test_the_moments_of_few_rows_are_theirs():
+    _, X, _ = wide(2, 9, 40)
+    moments, expected = StreamingPCA(3).fit(X).moments_, Moments.of(X)
+    np.testing.assert_array_equal(moments.H, expected.H)
+    assert moments.n == expected.n
+
+
+def test_classes_of_few_rows():
+    rows, X, rng = wide(4, 30, 200, sparse.csr_array)
+    y = np.where(X[:, 0] + rng.random(30) > 0.6, "a", "b")
+    few = PCARidgeClassifier().fit(rows, y)
+    assert few.coef_.shape == (1, 200)
+    probabilities = few.predict_proba(rows)
+    np.testing.assert_allclose(probabilities, few.predict_proba(X), atol=1e-12)
+    # With as many rows as features each row is there as often, and nothing else changes.
+    often = PCARidge(alphas=0.7 * 10).fit(np.tile(X, (10, 1)), np.tile(y == "a", 10))
+    once = PCARidge(alphas=0.7).fit(X, y == "a")
+    np.testing.assert_allclose(often.coef_, once.coef_, atol=1e-9)
+    peer = Ridge(alpha=0.7).fit(X, y == "a")
+    np.testing.assert_allclose(once.coef_, peer.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [PCARidge(41), PCARidgeClassifier(41), StreamingPCA(41)])
+def test_more_components_than_features_are_refused(model):
+    _, X, _ = wide(2, 9, 40)
+    with pytest.raises(ValueError, match="n_components=41 must be at most n_features=40"):
+        model.fit(X, np.arange(9) % 2)
+
+
+def test_squares_beyond_the_range_are_named():
+    X = np.full((3, 5), 1e308)
+    X[0] = 0.0
+    for model in (PCARidge(), StreamingPCA()):
+        with pytest.raises(ValueError, match=r"range|large|overflow"):
+            model.fit(X, np.arange(3.0))
