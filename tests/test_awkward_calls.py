@@ -27,9 +27,9 @@ from histrs.kernel_approximation import (
     SlicedDistanceMap,
     SparseKernelMap,
 )
-from histrs.metrics import additive_chi2_kernel, emd_distances, jbld_distances
-from histrs.neighbors import MetricKNNClassifier, _metrics
-from histrs.neighbors._centroids import mean_centroid
+from histrs.metrics import _euclidean, additive_chi2_kernel, emd_distances, jbld_distances
+from histrs.metrics._centroids import mean_centroid
+from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import (
     CondensedNN,
     CovarianceCompressor,
@@ -341,7 +341,7 @@ def test_euclidean_distances_start_few_threads(rng, monkeypatch):
         asked.append(n_jobs)
         return cdist(X, Y)
 
-    monkeypatch.setattr(_metrics, "pairwise_distances", distances)
+    monkeypatch.setattr(_euclidean, "pairwise_distances", distances)
     for n_jobs in (None, 10**5):
         MetricKNNClassifier(1, metric="euclidean", n_jobs=n_jobs).fit(X, y).predict(X)
     assert set(asked) == {None, count_threads(10**5)}

@@ -203,7 +203,7 @@ def test_a_row_is_no_neighbor_of_itself(quantizers):
     np.testing.assert_array_equal(rows[8], [7, 0, 1])
     np.testing.assert_allclose(distances[:7], 0.0, atol=1e-6)
     assert index.kneighbors(n_neighbors=8)[1].shape == (9, 8)
-    with pytest.raises(ValueError, match="n_neighbors = 9, and there are 8 rows"):
+    with pytest.raises(ValueError, match="n_neighbors = 9 is more than the 8 samples"):
         index.kneighbors(n_neighbors=9)
 
 
@@ -290,7 +290,7 @@ def test_names_of_columns_are_kept(digits):
     ("call", "message"),
     [
         (lambda i, X: i.kneighbors(X, 0), "n_neighbors = 0"),
-        (lambda i, X: i.kneighbors(X, 301), "n_neighbors = 301, and there are 300 rows"),
+        (lambda i, X: i.kneighbors(X, 301), "n_neighbors = 301 is more than the 300 samples"),
         (lambda i, X: i.kneighbors(X[:, :8]), "64 features"),
         (lambda i, X: i.kneighbors(np.full((2, 64), np.nan)), r"X\[0, 0\] = NaN"),
         (lambda i, X: i.kneighbors(1e300 * X), "overflow"),

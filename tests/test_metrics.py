@@ -1,5 +1,7 @@
 """Kernels between histograms against their definitions."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel as sklearn_additive_ch
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.svm import SVC
 
+from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap
 from histrs.metrics import (
     additive_chi2_kernel,
     chi2_distances,
@@ -22,6 +25,14 @@ from histrs.metrics import (
     minmax_distances,
     minmax_kernel,
 )
+from histrs.metrics._registry import (
+    ADDITIVE_KERNELS,
+    KERNELS,
+    METRICS,
+    AdditiveKernelName,
+    KernelName,
+)
+from histrs.neighbors import MetricKNNClassifier
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
 from tests.oracles import chi2, minmax
@@ -379,3 +390,40 @@ def test_very_wide_sparse_rows(rng, metric):
     np.testing.assert_array_equal(metric(wide), metric(narrow))
     np.testing.assert_array_equal(metric(wide, wide[:3]), metric(narrow, narrow[:3]))
     assert metric(wide[:0], wide).shape == (0, 20)
+
+
+def test_names_of_the_registry_are_those_of_its_types():
+    assert set(get_args(KernelName)) == set(KERNELS)
+    assert set(get_args(AdditiveKernelName)) == ADDITIVE_KERNELS
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_a_name_means_the_distance_of_its_kernel(rng, name):
+    X, Y = rng.dirichlet(np.ones(5), 7), rng.dirichlet(np.ones(5), 4)
+    metric, kernel = METRICS[name], KERNELS[name]
+    own = [np.diag(kernel(Z))[:, None] for Z in (X, Y)]
+    expected = own[0] + own[1].T - 2 * kernel(X, Y)
+    if name == "minmax":  # one less the kernel
+        expected /= 2
+    np.testing.assert_allclose(metric.distances(X, Y, n_jobs=1), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(ADDITIVE_KERNELS))
+def test_additive_kernels_are_sums_over_columns(rng, name):
+    X, kernel = rng.dirichlet(np.ones(5), 7), KERNELS[name]
+    by_column = sum(kernel(x[:, None]) for x in X.T)
+    np.testing.assert_allclose(kernel(X), by_column, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameter", "names"),
+    [
+        (MetricKNNClassifier, "metric", METRICS),
+        (KernelProjectionMap, "kernel", KERNELS),
+        (SparseAdditiveMap, "kernel", ADDITIVE_KERNELS),
+    ],
+)
+def test_a_wrong_name_lists_the_right_ones(estimator, parameter, names):
+    with pytest.raises(ValueError, match=parameter) as error:
+        estimator(**{parameter: "exp-chi2"}).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+    assert all(f"'{name}'" in str(error.value) for name in names)

@@ -13,14 +13,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from histrs.metrics import (
+    _euclidean,
     airm_distances,
     emd_distances,
     jbld_distances,
     sinkhorn_distances,
 )
-from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _metrics, _space
-from histrs.neighbors._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
-from histrs.neighbors._metrics import METRICS as EVERY_METRIC
+from histrs.metrics._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
+from histrs.metrics._registry import METRICS as EVERY_METRIC
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _space
 from histrs.neighbors._search import nearest, nearest_by_bounds
 from histrs.testing import ground_distances, spd_matrices
 from histrs.transport import grid_ground_distance
@@ -500,7 +501,7 @@ def test_single_precision_is_kept_where_it_holds_squares(rng, monkeypatch, size,
         computed.extend([X.dtype, Y.dtype])
         return cdist(X, Y)
 
-    monkeypatch.setattr(_metrics, "pairwise_distances", distances)
+    monkeypatch.setattr(_euclidean, "pairwise_distances", distances)
     MetricKNNClassifier(1, metric="euclidean").fit(X, np.arange(20) % 2).predict(X)
     assert set(computed) == {np.dtype(dtype)}
 

@@ -11,6 +11,7 @@ from histrs import metrics
 from tests.test_readme import ROOT, fenced_blocks
 
 DOCS = ROOT / "docs"
+PACKAGE, CRATE = ROOT / "python" / "histrs", ROOT / "rust" / "histrs" / "src"
 # By their nature.
 WITHOUT_CODE = {
     "architecture.md",
@@ -99,9 +100,19 @@ def test_paths_of_the_glossary_exist() -> None:
     # The last column says where a term lives.
     paths = [path for row in rows for path in re.findall(r"`([\w/]+(?:/|\.py|\.rs))`", row[-1])]
     assert len(paths) > 60
-    roots = [ROOT / "python" / "histrs", ROOT / "rust" / "histrs" / "src"]
-    roots.append(roots[0] / "prototypes")
+    roots = [PACKAGE, CRATE, PACKAGE / "prototypes"]
     for path in paths:
         assert any((root / path).exists() for root in roots), path
     for name in re.findall(r"`metrics\.(\w+)`", text):
         assert hasattr(metrics, name), name
+
+
+def test_paths_of_the_concepts_of_the_papers_exist() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("## The concepts of the papers")
+    rows = [line.split(" | ") for line in section.partition("\n## ")[0].splitlines()[6:]]
+    assert len([row for row in rows if len(row) == 3]) >= 10
+    for row in rows:
+        for root, paths in zip((CRATE, PACKAGE), row[1:], strict=False):
+            for path in re.findall(r"`([^`]+)`", paths):
+                assert (root / path).exists(), path

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
+from histrs.metrics._registry import METRICS
 from histrs.neighbors import MetricKNNClassifier
-from histrs.neighbors._metrics import METRICS
 from histrs.neighbors._space import Space
 from histrs.prototypes import (
     CondensedNN,

@@ -39,6 +39,7 @@ TESTS = {
         "test_calibration.py",
         "test_cached_variance.py",
     ],
+    "metrics": ["test_metrics.py", "test_neighbors.py"],
     "neighbors": ["test_neighbors.py", "test_awkward_calls.py"],
     "prototypes": [
         "test_prototypes.py",

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs.quantization import ProductQuantizer
-from histrs.quantization._inner_product import inner_product
+from histrs.quantization._metrics import inner_product
 from histrs.svm._rows import CodeRows, FeatureRows, Rows
 
 Array = NDArray[np.float64]

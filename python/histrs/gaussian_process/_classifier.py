@@ -182,7 +182,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        The weights alpha of eq. 2; one output for two classes, else one a class.
+        The weights alpha of eq. 2; one output for two classes, else one per class.
     n_iter_ : ndarray of shape (n_outputs,)
         Iterations until each output was solved; 1 when the matrix was factorised. Of the Bernoulli
         likelihood, Newton's steps.

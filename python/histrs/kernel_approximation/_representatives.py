@@ -1,6 +1,6 @@
 """What the maps on representatives share: the kernel, the representatives, their inner product."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -17,7 +17,6 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 
-from histrs import metrics
 from histrs._estimator import BaseEstimator
 from histrs._lapack import eigvalsh
 from histrs._scale import check_squares
@@ -32,21 +31,11 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
+from histrs.metrics._registry import KERNELS, KernelName
 
 Array: TypeAlias = NDArray[np.float64]
-KernelName: TypeAlias = Literal[
-    "intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"
-]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
 
-KERNELS: Mapping[str, Callable[..., NDArray[Any]]] = {
-    "intersection": metrics.intersection_kernel,
-    "chi2": metrics.additive_chi2_kernel,
-    "hellinger": metrics.hellinger_kernel,
-    "jensen_shannon": metrics.jensen_shannon_kernel,
-    "exp_chi2": metrics.exp_chi2_kernel,
-    "minmax": metrics.minmax_kernel,
-}
 # Of the largest eigenvalue: what rounding leaves of the kernel of many representatives.
 _INDEFINITE = 1e-6
 # Kernel values below have eigenvalues that count, and whose inverses overflow.

@@ -30,9 +30,9 @@ from histrs.kernel_approximation._inner_product import (
     RootedInnerProduct,
     additive_inner_product,
 )
+from histrs.metrics._registry import ADDITIVE_KERNELS, AdditiveKernelName
 
 Array: TypeAlias = NDArray[np.float64]
-Kernel: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon"]
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
 
 
@@ -138,7 +138,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({"intersection", "chi2", "hellinger", "jensen_shannon"})],
+        "kernel": [StrOptions(ADDITIVE_KERNELS)],
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],
@@ -147,7 +147,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel: Kernel = "intersection",
+        kernel: AdditiveKernelName = "intersection",
         n_knots: int = 16,
         *,
         spacing: Spacing = "uniform",

@@ -86,7 +86,7 @@ def check_count(n_neighbors: Any, n_candidates: int) -> int:
     try:
         k = operator.index(n_neighbors)
     except TypeError as error:
-        raise TypeError(f"n_neighbors = {n_neighbors!r}: expected a whole number.") from error
+        raise TypeError(f"n_neighbors = {n_neighbors!r}: expected an integer.") from error
     if k < 1:
         raise ValueError(f"n_neighbors = {k}: it must be at least 1.")
     if k > n_candidates:

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from histrs._scale import check_squares
 from histrs._validation import Matrix, canonical, validate_data
-from histrs.neighbors._metrics import CHECKS, METRICS, Metric
+from histrs.metrics._registry import CHECKS, METRICS, Metric
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked
 

@@ -87,17 +87,13 @@ class IntersectionProduct(InnerProduct):
         return np.concatenate(parts).reshape(V.shape)
 
 
-def inner_product(codebooks: Array, metric: str, n_threads: int, n_levels: int = 1) -> InnerProduct:
-    """Return the inner product of the codewords of a metric's kernel.
+def hellinger_product(codebooks: Array) -> InnerProduct:
+    """Return the inner product of the roots of codewords."""
+    return FactoredProduct(np.sqrt(codebooks))
 
-    Levels of the same block, which share its columns, follow one another.
-    """
-    if metric == "intersection":
-        return IntersectionProduct(codebooks, n_threads)
-    if metric == "hellinger":
-        return FactoredProduct(np.sqrt(codebooks))
-    if metric == "chi2":
-        rows = codebooks.reshape(-1, codebooks.shape[2])
-        features = AdditiveChi2Map(_CHI2_COMPONENTS).fit_transform(rows)
-        return FactoredProduct(features.reshape(*codebooks.shape[:2], -1))
-    return FactoredProduct(codebooks.reshape(-1, n_levels * codebooks.shape[1], codebooks.shape[2]))
+
+def chi2_product(codebooks: Array) -> InnerProduct:
+    """Return the additive chi-square kernel of codewords, by a map of it."""
+    rows = codebooks.reshape(-1, codebooks.shape[2])
+    features = AdditiveChi2Map(_CHI2_COMPONENTS).fit_transform(rows)
+    return FactoredProduct(features.reshape(*codebooks.shape[:2], -1))

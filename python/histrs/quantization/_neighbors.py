@@ -1,6 +1,5 @@
 """Nearest neighbours among codes, by sums of table entries."""
 
-import operator
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import copy
@@ -28,6 +27,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs.neighbors._search import check_count
 from histrs.quantization._product import Codes, ProductQuantizer
 from histrs.quantization._rotation import check_range, rotated
 
@@ -253,7 +253,8 @@ class CodeNeighbors(BaseEstimator):
         """
         check_is_fitted(self)
         itself = X is None
-        n_neighbors = self._count(n_neighbors, n_rows := self.n_samples_fit_ - itself)
+        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
+        n_neighbors = check_count(wanted, n_rows := self.n_samples_fit_ - itself)
         if X is not None:
             queries: Any = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
             _histrs.check_finite(to_core(queries), count_threads(self.n_jobs))
@@ -281,21 +282,6 @@ class CodeNeighbors(BaseEstimator):
                     found = _without_itself(*found, start)
                 values[part], rows[part] = found
         return (values, rows) if return_distance else rows
-
-    def _count(self, n_neighbors: int | None, n_rows: int) -> int:
-        given: Any = self.n_neighbors if n_neighbors is None else n_neighbors
-        try:
-            n_neighbors = operator.index(given)
-        except TypeError as error:
-            raise TypeError(f"n_neighbors = {given!r} is not an integer.") from error
-        if n_neighbors < 1:
-            raise ValueError(f"n_neighbors = {n_neighbors}: a query has at least one.")
-        if n_neighbors > n_rows:
-            raise ValueError(
-                f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {n_neighbors}, "
-                f"and there are {n_rows} rows to choose from: ask for fewer, or index more rows."
-            )
-        return n_neighbors
 
     def _queries_at_a_time(self, n_neighbors: int, n_entries: int) -> int:
         n_blocks = -(-self.n_samples_fit_ // _ROWS_A_BLOCK)

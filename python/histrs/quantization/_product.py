@@ -33,19 +33,22 @@ from histrs._validation import (
 )
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks, _rotation
-from histrs.quantization._inner_product import inner_product
+from histrs.quantization._archived import MOST_CODES, state_of
+from histrs.quantization._metrics import (
+    METRICS,
+    CodeMetric,
+    MetricName,
+    inner_product,
+    sums_by_code,
+)
 from histrs.quantization._rotation import check_range, rotated
 from histrs.streaming._rows import chunks
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 _KIND = "product quantizer"
-_LIMIT = 2**16
 # Entries of rows that are made dense at a time.
 _DENSE = 2**23
-# How far the products of columns of a rotation in single precision may be from 0 and 1.
-_ORTHOGONAL = 1e-4
-_METRICS = {"euclidean", "hellinger", "chi2", "intersection"}
 
 
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -167,8 +170,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
-        "n_codes": [Interval(Integral, 2, _LIMIT, closed="both")],
-        "metric": [StrOptions(_METRICS)],
+        "n_codes": [Interval(Integral, 2, MOST_CODES, closed="both")],
+        "metric": [StrOptions(set(METRICS))],
         "rotation": [StrOptions({"opq"}), None],
         # A level more than there are bits in a number says nothing; each is learned by itself.
         "n_levels": [Interval(Integral, 1, 64, closed="both")],
@@ -182,6 +185,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     codebooks_: NDArray[Any]
     rotation_: NDArray[Any] | None
     n_levels_: int
+    n_features_in_: int
     block_offsets_: NDArray[np.int64]
     counts_: NDArray[np.float64]
 
@@ -189,7 +193,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self,
         n_blocks: int = 8,
         n_codes: int = 256,
-        metric: Literal["euclidean", "hellinger", "chi2", "intersection"] = "euclidean",
+        metric: MetricName = "euclidean",
         *,
         rotation: Literal["opq"] | None = None,
         n_levels: int = 1,
@@ -262,20 +266,19 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows = self._check(X, reset=False)
             codes = self._encode(rows)
             codebooks, counts = self.codebooks_.astype(np.float64), self.counts_.copy()
+            metric = self._metric
             n_codes = codebooks.shape[1]
             for level, values in enumerate(self._residuals(rows, codes)):
                 for m, (start, stop) in enumerate(self._edges()):
                     book = m * self.n_levels_ + level
-                    part = _codebooks.coordinates(
-                        _codebooks.block(values, start, stop), self.metric_
-                    )
-                    sums = _codebooks.sums_by_code(part, codes[:, book], n_codes)
+                    part = metric.coordinates(_codebooks.block(values, start, stop))
+                    sums = sums_by_code(part, codes[:, book], n_codes)
                     centres = codebooks[book, :, : stop - start]
-                    sums += counts[book][:, None] * _codebooks.coordinates(centres, self.metric_)
+                    sums += counts[book][:, None] * metric.coordinates(centres)
                     counts[book] += np.bincount(codes[:, book], minlength=n_codes)
                     used = counts[book] > 0
                     means = sums[used] / counts[book][used, None]
-                    centres[used] = _codebooks.values_at(means, self.metric_)
+                    centres[used] = metric.values(means)
             dtype = self.codebooks_.dtype
             with np.errstate(over="ignore"):
                 self.codebooks_ = codebooks.astype(dtype)
@@ -287,9 +290,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self.counts_ = counts
         return self
 
+    @property
+    def _metric(self) -> CodeMetric:
+        return METRICS[self.metric_]
+
     def _check(self, X: Any, *, reset: bool) -> Matrix:
         rows = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
-        if self.metric_ != "euclidean":
+        if self._metric.is_of_histograms:
             _histrs.check_histograms(to_core(rows), count_threads(self.n_jobs))
         else:
             _histrs.check_finite(to_core(rows), count_threads(self.n_jobs))
@@ -297,7 +304,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _learn(self, rows: Matrix) -> None:
         n, d = rows.shape
-        if self.metric_ != "euclidean" and (self.rotation is not None or self.n_levels > 1):
+        if self._metric.is_of_histograms and (self.rotation is not None or self.n_levels > 1):
             raise ValueError(
                 f"rotation = {self.rotation!r} and n_levels = {self.n_levels} with metric = "
                 f'"{self.metric_}": rotated rows and what a level leaves over are no histograms; '
@@ -305,7 +312,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "kernel), or no rotation and one level."
             )
         # k-means squares coordinates.
-        check_squares(rows, of_roots=self.metric_ not in ("euclidean", "intersection"))
+        check_squares(rows, of_roots=self._metric.is_of_roots)
         if self.n_blocks > d:
             raise ValueError(
                 f"n_blocks = {self.n_blocks} is more than n_features = {d}: a block has at least "
@@ -342,7 +349,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             self.n_codes,
-            self.metric_,
+            self._metric,
             self.algorithm,
             self.max_iter,
             rng,
@@ -352,7 +359,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             rows,
             self.block_offsets_,
             codebooks,
-            self.metric_,
+            self._metric,
             lambda codebooks: self._nearest(rows, codebooks),
         )
         return codebooks, n_iter
@@ -495,15 +502,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         rows = self._check(X, reset=False)
-        check_squares(rows, of_roots=self.metric_ not in ("euclidean", "intersection"))
+        check_squares(rows, of_roots=self._metric.is_of_roots)
         n: int = rows.shape[0]
         total = 0.0
         for start in range(0, n, step := self._rows_at_a_time()):
             part = rows[start : start + step]
             decoded = self.inverse_transform(self._encode(part)).astype(np.float64)
-            total += _codebooks.distortion(
-                _codebooks.block(part, 0, part.shape[1]), decoded, self.metric_
-            )
+            total += self._metric.distortion(_codebooks.block(part, 0, part.shape[1]), decoded)
         return total / n
 
     def check_codes(self, codes: ArrayLike) -> Codes:
@@ -682,63 +687,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         with _archive.opened(Path(path), _KIND) as (header, arrays):
             quantizer = cls(**header["parameters"])
             quantizer._validate_params()
-            quantizer._restore(header, arrays)
+            quantizer.__dict__.update(state_of(header, arrays))
         return quantizer
-
-    def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> None:
-        codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
-        require = _archive.require
-        require(header["metric"] in _METRICS, "its metric is not known")
-        self.metric_ = header["metric"]
-        require(header["dtype"] in ("float32", "float64"), "its dtype is not that of codewords")
-        require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= _LIMIT, "it has no codebooks")
-        n_books, n_codes, width = codebooks.shape
-        require(counts.shape == (n_books, n_codes), "counts has not the shape of codebooks")
-        n_levels = header.get("n_levels", 1)  # absent where there were no levels
-        require(_archive.is_count(n_levels) and n_levels >= 1, "n_levels is not a number of levels")
-        require(n_books % n_levels == 0, "its codebooks are not those of n_levels")
-        n_blocks = n_books // n_levels
-        require(np.all(counts >= 0), "a count is negative")
-        require(
-            offsets.shape == (n_blocks + 1,)
-            and offsets[0] == 0
-            and np.all(np.diff(offsets) >= 1)
-            and np.diff(offsets).max() == width
-            and np.all(offsets == np.floor(offsets)),
-            "its offsets are not those of blocks of columns",
-        )
-        require(_archive.is_count(header["n_iter"]), "n_iter is not a number of iterations")
-        with np.errstate(over="ignore"):
-            self.codebooks_ = codebooks.astype(header["dtype"])
-        require(np.isfinite(self.codebooks_).all(), "a codeword is not finite")
-        require(self.metric_ == "euclidean" or np.all(codebooks >= 0), "a codeword is negative")
-        rotation = arrays.get("rotation")
-        require(
-            self.metric_ == "euclidean" or (rotation is None and n_levels == 1),
-            "its metric has no rotation and one level",
-        )
-        if rotation is not None:
-            d = int(offsets[-1])
-            require(rotation.shape == (d, d), "its rotation has not the shape of its columns")
-            require(np.abs(rotation).max() <= 1.01, "its rotation is not orthogonal")
-            difference = rotation.T @ rotation - np.eye(d)
-            require(np.abs(difference).max() < _ORTHOGONAL, "its rotation is not orthogonal")
-            rotation = rotation.astype(header["dtype"])
-        self.rotation_ = rotation
-        self.n_levels_ = n_levels
-        self.n_iter_ = header["n_iter"]
-        self.counts_ = counts
-        self.block_offsets_ = offsets.astype(np.int64)
-        self.n_features_in_ = int(offsets[-1])
-        names = header["names"]
-        if names is not None:
-            require(
-                isinstance(names, list)
-                and len(names) == self.n_features_in_
-                and all(isinstance(name, str) for name in names),
-                "its names are not those of its columns",
-            )
-            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

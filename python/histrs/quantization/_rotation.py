@@ -12,6 +12,7 @@ from histrs._sparse import is_sparse
 from histrs._threads import blas_threads_at_most, in_threads, leavable
 from histrs._validation import Matrix
 from histrs.quantization import _codebooks
+from histrs.quantization._metrics import METRICS, sums_by_code
 
 Array = NDArray[np.float64]
 
@@ -110,7 +111,7 @@ def learn(
             rotated(X, rotation, n_threads),
             offsets,
             n_codes,
-            "euclidean",
+            METRICS["euclidean"],
             algorithm,
             max_iter,
             rng,
@@ -172,7 +173,7 @@ def _updated(
     codebooks, product, squares = codebooks.copy(), np.empty_like(rotation), 0.0
     n_codes = codebooks.shape[1]
     for m, (start, stop) in enumerate(pairwise(offsets)):
-        sums = _codebooks.sums_by_code(X, codes[:, m], n_codes)
+        sums = sums_by_code(X, codes[:, m], n_codes)
         counts = np.bincount(codes[:, m], minlength=n_codes)
         used = counts > 0
         centres = codebooks[m, :, : stop - start]

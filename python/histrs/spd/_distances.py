@@ -12,7 +12,7 @@ from histrs.spd._stack import Stack, as_stack, same_dtype
 
 OnError: TypeAlias = Literal["raise", "nan"]
 AllPairs: TypeAlias = Callable[[Stack, Stack | None, int], NDArray[Any]]
-InTurn: TypeAlias = Callable[[Stack, Stack, int], NDArray[Any]]
+Paired: TypeAlias = Callable[[Stack, Stack, int], NDArray[Any]]
 
 
 def jbld_distances(
@@ -158,7 +158,7 @@ def check_definite(X: Stack, n_jobs: int | None = None) -> None:
 
 def _distances(
     all_pairs: AllPairs,
-    in_turn: InTurn,
+    of_paired: Paired,
     X: ArrayLike,
     Y: ArrayLike | None,
     paired: bool,
@@ -175,10 +175,10 @@ def _distances(
         X, Y = same_dtype(X, as_stack(Y, "Y"))
         # Sets of different sizes have no pairs, whatever is in them.
         if on_error == "raise" or X.shape != Y.shape:
-            return in_turn(X, Y, n_threads)
+            return of_paired(X, Y, n_threads)
         good = _definite(X, n_threads) & _definite(Y, n_threads)
         of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
-        of_pairs[good] = _in_turn_or_nan(in_turn, X[good], Y[good], n_threads)
+        of_pairs[good] = _paired_or_nan(of_paired, X[good], Y[good], n_threads)
         return of_pairs
     if Y is not None:
         X, Y = same_dtype(X, as_stack(Y, "Y"))
@@ -219,12 +219,12 @@ def _all_or_nan(f: AllPairs, X: Stack, Y: Stack | None, n_threads: int) -> NDArr
         return np.full((1, 1), np.nan)
 
 
-def _in_turn_or_nan(f: InTurn, X: Stack, Y: Stack, n_threads: int) -> NDArray[Any]:
+def _paired_or_nan(f: Paired, X: Stack, Y: Stack, n_threads: int) -> NDArray[Any]:
     try:
         return f(X, Y, n_threads)
     except ValueError:
         if len(X) == 1:
             return np.full(1, np.nan)
         half = len(X) // 2
-        first = _in_turn_or_nan(f, X[:half], Y[:half], n_threads)
-        return np.concatenate([first, _in_turn_or_nan(f, X[half:], Y[half:], n_threads)])
+        first = _paired_or_nan(f, X[:half], Y[:half], n_threads)
+        return np.concatenate([first, _paired_or_nan(f, X[half:], Y[half:], n_threads)])

@@ -18,8 +18,8 @@ from histrs._labels import check_labels, encode
 from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
-from histrs.spd._mean import Float64, mean_of, weights_of
-from histrs.spd._reference import METRICS, MetricName, Running, reference_mean, tangent_rows
+from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
+from histrs.spd._reference import Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
 # Total weight of a class of few matrices, and what is taken for the others.

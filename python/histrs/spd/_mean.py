@@ -1,6 +1,6 @@
 """Means of covariance matrices."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,9 @@ from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, as_stack, symmetric
 
 Float64: TypeAlias = NDArray[np.float64]
-Metric: TypeAlias = Literal["jbld", "airm", "riemann", "logeuclid", "euclid"]
+MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
 
+METRICS = set(get_args(MetricName))
 # Whose exponential, and the sum of some of them, double precision holds.
 _LARGEST_LOGARITHM = 700.0
 
@@ -240,7 +241,7 @@ class Found(NamedTuple):
 
 def _mean(
     X: ArrayLike,
-    metric: Metric,
+    metric: MetricName,
     sample_weight: ArrayLike | None,
     tol: float,
     max_iter: int,
@@ -285,7 +286,7 @@ def weights_of(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
 def mean_of(
     stack: Stack,
     weights: Float64,
-    metric: Metric,
+    metric: MetricName,
     *,
     tol: float = 1e-8,
     max_iter: int = 100,

@@ -1,6 +1,6 @@
 """Where covariance matrices are seen from: means that can be updated."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,12 +10,9 @@ from histrs import _histrs
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
-from histrs.spd._mean import Float64, exponential, mean_of, roots, unpacked
+from histrs.spd._mean import Float64, MetricName, exponential, mean_of, roots, unpacked
 from histrs.spd._stack import Stack, as_stack, symmetric
 
-MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
-
-METRICS = {"airm", "riemann", "jbld", "logeuclid", "euclid"}
 _TOL = 1e-8
 _MAX_ITER = 100
 

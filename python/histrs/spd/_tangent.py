@@ -12,10 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
 from histrs._validation import check_array, unchanged_on_error, validate_data
-from histrs.spd._mean import Float64, exponential, roots, unpacked, weights_of
+from histrs.spd._mean import METRICS, Float64, MetricName, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
-    METRICS,
-    MetricName,
     Running,
     given_reference,
     reference_mean,

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
 from histrs._validation import unchanged_on_error, validate_data
-from histrs.spd._mean import Float64, roots, weights_of
-from histrs.spd._reference import METRICS, MetricName, Running, reference_mean
+from histrs.spd._mean import METRICS, Float64, MetricName, roots, weights_of
+from histrs.spd._reference import Running, reference_mean
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
 

@@ -4,7 +4,8 @@ from histrs.streaming._fingerprint import fingerprint
 from histrs.streaming._lasso import MomentGroupLasso, MomentLasso
 from histrs.streaming._moments import Moments
 from histrs.streaming._pca import StreamingPCA
-from histrs.streaming._ridge import PCARidge, PCARidgeClassifier
+from histrs.streaming._ridge import PCARidge
+from histrs.streaming._ridge_classifier import PCARidgeClassifier
 
 __all__ = [
     "MomentGroupLasso",

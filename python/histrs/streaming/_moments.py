@@ -26,7 +26,8 @@ _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 class Moments:
     r"""Count and first and second moments of rows, with or without targets.
 
-    Algorithm 2 of [1]_ needs of a data set no more than
+    They are the sufficient statistics of least squares: algorithm 2 of [1]_ needs of a data set no
+    more than
 
     .. math:: n, \quad m = Z^T 1, \quad H = Z^T Z - m m^T / n, \quad v = Z^T y,
 

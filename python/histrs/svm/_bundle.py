@@ -69,10 +69,10 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
        E(v) = \frac\lambda2 \left(v^T K_{ZZ}^+ v + b^2 / s^2\right)
               + \frac{1}{\sum_i w_i} \sum_i w_i\, l(y_i f(x_i))
 
-    (equation 11 of [1]_) is minimised by cutting planes in one slack variable. A pass over the rows
-    reads their features alone; :math:`K_{ZZ}` enters once after the pass, as a product with one
-    vector a class, and its pseudo-inverse never. One pass serves all classes, which are learned
-    one against the rest.
+    (equation 11 of [1]_) is minimised by cutting planes in one slack variable, a bundle method for
+    regularised risk minimisation (BMRM). A pass over the rows reads their features alone;
+    :math:`K_{ZZ}` enters once after the pass, as a product with one vector per class, and its
+    pseudo-inverse never. One pass serves all classes, which are learned one against the rest.
 
     On the codes of a `ProductQuantizer` this is *delayed expansion*: a pass adds up entries of
     tables, and costs as many additions as there are codes.

@@ -28,11 +28,18 @@ mod _histrs {
     #[pymodule_export]
     use crate::door::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]
-    use crate::intersection::{
-        CoordinateDescent, CubicFunctions, KnotProjection, LookupTable, LowRankInverse,
-        ShapeFunctions, SortedColumns, Transform, check_histograms, cubic_spline_gram,
-        intersection_gram, minmax_distances, minmax_gram, row_sums, transform_rows,
+    use crate::intersection::columns::{CoordinateDescent, SortedColumns};
+    #[pymodule_export]
+    use crate::intersection::functions::{CubicFunctions, LookupTable, ShapeFunctions};
+    #[pymodule_export]
+    use crate::intersection::gram::{
+        check_histograms, cubic_spline_gram, intersection_gram, minmax_distances, minmax_gram,
+        row_sums,
     };
+    #[pymodule_export]
+    use crate::intersection::preconditioning::{KnotProjection, LowRankInverse};
+    #[pymodule_export]
+    use crate::intersection::transform::{Transform, transform_rows};
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

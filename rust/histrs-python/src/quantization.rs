@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::convert::{Histograms, double, filled, single, with_histograms};
 use crate::door::{call, enter, to_python};
 
-/// Codebooks, a block, a codeword and a column an axis.
+/// Codebooks of the shape (blocks, codewords, columns).
 #[derive(FromPyObject)]
 pub(crate) enum Tables<'py> {
     Double(PyReadonlyArray3<'py, f64>),
@@ -77,7 +77,7 @@ fn encode<'py, T: histrs::Element>(
     }
 }
 
-/// Sums of table entries, a class a row; `tables` has a block, a codeword and a class an axis.
+/// Sums of table entries, of the shape (classes, rows); `tables` has the shape (blocks, codewords, classes).
 #[pyfunction]
 pub(crate) fn quantization_scores<'py>(
     py: Python<'py>,
@@ -133,7 +133,7 @@ fn write<T: histrs::Real, C: core::Code + numpy::Element>(
     enter(py, n_threads, |e| core::code_scores(e, codes, tables, out))
 }
 
-/// Sums of the weights of the rows that share a code, a block, a codeword and a class an axis.
+/// Sums of the weights of the rows that share a code, of the shape (blocks, codewords, classes).
 #[pyfunction]
 pub(crate) fn quantization_sums<'py>(
     py: Python<'py>,

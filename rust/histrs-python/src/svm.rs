@@ -30,7 +30,7 @@ pub(crate) fn svm_epoch<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let (margin, eta, alpha, smoothing) = steps;
-    let steps = core::Steps { margin, eta, alpha, smoothing };
+    let steps = core::SgdParameters { margin, eta, alpha, smoothing };
     let (signs, weights, coef) = (signs.as_array(), weights.as_array(), coef.as_array());
     let order = order.as_slice()?;
     let learned = with_histograms!(&x, |x| {

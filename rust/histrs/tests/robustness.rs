@@ -14,7 +14,7 @@ use histrs::moments::LassoProblem;
 use histrs::neighborhood::Labels;
 use histrs::quantization::{Codebooks, Metric};
 use histrs::spd::compression_loss;
-use histrs::svm::{Steps, epoch};
+use histrs::svm::{SgdParameters, epoch};
 use histrs::{CsrView, Element, Error, Executor, HistogramMatrix};
 use ndarray::{Array2, Array3, ArrayView2, array, s};
 use proptest::prelude::*;
@@ -436,7 +436,7 @@ fn values_that_mean_nothing_are_refused() {
 fn negative_histograms_are_not_learned_from() {
     let x = array![[1.0, 0.5], [0.25, -0.125]];
     let (signs, coef) = (array![[1.0, -1.0]], array![[0.0, 0.0]]);
-    let steps = Steps { margin: 1.0, eta: 0.1, alpha: 0.1, smoothing: 0.0 };
+    let steps = SgdParameters { margin: 1.0, eta: 0.1, alpha: 0.1, smoothing: 0.0 };
     let error = epoch(
         exec(),
         &HistogramMatrix::dense(x.view()),

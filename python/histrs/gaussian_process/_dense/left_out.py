@@ -84,7 +84,7 @@ def learn_by_leaving_out(
     Parameters
     ----------
     likelihood : DenseLikelihood
-        Of the centred targets of classes: one for two classes, else one a class.
+        Of the centred targets of classes: one for two classes, else one per class.
     space : SearchSpace
         With the bounds of noise and amplitude; what is not free keeps its value.
     kernels : sequence of DenseKernel

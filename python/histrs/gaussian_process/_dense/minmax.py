@@ -360,7 +360,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        Weights of the training rows; one output for two classes, else one a class.
+        Weights of the training rows; one output for two classes, else one per class.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -427,7 +427,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
         hyper-parameter, of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        Weights of the training matrices; one output for two classes, else one a class.
+        Weights of the training matrices; one output for two classes, else one per class.
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 

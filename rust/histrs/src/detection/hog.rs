@@ -39,8 +39,8 @@ pub struct Pyramid {
 /// Describes the cells of `cell x cell` pixels of an image at some scales.
 ///
 /// A level has one cell for each `cell` pixels of the scaled image, rounded to the nearest whole
-/// number and at least one, and `padding` cells of zeros around. The image has a row, a column and a
-/// channel an axis, in [0, 1].
+/// number and at least one, and `padding` cells of zeros around. The image has the shape
+/// (rows, columns, channels), and values in [0, 1].
 ///
 /// # Errors
 ///

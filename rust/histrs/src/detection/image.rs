@@ -15,7 +15,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Takes an image of a row, a column and a channel an axis.
+    /// Takes an image of the shape (rows, columns, channels).
     pub(super) fn new(pixels: ArrayView3<'_, f32>) -> Result<Self> {
         let (rows, columns, n_channels) = pixels.dim();
         if rows == 0 || columns == 0 || n_channels == 0 {

@@ -9,7 +9,7 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::columns::Column;
+use crate::intersection::column::Column;
 use crate::intersection::panel::{Panel, PanelKernel, ROW_BLOCK, run_kernel};
 use crate::intersection::scan::{add_to, integrate, load, store};
 use crate::memory;

@@ -15,7 +15,8 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 use crate::intersection::levels::level_ends;
 use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
 use crate::intersection::scan::{add_to, load, run_sums, store};

@@ -5,7 +5,8 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{add_to, load, run_sums};
 use crate::memory;

@@ -7,7 +7,8 @@
 //! | file | concept | equation |
 //! |---|---|---|
 //! | `sort` | one column in ascending order | section 4.1 |
-//! | `columns` | [`SortedColumns`]: every column sorted once, in the encoding that suits it | section 4.1 |
+//! | `column` | one column in the encoding that costs least for its values | section 4.1 |
+//! | `columns` | [`SortedColumns`]: every column sorted once | section 4.1 |
 //! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
 //! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
@@ -19,7 +20,9 @@
 //! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
 //! | `spline` | [`cubic_spline_gram`]: the integrated Brownian motion beside the minimum | none |
 //! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the same without the matrix | none |
-//! | `transform` | [`Transform`]: generalised kernels on the same order | eqs. 14 to 17 |
+//! | `transform` | [`Transform`]: the functions of generalised kernels | eqs. 14 to 17 |
+//! | `transformed_columns` | [`SortedColumns::transformed`]: these kernels on the same order | eqs. 14 to 17 |
+//! | `transformed_rows` | [`transform_rows`]: rows as these kernels see them | eqs. 14 to 17 |
 //! | `spread` | [`SortedColumns::spreads`]: robust scales of the columns | none |
 //! | `forms` | [`SortedColumns::quadratic_forms`]: `v^T K v` by dimension | section 6 |
 //! | `knots` | [`KnotProjection`]: the projection on knots that preconditions | none |
@@ -27,6 +30,7 @@
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
 mod coded_rows;
+mod column;
 mod columns;
 mod coordinate;
 mod cubic;
@@ -45,6 +49,8 @@ mod sort;
 mod spline;
 mod spread;
 mod transform;
+mod transformed_columns;
+mod transformed_rows;
 mod update;
 
 pub use columns::SortedColumns;
@@ -58,4 +64,5 @@ pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
 pub use spline::cubic_spline_gram;
-pub use transform::{Transform, TransformedRows, transform_rows};
+pub use transform::Transform;
+pub use transformed_rows::{TransformedRows, transform_rows};

@@ -13,7 +13,7 @@ use std::ops::Range;
 use crate::error::Result;
 use pulp::Simd;
 
-use crate::intersection::columns::{Column, MAX_CODES};
+use crate::intersection::column::{Column, MAX_CODES};
 use crate::memory;
 use crate::simd::{Element, prefetch};
 

@@ -7,7 +7,8 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::columns::SortedColumns;
 
 /// The part of the rows at either end whose values count as those next to them.
 const TAIL: f64 = 0.005;

@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::columns::{Column, MAX_CODES, SortedColumns};
+use crate::intersection::column::Column;
+use crate::intersection::column::MAX_CODES;
+use crate::intersection::columns::SortedColumns;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, row_numbers};
 use crate::memory;
 use crate::simd::Element;

@@ -1,4 +1,5 @@
-//! Sparse linear models of squared error, learned from the moments of the rows alone.
+//! Sparse linear models of squared error, learned from moments of the rows, which are its sufficient
+//! statistics.
 //!
 //! The squared error of a linear model depends on the rows through `G = X^T X / n`,
 //! `v = X^T y / n` and `y^T y / n` only. Source: Li, Lebanon and Sminchisescu, *Chebyshev

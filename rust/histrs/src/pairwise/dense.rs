@@ -1,11 +1,9 @@
 use pulp::{Simd, WithSimd};
 
-use crate::pairwise::packed::PackedRows;
+use crate::pairwise::packed::{PackedRows, TILE};
 use crate::pairwise::{Entry, Term};
 use crate::simd::Element;
 
-/// Rows by rows of a register tile.
-pub(super) const TILE: usize = 4;
 /// Vectors added in the working precision before they are added up in double precision.
 const CHUNK: usize = 64;
 
@@ -21,13 +19,13 @@ pub(super) struct DenseTile<'a, T, K> {
 }
 
 /// The sums of rows with themselves.
-pub(super) struct OwnSums<'a, T, K> {
+pub(super) struct SelfSums<'a, T, K> {
     pub(super) term: K,
     pub(super) rows: &'a PackedRows<T>,
     pub(super) out: &'a mut [f64],
 }
 
-impl<T: Element, K: Term> WithSimd for OwnSums<'_, T, K> {
+impl<T: Element, K: Term> WithSimd for SelfSums<'_, T, K> {
     type Output = ();
 
     #[inline(always)]

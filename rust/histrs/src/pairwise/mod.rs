@@ -25,7 +25,7 @@ mod sparse;
 
 use compact::Compact;
 use counts::Format;
-use dense::{DenseTile, OwnSums};
+use dense::{DenseTile, SelfSums};
 use packed::PackedRows;
 use sparse::SparseRows;
 
@@ -161,7 +161,7 @@ pub(crate) fn own_sums<'a, T: Element, K: Term>(
         let mut sums = memory::filled(0.0, z.n_rows())?;
         exec.for_chunks(&mut sums, BLOCK, |block, sums| {
             let rows = PackedRows::new::<K>(z, block * BLOCK, sums.len())?;
-            dispatch(OwnSums { term, rows: &rows, out: sums });
+            dispatch(SelfSums { term, rows: &rows, out: sums });
             Ok(())
         })?;
         Ok(sums)

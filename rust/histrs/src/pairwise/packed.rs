@@ -1,8 +1,10 @@
 use crate::error::Result;
 use crate::matrix::HistogramMatrix;
 use crate::pairwise::Term;
-use crate::pairwise::dense::TILE;
 use crate::simd::{AlignedVec, Element, lanes};
+
+/// Rows by rows of a register tile.
+pub(super) const TILE: usize = 4;
 
 /// Some rows, dense and padded with zeros to whole vectors and whole tiles.
 pub(super) struct PackedRows<T> {

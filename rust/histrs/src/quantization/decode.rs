@@ -15,7 +15,7 @@ const ROWS: usize = 64;
 
 /// Writes, for each row of codes, its codewords side by side, one row after the other.
 ///
-/// `codebooks` has a block, a codeword and a column an axis; block `m` fills the columns
+/// `codebooks` has the shape (blocks, codewords, columns); block `m` fills the columns
 /// `offsets[m]` to `offsets[m + 1]`.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 /// For each query `q`, the `n_neighbors` rows `i` of least `biases[i] + sum_m tables[m, codes[i, m],
 /// q]` and these sums, the least first; of rows with equal sums, the first.
 ///
-/// `tables` has a block, a codeword and a query an axis; `biases` has an entry a row, or none.
+/// `tables` has the shape (blocks, codewords, queries); `biases` has an entry a row, or none.
 /// Sums are added up in the type of the tables, in the order of the blocks.
 ///
 /// # Errors

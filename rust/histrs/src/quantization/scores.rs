@@ -24,7 +24,7 @@ const INTERLEAVED: usize = 4;
 pub(super) const PANEL: usize = 32;
 
 /// Writes `sum_m tables[m, codes[i, m], c]` for every class `c` and row `i`, one class after the
-/// other; `tables` has a block, a codeword and a class an axis.
+/// other; `tables` has the shape (blocks, codewords, classes).
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use crate::matrix::{HistogramMatrix, check_columns};
 use crate::memory;
 use crate::random_features::hadamard::MIN_SIZE;
 use crate::random_features::structured::{Buffers, Plan, SHARED_ROUNDS};
-use crate::random_features::trigonometry::Waves;
+use crate::random_features::trigonometry::SineCosine;
 use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rows in a block.
@@ -145,7 +145,7 @@ impl ExpChi2Features {
         let width = self.n_features();
         check_length(OUTPUT, out.len(), x.n_rows() * width, GIVE_WHOLE_ROWS)?;
         // Omega has variance 2 gamma, and there are 2 pi in a turn.
-        let turns = (2.0 * self.gamma).sqrt() / (2.0 * PI);
+        let phase_scale = (2.0 * self.gamma).sqrt() / (2.0 * PI);
         let amplitude = (1.0 / self.n_projections as f64).sqrt();
         match &self.projection {
             Projection::Structured(signs) => {
@@ -153,7 +153,7 @@ impl ExpChi2Features {
                     map: &self.map,
                     signs: &signs.rows().into_iter().map(converted).collect::<Result<Vec<_>>>()?,
                     n_projections: self.n_projections,
-                    waves: Waves::new(turns / signs.ncols() as f64, amplitude),
+                    sine_cosine: SineCosine::new(phase_scale / signs.ncols() as f64, amplitude),
                 };
                 exec.for_chunks(out, ROWS * width, |block, out| {
                     dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
@@ -161,14 +161,14 @@ impl ExpChi2Features {
             }
             Projection::Dense(matrix) => {
                 let matrix = matrix.mapv(|w| T::from_f64(w));
-                let waves = Waves::new(turns, amplitude);
+                let sine_cosine = SineCosine::new(phase_scale, amplitude);
                 exec.for_chunks(out, ROWS * width, |block, out| {
                     let features = self.map_rows(x, block * ROWS, out.len() / width)?;
                     let mut projected =
                         memory::zero_matrix((features.nrows(), self.n_projections))?;
                     let one = T::one();
                     general_mat_mul(one, &features, &matrix, T::zero(), &mut projected);
-                    dispatch(DenseRows { projected: &projected, waves, out })
+                    dispatch(DenseRows { projected: &projected, sine_cosine, out })
                 })
             }
         }
@@ -240,7 +240,7 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
 
 struct DenseRows<'a, T> {
     projected: &'a Array2<T>,
-    waves: Waves<T>,
+    sine_cosine: SineCosine<T>,
     out: &'a mut [T],
 }
 
@@ -249,7 +249,7 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { projected, waves, out } = self;
+        let Self { projected, sine_cosine, out } = self;
         let count = projected.ncols();
         let mut padded = AlignedVec::zeros(count.next_multiple_of(T::lanes::<S>()))?;
         for (row, out) in projected.rows().into_iter().zip(out.chunks_exact_mut(2 * count)) {
@@ -257,7 +257,7 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
                 *padded = value;
             }
             let (cosines, sines) = out.split_at_mut(count);
-            waves.write(simd, &padded, cosines, sines);
+            sine_cosine.write(simd, &padded, cosines, sines);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! | `exp_chi2` | [`ExpChi2Features`]: map, project, sine and cosine, a few rows at a time |
 //! | `structured` | the structured projection of a row |
 //! | `hadamard` | the fast Walsh-Hadamard transform |
-//! | `trigonometry` | sine and cosine of angles in turns |
+//! | `trigonometry` | sine and cosine of phases in revolutions |
 
 mod exp_chi2;
 mod hadamard;

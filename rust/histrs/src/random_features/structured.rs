@@ -6,7 +6,7 @@ use crate::chi2::AdditiveMap;
 use crate::error::Result;
 use crate::matrix::HistogramMatrix;
 use crate::random_features::hadamard::signed_hadamard;
-use crate::random_features::trigonometry::Waves;
+use crate::random_features::trigonometry::SineCosine;
 use crate::simd::{AlignedVec, Real};
 
 /// Rounds of signs and transforms that all blocks of projections share.
@@ -20,7 +20,7 @@ pub(super) struct Plan<'a, T> {
     /// Number of projections, a cosine and a sine of each.
     pub(super) n_projections: usize,
     /// From a transformed entry to the features.
-    pub(super) waves: Waves<T>,
+    pub(super) sine_cosine: SineCosine<T>,
 }
 
 /// What is known of a row on its way.
@@ -66,7 +66,7 @@ impl<T: Real> Plan<'_, T> {
         let blocks = cosines.chunks_mut(size).zip(sines.chunks_mut(size));
         for (signs, (cosines, sines)) in own.iter().zip(blocks) {
             signed_hadamard::<T, S>(simd, signs, Some(features), projected, cosines.len());
-            self.waves.write(simd, projected, cosines, sines);
+            self.sine_cosine.write(simd, projected, cosines, sines);
         }
     }
 }

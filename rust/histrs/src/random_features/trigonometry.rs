@@ -1,4 +1,4 @@
-//! Sine and cosine of angles in turns.
+//! Sine and cosine of phases in revolutions.
 
 use pulp::Simd;
 
@@ -66,7 +66,7 @@ const SINGLE: Coefficients = Coefficients {
 
 /// What turns numbers into `amplitude cos(2 pi u)` and `amplitude sin(2 pi u)` at `u = scale x`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waves<T> {
+pub(super) struct SineCosine<T> {
     scale: T,
     /// Adding it to a number rounds that to a whole.
     large: T,
@@ -75,7 +75,7 @@ pub(super) struct Waves<T> {
     cosine: [T; TERMS],
 }
 
-impl<T: Element> Waves<T> {
+impl<T: Element> SineCosine<T> {
     pub(super) fn new(scale: f64, amplitude: f64) -> Self {
         let (bits, coefficients) = if is_single::<T>() {
             (f32::MANTISSA_DIGITS, SINGLE)
@@ -153,7 +153,7 @@ mod tests {
             let mut x = AlignedVec::zeros(self.0.len().next_multiple_of(T::lanes::<S>())).unwrap();
             x[..self.0.len()].copy_from_slice(self.0);
             let [mut cos, mut sin] = [(); 2].map(|()| vec![T::default(); self.0.len()]);
-            Waves::new(1.0, 1.0).write(simd, &x, &mut cos, &mut sin);
+            SineCosine::new(1.0, 1.0).write(simd, &x, &mut cos, &mut sin);
             cos.into_iter().zip(sin).collect()
         }
     }

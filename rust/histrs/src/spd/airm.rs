@@ -11,7 +11,7 @@ use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
 use crate::spd::ldl::add_products;
 use crate::spd::logarithm::ln;
-use crate::spd::pairs::{LaneDistance, all_pairs, in_turn};
+use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size, triangle};
 use crate::spd::tridiagonal::{scratch_len, tridiagonalize};
 
@@ -75,7 +75,7 @@ pub fn airm_paired<T: Element>(
     check_same_size(&x, &y)?;
     check_same_number(&x, &y)?;
     let factors = Factors::new(exec, &x, &y)?;
-    in_turn(exec, &InTurn { x: &x, y: &y, factors: &factors }, x.n())
+    paired(exec, &Paired { x: &x, y: &y, factors: &factors }, x.n())
 }
 
 /// Inverse Cholesky factors of `X`, and transposed ones of `Y`.
@@ -121,13 +121,13 @@ impl LaneDistance for AllPairs<'_> {
     }
 }
 
-struct InTurn<'a> {
+struct Paired<'a> {
     x: &'a SymmetricStack,
     y: &'a SymmetricStack,
     factors: &'a Factors,
 }
 
-impl LaneDistance for InTurn<'_> {
+impl LaneDistance for Paired<'_> {
     fn scratch_len(&self) -> usize {
         Scratch::<f64>::len(self.x.p())
     }
@@ -166,7 +166,7 @@ struct Scratch<'a, V> {
     whitened: &'a mut [V],
     matrix: &'a mut [V],
     diagonal: &'a mut [V],
-    couplings: &'a mut [V],
+    squared_off_diagonal: &'a mut [V],
     rest: &'a mut [V],
 }
 
@@ -180,8 +180,8 @@ impl<'a, V> Scratch<'a, V> {
         let (whitened, rest) = buffer.split_at_mut(p * p);
         let (matrix, rest) = rest.split_at_mut(triangle(p));
         let (diagonal, rest) = rest.split_at_mut(p);
-        let (couplings, rest) = rest.split_at_mut(p);
-        Self { whitened, matrix, diagonal, couplings, rest }
+        let (squared_off_diagonal, rest) = rest.split_at_mut(p);
+        Self { whitened, matrix, diagonal, squared_off_diagonal, rest }
     }
 }
 
@@ -196,9 +196,9 @@ fn distances<S: Simd, X: Entries<S>>(
     let scratch = Scratch::new(p, scratch);
     whiten(simd, p, inverse, roots, scratch.whitened);
     let log_scale = scaled_gram(simd, p, scratch.whitened, scratch.matrix);
-    let (diagonal, couplings) = (scratch.diagonal, scratch.couplings);
-    tridiagonalize(simd, p, scratch.matrix, diagonal, couplings, scratch.rest);
-    let converged = tridiagonal_eigenvalues(simd, diagonal, couplings);
+    let (diagonal, squared_off_diagonal) = (scratch.diagonal, scratch.squared_off_diagonal);
+    tridiagonalize(simd, p, scratch.matrix, diagonal, squared_off_diagonal, scratch.rest);
+    let converged = tridiagonal_eigenvalues(simd, diagonal, squared_off_diagonal);
     norm_of_logarithms::<S>(p, pulp::bytemuck::cast_slice(diagonal), log_scale, converged)
 }
 

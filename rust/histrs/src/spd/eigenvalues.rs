@@ -6,8 +6,8 @@ use pulp::Simd;
 const MAX_SWEEPS: usize = 60;
 
 /// The rational QL iteration of Pal, Walker and Kahan, which needs no square roots in its inner
-/// loop: `diagonal` becomes the eigenvalues, in no order. `couplings[i]` is the square of the
-/// entry between rows `i` and `i + 1`. Returns the lanes that converged.
+/// loop: `diagonal` becomes the eigenvalues, in no order. Entry `i` of `squared_off_diagonal` is the
+/// square of the entry between rows `i` and `i + 1`. Returns the lanes that converged.
 ///
 /// All lanes take the same sweeps; a lane that is ready waits, unchanged.
 ///
@@ -16,7 +16,7 @@ const MAX_SWEEPS: usize = 60;
 pub(crate) fn tridiagonal_eigenvalues<S: Simd>(
     simd: S,
     diagonal: &mut [S::f64s],
-    couplings: &mut [S::f64s],
+    squared_off_diagonal: &mut [S::f64s],
 ) -> [bool; 8] {
     let mut converged = [true; 8];
     for first in 0..diagonal.len().saturating_sub(1) {
@@ -26,15 +26,15 @@ pub(crate) fn tridiagonal_eigenvalues<S: Simd>(
             active = [false; 8];
             let bounds: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&bound));
             let squares: &[f64] =
-                pulp::bytemuck::cast_slice(core::slice::from_ref(&couplings[first]));
+                pulp::bytemuck::cast_slice(core::slice::from_ref(&squared_off_diagonal[first]));
             for lane in 0..S::F64_LANES {
                 active[lane] = squares[lane] > bounds[lane];
             }
             if active == [false; 8] {
                 break;
             }
-            let active = simd.less_than_f64s(bound, couplings[first]);
-            sweep(simd, active, &mut diagonal[first..], &mut couplings[first..]);
+            let active = simd.less_than_f64s(bound, squared_off_diagonal[first]);
+            sweep(simd, active, &mut diagonal[first..], &mut squared_off_diagonal[first..]);
         }
         for lane in 0..S::F64_LANES {
             converged[lane] &= !active[lane];
@@ -54,19 +54,25 @@ fn negligible<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
 
 /// One QL sweep from the last row up to the first in the active lanes.
 #[inline(always)]
-fn sweep<S: Simd>(simd: S, active: S::m64s, diagonal: &mut [S::f64s], couplings: &mut [S::f64s]) {
+fn sweep<S: Simd>(
+    simd: S,
+    active: S::m64s,
+    diagonal: &mut [S::f64s],
+    squared_off_diagonal: &mut [S::f64s],
+) {
     let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
     let last = diagonal.len() - 1;
-    let sigma = wilkinson_shift(simd, diagonal[0], diagonal[1], couplings[0]);
+    let sigma = wilkinson_shift(simd, diagonal[0], diagonal[1], squared_off_diagonal[0]);
     let mut gamma = simd.sub_f64s(diagonal[last], sigma);
     let mut product = simd.mul_f64s(gamma, gamma);
     let (mut cosine, mut sine) = (one, zero);
     for i in (0..last).rev() {
-        let square = couplings[i];
+        let square = squared_off_diagonal[i];
         let r = simd.add_f64s(product, square);
         if i + 1 < last {
             let value = simd.mul_f64s(sine, r);
-            couplings[i + 1] = simd.select_f64s(active, value, couplings[i + 1]);
+            squared_off_diagonal[i + 1] =
+                simd.select_f64s(active, value, squared_off_diagonal[i + 1]);
         }
         let old_cosine = cosine;
         let inverse = simd.div_f64s(one, r);
@@ -82,7 +88,8 @@ fn sweep<S: Simd>(simd: S, active: S::m64s, diagonal: &mut [S::f64s], couplings:
         let limit = simd.mul_f64s(old_cosine, square);
         product = simd.select_f64s(simd.less_than_f64s(zero, cosine), ratio, limit);
     }
-    couplings[0] = simd.select_f64s(active, simd.mul_f64s(sine, product), couplings[0]);
+    squared_off_diagonal[0] =
+        simd.select_f64s(active, simd.mul_f64s(sine, product), squared_off_diagonal[0]);
     diagonal[0] = simd.select_f64s(active, simd.add_f64s(sigma, gamma), diagonal[0]);
 }
 

@@ -10,7 +10,7 @@ use crate::spd::factors::{LogDeterminant, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
 use crate::spd::ldl::{Factor, factorize};
 use crate::spd::logarithm::ln_product;
-use crate::spd::pairs::{LaneDistance, all_pairs, in_turn};
+use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 
 /// The Jensen-Bregman log-det divergence `log det((X + Y) / 2) - log det(X Y) / 2` (eq. 1)
@@ -69,7 +69,7 @@ pub fn jbld_paired<T: Element>(
     let (x, y) = (Side::new(exec, "X", x)?, Side::new(exec, "Y", y)?);
     check_same_size(&x.stack, &y.stack)?;
     check_same_number(&x.stack, &y.stack)?;
-    in_turn(exec, &InTurn { x: &x, y: &y }, x.stack.n())
+    paired(exec, &Paired { x: &x, y: &y }, x.stack.n())
 }
 
 /// One argument, with what is needed of each matrix by itself.
@@ -117,12 +117,12 @@ impl LaneDistance for AllPairs<'_> {
     }
 }
 
-struct InTurn<'a> {
+struct Paired<'a> {
     x: &'a Side,
     y: &'a Side,
 }
 
-impl LaneDistance for InTurn<'_> {
+impl LaneDistance for Paired<'_> {
     fn scratch_len(&self) -> usize {
         Factor::<f64>::len(self.x.stack.p())
     }

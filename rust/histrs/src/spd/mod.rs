@@ -23,6 +23,8 @@
 //! | `tangent` | [`tangent_vectors`]: `log(W X W^T)` as rows | |
 //! | `mean` | [`mean_gradient`]: what means minimise, and its gradient | |
 //! | `descent` | [`dispersion_mean`]: the means themselves | |
+//! | `spread` | the dispersion about a matrix that moves: value, gradient, curvature | |
+//! | `direction` | a symmetric matrix by its eigenvalues, whose exponential is a step | |
 //! | `covariance` | [`signal_covariances`]: covariances of signals, shrunk | |
 //! | `compression` | [`compression_loss`]: the objective of prototypes and its gradient | eqs. 4 to 8 |
 
@@ -33,6 +35,7 @@ mod airm;
 mod compression;
 mod covariance;
 mod descent;
+mod direction;
 mod eigenvalues;
 mod factors;
 mod jacobi;
@@ -43,6 +46,7 @@ mod logarithm;
 mod mean;
 mod pairs;
 mod spectra;
+mod spread;
 mod stack;
 mod tangent;
 mod tridiagonal;

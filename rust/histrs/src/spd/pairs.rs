@@ -54,8 +54,8 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     Ok(out)
 }
 
-/// The distances of the matrices of two stacks of `n`, in turn.
-pub(crate) fn in_turn<T: Element, K: LaneDistance>(
+/// The distances of each matrix of a stack of `n` to the one of the same place in another.
+pub(crate) fn paired<T: Element, K: LaneDistance>(
     exec: &Executor,
     kernel: &K,
     n: usize,
@@ -64,7 +64,7 @@ pub(crate) fn in_turn<T: Element, K: LaneDistance>(
     let mut out = memory::filled(T::default(), n)?;
     exec.for_chunks(&mut out, ROWS * lanes, |block, out| {
         let first = block * ROWS;
-        dispatch(InTurn { kernel, first, out })
+        dispatch(Paired { kernel, first, out })
     })?;
     Ok(Array1::from_vec(out))
 }
@@ -113,13 +113,13 @@ impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
 }
 
 /// Distances of some groups in turn, from group `first` on.
-struct InTurn<'a, K, T> {
+struct Paired<'a, K, T> {
     kernel: &'a K,
     first: usize,
     out: &'a mut [T],
 }
 
-impl<K: LaneDistance, T: Element> WithSimd for InTurn<'_, K, T> {
+impl<K: LaneDistance, T: Element> WithSimd for Paired<'_, K, T> {
     type Output = Result<()>;
 
     #[inline(always)]

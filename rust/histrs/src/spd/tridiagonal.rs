@@ -23,14 +23,14 @@ pub(crate) const fn scratch_len(p: usize) -> usize {
 }
 
 /// Reduces packed `a`, which it destroys; writes the diagonal, and the squares of the entries
-/// beside it: `couplings[i]` is between rows `i` and `i + 1`.
+/// beside it: entry `i` of `squared_off_diagonal` is that between rows `i` and `i + 1`.
 #[inline(always)]
 pub(crate) fn tridiagonalize<S: Simd>(
     simd: S,
     p: usize,
     a: &mut [S::f64s],
     diagonal: &mut [S::f64s],
-    couplings: &mut [S::f64s],
+    squared_off_diagonal: &mut [S::f64s],
     scratch: &mut [S::f64s],
 ) {
     let zero = simd.splat_f64s(0.0);
@@ -45,13 +45,13 @@ pub(crate) fn tridiagonalize<S: Simd>(
         diagonal[i] = row[i];
         if i < 2 {
             if i == 1 {
-                couplings[0] = simd.mul_f64s(row[0], row[0]);
+                squared_off_diagonal[0] = simd.mul_f64s(row[0], row[0]);
             }
             continue;
         }
         next[..i].copy_from_slice(&row[..i]);
         let (coupling, inverse) = reflector(simd, &mut next[..i]);
-        couplings[i - 1] = coupling;
+        squared_off_diagonal[i - 1] = coupling;
         if S::REGISTER_COUNT >= 32 {
             pass::<S, ROWS>(simd, i, a, u, q, next, product);
         } else {

@@ -11,9 +11,9 @@ use crate::simd::Element;
 /// Rows between two looks at the stop flag.
 const CHECK_EVERY: usize = 256;
 
-/// The parameters of the steps of a pass.
+/// The parameters of a pass of stochastic gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Steps {
+pub struct SgdParameters {
     /// Scores below it, times the sign of the class, cause a step.
     pub margin: f64,
     /// Length `r` of a step.
@@ -43,7 +43,7 @@ pub fn epoch<T: Element>(
     weights: ArrayView2<'_, f64>,
     order: &[i64],
     coef: ArrayView2<'_, f64>,
-    steps: Steps,
+    steps: SgdParameters,
 ) -> Result<Array2<f64>> {
     let cure = "give one row a class, and one column a row or a feature of X";
     check_length("the number of columns of the signs", signs.ncols(), x.n_rows(), cure)?;
@@ -76,11 +76,11 @@ struct Learner {
     w: Vec<f64>,
     /// Steps whose shrinkage each entry has seen.
     seen: Vec<usize>,
-    steps: Steps,
+    steps: SgdParameters,
 }
 
 impl Learner {
-    fn new(w: ArrayView1<'_, f64>, steps: Steps) -> Result<Self> {
+    fn new(w: ArrayView1<'_, f64>, steps: SgdParameters) -> Result<Self> {
         Ok(Self { w: w.to_vec(), seen: memory::filled(0, w.len())?, steps })
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn a_step_moves_and_shrinks() {
         let exec = Executor::new(1).unwrap();
         let x = array![[1.0, 0.0], [0.5, 2.0]];
-        let steps = Steps { margin: 1.0, eta: 0.25, alpha: 0.5, smoothing: 0.0 };
+        let steps = SgdParameters { margin: 1.0, eta: 0.25, alpha: 0.5, smoothing: 0.0 };
         let (signs, ones) = (array![[1.0, -1.0]], array![[1.0, 1.0]]);
         let run = |order: &[i64]| {
             let x = HistogramMatrix::dense(x.view());

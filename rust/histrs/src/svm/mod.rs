@@ -25,7 +25,7 @@ mod loss;
 mod score;
 mod simplex;
 
-pub use epoch::{Steps, epoch};
+pub use epoch::{SgdParameters, epoch};
 pub use line::{Line, LineLoss, LineMut, Targets};
 pub use loss::Loss;
 pub use score::scores;

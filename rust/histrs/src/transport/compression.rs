@@ -139,7 +139,7 @@ impl Own {
         let rows: Vec<usize> = (0..pairs.y.n_rows()).collect();
         let block = Block::new(&pairs.ground, [pairs.y; 2], [&rows; 2], Pairing::Equal)?;
         let job = |&j: &usize| Job { source: j, target: j, ..Job::default() };
-        let solved = pairs.climb(&block, rows.iter().map(job).collect())?;
+        let solved = pairs.solve_cascade(&block, rows.iter().map(job).collect())?;
         let costs = rows.iter().zip(&solved).map(|(&j, pair)| 0.5 * cost(&block, j, j, pair));
         let costs = costs.collect();
         // Potentials over all bins.
@@ -221,7 +221,8 @@ impl<T: Element> Problem<'_, '_, T> {
         let from = (rows[0] - part.rows.start) * of_row;
         let mut starts =
             part.starts.as_deref_mut().map(|starts| &mut starts[from..from + rows.len() * of_row]);
-        let solved = self.pairs.climb(&block, self.jobs(&block, rows.len(), starts.as_deref()))?;
+        let solved =
+            self.pairs.solve_cascade(&block, self.jobs(&block, rows.len(), starts.as_deref()))?;
         if let Some(starts) = &mut starts {
             self.keep(&block, &solved, starts);
         }

@@ -72,9 +72,9 @@ pub(super) struct Limits {
     pub(super) max_iter: usize,
     /// Iterations without a smaller error after which a pair has failed.
     pub(super) patience: usize,
-    /// The same after which its steps are plain, where that leads to the end: a map with corners may
-    /// keep accelerated steps going round.
-    pub(super) plain_after: usize,
+    /// The same after which its steps are unaccelerated, where that leads to the end: a map with
+    /// corners may keep accelerated steps going round.
+    pub(super) unaccelerated_after: usize,
 }
 
 /// What a step reads and writes, in rows of `stride` lanes of which `width` are in use.
@@ -86,7 +86,7 @@ pub(super) struct Step<'a, T> {
     /// Logarithm of what the next step multiplies the scaling by.
     pub(super) residual: &'a mut [T],
     /// The potential after the next step.
-    pub(super) plain: &'a mut [T],
+    pub(super) unaccelerated: &'a mut [T],
     /// L1 error of the marginal of the source; NaN where the numbers are out of range.
     pub(super) errors: &'a mut [T],
     pub(super) stride: usize,
@@ -162,11 +162,11 @@ struct Lane {
     /// Whether the next step is the first of its history.
     fresh: bool,
     /// Whether steps are no longer accelerated.
-    plain: bool,
+    unaccelerated: bool,
 }
 
 const EMPTY: Lane =
-    Lane { job: None, n_iter: 0, best: f64::INFINITY, idle: 0, fresh: true, plain: false };
+    Lane { job: None, n_iter: 0, best: f64::INFINITY, idle: 0, fresh: true, unaccelerated: false };
 
 struct Lanes<'a, T, D> {
     domain: &'a mut D,
@@ -182,15 +182,15 @@ struct Lanes<'a, T, D> {
     /// Lanes whose pair has ended in this step.
     vacated: Vec<usize>,
     /// Whether numbers out of range may have got into the memory of a lane.
-    soiled: Vec<bool>,
+    poisoned: Vec<bool>,
     /// Histograms, a column a lane.
     source: AlignedVec<T>,
     target: AlignedVec<T>,
     potential: AlignedVec<T>,
     residual: AlignedVec<T>,
-    /// The potential after a plain step, now and before.
-    plain: AlignedVec<T>,
-    plain_before: AlignedVec<T>,
+    /// The potential after a unaccelerated step, now and before.
+    unaccelerated: AlignedVec<T>,
+    unaccelerated_before: AlignedVec<T>,
     errors: Vec<T>,
     mixing: Mixing<T>,
     /// Job, and what is known of it, of the pairs that wait for their cost.
@@ -219,13 +219,13 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             n_active: 0,
             next_job: 0,
             vacated: (0..stride).collect(),
-            soiled: memory::filled(false, stride)?,
+            poisoned: memory::filled(false, stride)?,
             source: zeros()?,
             target: AlignedVec::zeros(n_target * stride)?,
             potential: zeros()?,
             residual: zeros()?,
-            plain: zeros()?,
-            plain_before: zeros()?,
+            unaccelerated: zeros()?,
+            unaccelerated_before: zeros()?,
             errors: memory::filled(T::default(), stride)?,
             mixing: Mixing::new(n_source, stride)?,
             waiting: Vec::new(),
@@ -246,7 +246,7 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
         self.n_active = self.lanes.iter().filter(|l| l.job.is_some()).count();
         let needed = self.n_active.next_multiple_of(GROUP);
         if needed < self.width {
-            self.draw_together(needed);
+            self.compact(needed);
         }
         self.width = needed;
     }
@@ -264,14 +264,14 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
         let masses = masses.unwrap_or([1.0; 2]);
         fill(&mut self.source, a, masses[0]);
         fill(&mut self.target, b, masses[1]);
-        for array in [&mut self.potential, &mut self.plain_before] {
+        for array in [&mut self.potential, &mut self.unaccelerated_before] {
             if start.is_empty() {
                 fill(array, &vec![0.0; shape.0], 1.0);
             } else {
                 fill(array, start, 1.0);
             }
         }
-        if std::mem::take(&mut self.soiled[lane]) {
+        if std::mem::take(&mut self.poisoned[lane]) {
             self.mixing.clear(lane);
         }
         self.mixing.restart(lane);
@@ -287,18 +287,22 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     }
 
     /// Moves the last pairs into the empty lanes below `width`.
-    fn draw_together(&mut self, width: usize) {
+    fn compact(&mut self, width: usize) {
         let free: Vec<usize> = (0..width).filter(|&l| self.lanes[l].job.is_none()).collect();
         let taken = (width..self.stride).filter(|&l| self.lanes[l].job.is_some());
         let moves: Vec<(usize, usize)> = taken.zip(free).collect();
         for (from, to) in moves {
-            let arrays =
-                [&mut self.source, &mut self.target, &mut self.potential, &mut self.plain_before];
+            let arrays = [
+                &mut self.source,
+                &mut self.target,
+                &mut self.potential,
+                &mut self.unaccelerated_before,
+            ];
             for array in arrays {
                 relocate(array, self.stride, from, to);
             }
             self.mixing.relocate(from, to);
-            self.soiled[to] = self.soiled[from];
+            self.poisoned[to] = self.poisoned[from];
             self.lanes[to] = self.lanes[from];
             self.lanes[from] = EMPTY;
         }
@@ -313,7 +317,7 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             target: &self.target,
             potential: &self.potential,
             residual: &mut self.residual,
-            plain: &mut self.plain,
+            unaccelerated: &mut self.unaccelerated,
             errors: &mut self.errors,
             stride,
             width,
@@ -322,21 +326,21 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
         self.mixing.mix(
             &self.source,
             &self.residual,
-            &self.plain_before,
-            &self.plain,
+            &self.unaccelerated_before,
+            &self.unaccelerated,
             &mut self.potential,
             width,
         );
         for lane in rejected {
-            // The plain step before, which cannot raise the error.
+            // The unaccelerated step before, which cannot raise the error.
             for row in (lane..self.potential.len()).step_by(stride) {
-                self.potential[row] = self.plain_before[row];
-                self.plain[row] = self.plain_before[row];
+                self.potential[row] = self.unaccelerated_before[row];
+                self.unaccelerated[row] = self.unaccelerated_before[row];
             }
             self.mixing.clear(lane);
         }
         self.take_plain_steps();
-        std::mem::swap(&mut self.plain, &mut self.plain_before);
+        std::mem::swap(&mut self.unaccelerated, &mut self.unaccelerated_before);
         if !self.vacated.is_empty() {
             self.refill();
         }
@@ -345,10 +349,10 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
     /// Nothing could take back the last step that a pair is allowed.
     fn take_plain_steps(&mut self) {
         for lane in 0..self.width {
-            let Lane { n_iter, plain, .. } = self.lanes[lane];
-            if plain || n_iter + 1 == self.limits.max_iter {
+            let Lane { n_iter, unaccelerated, .. } = self.lanes[lane];
+            if unaccelerated || n_iter + 1 == self.limits.max_iter {
                 for row in (lane..self.potential.len()).step_by(self.stride) {
-                    self.potential[row] = self.plain[row];
+                    self.potential[row] = self.unaccelerated[row];
                 }
             }
         }
@@ -363,8 +367,9 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
             let state = &mut self.lanes[lane];
             state.n_iter += 1;
             state.idle += 1;
-            state.plain |= state.idle > self.limits.plain_after;
-            let is_worse = error.is_nan() || (!state.plain && error > REJECTED * state.best);
+            state.unaccelerated |= state.idle > self.limits.unaccelerated_after;
+            let is_worse =
+                error.is_nan() || (!state.unaccelerated && error > REJECTED * state.best);
             let was_fresh = state.fresh;
             state.fresh = is_worse;
             if error < 0.9 * state.best {
@@ -399,7 +404,7 @@ impl<'a, T: Elementary, D: Domain<T>> Lanes<'a, T, D> {
         self.waiting.push((job, solved));
         self.lanes[lane] = EMPTY;
         self.vacated.push(lane);
-        self.soiled[lane] = status != Status::Converged;
+        self.poisoned[lane] = status != Status::Converged;
         self.mixing.restart(lane);
     }
 

@@ -81,7 +81,8 @@ impl Domain<f64> for LogDomain<'_> {
     }
 
     fn step(&mut self, step: Step<'_, f64>) {
-        let Step { source, target, potential, residual, plain, errors, stride, width } = step;
+        let Step { source, target, potential, residual, unaccelerated, errors, stride, width } =
+            step;
         let relaxation = self.pairing.relaxation();
         let Self { exponents, pairing, f, g, sums, .. } = self;
         dispatch(Masked { mass: source, values: potential, out: &mut *f, stride, width });
@@ -99,7 +100,7 @@ impl Domain<f64> for LogDomain<'_> {
             f: &*f,
             sums: &*sums,
             residual,
-            plain,
+            unaccelerated,
             errors,
             relaxation,
             stride,
@@ -236,7 +237,7 @@ struct LogResidual<'a> {
     f: &'a [f64],
     sums: &'a [f64],
     residual: &'a mut [f64],
-    plain: &'a mut [f64],
+    unaccelerated: &'a mut [f64],
     errors: &'a mut [f64],
     relaxation: f64,
     stride: usize,
@@ -254,7 +255,7 @@ impl WithSimd for LogResidual<'_> {
             log_residual_of_row(
                 [&self.source[row.clone()], &self.f[row.clone()], &self.sums[row.clone()]],
                 &mut self.residual[row.clone()],
-                &mut self.plain[row],
+                &mut self.unaccelerated[row],
                 &mut self.errors[..width],
                 self.relaxation,
             );
@@ -266,17 +267,17 @@ impl WithSimd for LogResidual<'_> {
 fn log_residual_of_row(
     [source, f, sums]: [&[f64]; 3],
     residual: &mut [f64],
-    plain: &mut [f64],
+    unaccelerated: &mut [f64],
     errors: &mut [f64],
     relaxation: f64,
 ) {
     let inputs = source.iter().zip(f).zip(sums);
-    let outputs = residual.iter_mut().zip(plain).zip(errors);
-    for (((&a, &f), &sum), ((residual, plain), error)) in inputs.zip(outputs) {
+    let outputs = residual.iter_mut().zip(unaccelerated).zip(errors);
+    for (((&a, &f), &sum), ((residual, unaccelerated), error)) in inputs.zip(outputs) {
         let difference = (a.ln_of_normal() - f - sum) * relaxation;
         let is_empty = a <= 0.0;
         *error += if is_empty { 0.0 } else { ((f + sum).exp_in_range() - a).abs() };
         *residual = if is_empty { 0.0 } else { difference };
-        *plain = if is_empty { 0.0 } else { f + difference };
+        *unaccelerated = if is_empty { 0.0 } else { f + difference };
     }
 }

@@ -8,7 +8,13 @@
 //! |---|---|
 //! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
 //! | `unbalanced` | [`relaxed_distances`]: all pairs of histograms whose mass need not be kept |
+//! | `relaxation` | [`Relaxation`], [`Cost`]: what the marginals are held to, what is returned |
 //! | `relaxed` | a step where the marginals are not kept, in every domain |
+//! | `plan_sums` | the marginals and the cost of a plan, of its potentials |
+//! | `masses` | [`check_masses`]: rows of one mass, which fit the ground distance |
+//! | `order` | the pairs in the order in which they are solved, and in blocks |
+//! | `cascade` | when a pair is handed on to the next domain, and from where it goes on |
+//! | `results` | [`SinkhornDistances`]: what is kept of each pair |
 //! | `flow` | whether the cells that are not forbidden let a histogram through |
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
@@ -20,21 +26,30 @@
 //! | `newton` | the pairs that scaling brings no further |
 //! | `product` | the product of the kernel and many columns |
 
+mod cascade;
 mod compression;
 mod distances;
 mod flow;
 mod lanes;
 mod log_domain;
+mod masses;
 mod mixing;
 mod newton;
+mod order;
 mod pairs;
+mod plan_sums;
 mod problem;
 mod product;
+mod relaxation;
 mod relaxed;
+mod results;
 mod scaling;
 mod unbalanced;
 
 pub use compression::{HistogramLoss, histogram_compression_loss};
-pub use distances::{Sinkhorn, SinkhornDistances, check_masses, sinkhorn_distances};
+pub use distances::{Sinkhorn, sinkhorn_distances};
+pub use masses::check_masses;
 pub use pairs::{SinkhornPairs, sinkhorn_pairs};
-pub use unbalanced::{Cost, Relaxation, RelaxedSinkhorn, relaxed_distances};
+pub use relaxation::{Cost, Relaxation, RelaxedSinkhorn};
+pub use results::SinkhornDistances;
+pub use unbalanced::relaxed_distances;

@@ -29,7 +29,7 @@ const ROUNDING: f64 = 1e-13;
 
 /// Continues the pair of histograms `a` and `b` from where the scaling ended; `inverse` are one over
 /// the penalties of both marginals, 0 where they are kept.
-pub(super) fn polish(
+pub(super) fn refine(
     exec: &Executor,
     exponents: &Exponents,
     [a, b]: [&[f64]; 2],

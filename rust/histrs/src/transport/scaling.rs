@@ -57,7 +57,8 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
     }
 
     fn step(&mut self, step: Step<'_, T>) {
-        let Step { source, target, potential, residual, plain, errors, stride, width } = step;
+        let Step { source, target, potential, residual, unaccelerated, errors, stride, width } =
+            step;
         self.magnitude.fill(T::default());
         dispatch(Exponential {
             source,
@@ -81,7 +82,7 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
             forward,
             potential,
             residual,
-            plain,
+            unaccelerated,
             errors: &mut *errors,
             relaxation: T::from_f64(self.pairing.relaxation()),
             stride,
@@ -171,14 +172,14 @@ impl<T: Elementary> WithSimd for Divide<'_, T> {
     }
 }
 
-/// The residual of the potential, where a plain step leads, and the L1 error of the marginal.
+/// The residual of the potential, where a unaccelerated step leads, and the L1 error of the marginal.
 struct Residual<'a, T> {
     source: &'a [T],
     u: &'a [T],
     forward: &'a [T],
     potential: &'a [T],
     residual: &'a mut [T],
-    plain: &'a mut [T],
+    unaccelerated: &'a mut [T],
     errors: &'a mut [T],
     relaxation: T,
     stride: usize,
@@ -204,7 +205,7 @@ impl<T: Elementary> WithSimd for Residual<'_, T> {
             add_rows(
                 &self.potential[row.clone()],
                 &self.residual[row.clone()],
-                &mut self.plain[row],
+                &mut self.unaccelerated[row],
             );
         }
     }

@@ -1,87 +1,32 @@
 //! Transport between histograms whose mass need not be kept: all pairs.
 
 use ndarray::ArrayView2;
-use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
-use crate::simd::{Element, Elementary, dispatch};
-use crate::transport::distances::{
-    COARSE_ERROR, COARSER, Found, HANDED_ON, Ladder, PATIENCE, Pair, Pairs, SINGLE_ERROR,
-    SINGLE_PATIENCE, SinkhornDistances, check_bins, distinct, gather, rounding, start, zeros,
+use crate::simd::{Element, dispatch};
+use crate::transport::cascade::{
+    COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, start,
 };
 use crate::transport::lanes::{Job, Limits, Pairing, Solved, Status, solve};
 use crate::transport::log_domain::Exponents;
-use crate::transport::newton::polish;
+use crate::transport::masses::{check_bins, rounding};
+use crate::transport::newton::refine;
+use crate::transport::order::{Pair, Pairs, distinct};
+use crate::transport::plan_sums::{Sums, divergence};
 use crate::transport::problem::{Block, Ground, Kernels};
+use crate::transport::relaxation::{Cost, Relaxation, RelaxedSinkhorn};
 use crate::transport::relaxed::{Hold, Relaxed};
+use crate::transport::results::{Found, SinkhornDistances, gather, zeros};
 
-/// Largest penalty over the regularisation: beyond, potentials are not resolved.
-const LARGEST_PENALTY: f64 = 1e9;
-/// Iterations without progress after which steps of a partial plan are plain.
-const PLAIN_AFTER: usize = 20;
+/// Iterations without progress after which steps of a partial plan are unaccelerated.
+const UNACCELERATED_AFTER: usize = 20;
 /// Logarithm of a mass that is all of it, but for rounding.
 const WHOLE: f64 = 1e-12;
 /// Logarithm of the largest mass, in units of the pair, for which single precision is tried.
 const SINGLE_MASS: f64 = 10.0;
-
-/// What the marginals of a plan are held to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Relaxation {
-    /// Divergences from both histograms have these weights, in the units of the ground distance; an
-    /// infinite one keeps its marginal.
-    Penalties([f64; 2]),
-    /// No marginal exceeds its histogram, and so much moves altogether; `None` is the smaller mass.
-    Mass(Option<f64>),
-}
-
-/// What is returned of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cost {
-    /// `tr(T M)`.
-    Transport,
-    /// With the penalties.
-    Penalized,
-    /// With the penalties and the entropy: what is minimised.
-    Regularized,
-}
-
-impl std::str::FromStr for Cost {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "transport" => Ok(Self::Transport),
-            "penalized" => Ok(Self::Penalized),
-            "regularized" => Ok(Self::Regularized),
-            _ => Err(Error::Unknown {
-                name: "cost",
-                value: name.into(),
-                known: "\"transport\", \"penalized\" or \"regularized\"",
-            }),
-        }
-    }
-}
-
-/// What is computed of each pair, and how far.
-#[derive(Debug, Clone, Copy)]
-pub struct RelaxedSinkhorn {
-    /// Weight of the entropy, in the units of the ground distance.
-    pub reg: f64,
-    /// What the marginals are held to.
-    pub relaxation: Relaxation,
-    /// Largest L1 error of a marginal, in units of the geometric mean of both masses, or of the mass
-    /// that moves.
-    pub tol: f64,
-    /// Most iterations of a pair.
-    pub max_iter: usize,
-    /// What is returned.
-    pub cost: Cost,
-    /// Whether the dual variables are kept.
-    pub potentials: bool,
-}
 
 /// Distances by transport that need not keep the mass, between the rows of `x` and those of `y`;
 /// `y = None` means `y = x`.
@@ -132,7 +77,7 @@ pub fn relaxed_distances<'a, T: Element>(
         let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
         return Err(Error::Parameter { name: "tol", value: options.tol, expected });
     }
-    check_relaxation(options)?;
+    options.check_relaxation()?;
     let other = y.unwrap_or(x);
     check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
     check_bins("the number of columns of M", m.ncols(), other.n_columns())?;
@@ -168,34 +113,6 @@ pub fn relaxed_distances<'a, T: Element>(
     let blocks = pairs.map_blocks(exec, |pairs| problem.solve(pairs))?;
     gather(&pairs, blocks, &mut distances);
     Ok(distances)
-}
-
-fn check_relaxation(options: &RelaxedSinkhorn) -> Result<()> {
-    match options.relaxation {
-        Relaxation::Penalties(penalties) => {
-            let error = |value, expected| Err(Error::Parameter { name: "reg_m", value, expected });
-            for value in penalties {
-                if value.is_nan() || value <= 0.0 {
-                    return error(value, "it is positive; infinity keeps a marginal");
-                }
-                if value.is_finite() && value / options.reg > LARGEST_PENALTY {
-                    let expected = "it is at most a billion times reg; infinity keeps a marginal";
-                    return error(value, expected);
-                }
-            }
-            if penalties.iter().all(|p| p.is_infinite()) {
-                let expected = "one of them at least is finite; where both marginals are kept, use \
-                                sinkhorn_distances";
-                return error(penalties[0], expected);
-            }
-            Ok(())
-        }
-        Relaxation::Mass(Some(value)) if !(value >= 0.0 && value.is_finite()) => {
-            let expected = "what moves is non-negative and finite";
-            Err(Error::Parameter { name: "mass", value, expected })
-        }
-        Relaxation::Mass(_) => Ok(()),
-    }
 }
 
 /// Logarithms of the sums of rows, which may themselves be out of range.
@@ -376,7 +293,7 @@ impl<T: Element> Problem<'_, '_, T> {
             ..Job::default()
         };
         let jobs: Vec<Job> = pairs.iter().zip(&places).map(jobs).collect();
-        let solved = self.climb(block, hold, jobs.clone())?;
+        let solved = self.solve_cascade(block, hold, jobs.clone())?;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
         let exponents = self.ground.finest(kernels, &block.bins)?;
         let found = solved.into_iter().zip(pairs).zip(&jobs);
@@ -384,52 +301,56 @@ impl<T: Element> Problem<'_, '_, T> {
     }
 
     /// As of the pairs that keep their mass: in single precision, in double, and in the log domain.
-    fn climb(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
+    fn solve_cascade(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
         let RelaxedSinkhorn { tol, max_iter, .. } = *self.options;
-        let mut ladder = Ladder::new(jobs.len())?;
+        let mut pending = PendingSet::new(jobs.len())?;
         seed(block, hold, &mut jobs);
         if self.ground.fits_single() && self.masses_fit_single(&jobs) {
             let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
             let tol = if is_final { tol } else { tol.max(HANDED_ON) };
-            let limits =
-                Limits { tol, max_iter, patience: SINGLE_PATIENCE, plain_after: usize::MAX };
+            let limits = Limits {
+                tol,
+                max_iter,
+                patience: SINGLE_PATIENCE,
+                unaccelerated_after: usize::MAX,
+            };
             let mut domain = Relaxed::new(self.ground.single(kernels, bins)?, hold, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
-            jobs = ladder.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
+            jobs = pending.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
             seed(block, hold, &mut jobs);
         }
-        let (patience, plain_after) = match hold {
+        let (patience, unaccelerated_after) = match hold {
             Hold::Penalties(_) => (PATIENCE, usize::MAX),
-            Hold::Mass => (max_iter, PLAIN_AFTER),
+            Hold::Mass => (max_iter, UNACCELERATED_AFTER),
         };
-        let limits = Limits { tol, max_iter, patience, plain_after };
+        let limits = Limits { tol, max_iter, patience, unaccelerated_after };
         if self.ground.fits_double() && !jobs.is_empty() {
             let mut domain = Relaxed::new(self.ground.double(kernels, bins)?, hold, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
-            jobs = ladder.keep(solved, jobs, |s| s.status != Status::Failed)?;
+            jobs = pending.keep(solved, jobs, |s| s.status != Status::Failed)?;
             seed(block, hold, &mut jobs);
         }
         if !jobs.is_empty() {
-            jobs = self.approach(block, hold, jobs)?;
+            jobs = self.scale_epsilon(block, hold, jobs)?;
             let exponents = self.ground.finest(kernels, bins)?;
             let mut domain = Relaxed::new(exponents, hold, *pairing)?;
             let solved = match hold {
                 Hold::Penalties(weights) => {
                     let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
                     let inverse = weights.map(|weight| 1.0 / weight);
-                    let polished = solved.into_iter().zip(&jobs).map(|(solved, job)| {
+                    let refined = solved.into_iter().zip(&jobs).map(|(solved, job)| {
                         let [a, b] = scaled(block, job);
-                        polish(self.exec, exponents, [&a, &b], inverse, solved, limits)
+                        refine(self.exec, exponents, [&a, &b], inverse, solved, limits)
                     });
-                    polished.collect::<Result<_>>()?
+                    refined.collect::<Result<_>>()?
                 }
                 Hold::Mass => solve(self.exec, &mut domain, marginals, &jobs, limits)?,
             };
-            ladder.keep(solved, jobs, |_| true)?;
+            pending.keep(solved, jobs, |_| true)?;
         }
-        Ok(ladder.solved.into_iter().flatten().collect())
+        Ok(pending.solved.into_iter().flatten().collect())
     }
 
     fn masses_fit_single(&self, jobs: &[Job]) -> bool {
@@ -437,15 +358,17 @@ impl<T: Element> Problem<'_, '_, T> {
         jobs.iter().all(|job| job.masses.unwrap_or([1.0; 2]).into_iter().all(fits))
     }
 
-    /// Starts for the log domain from coarser regularisations, each a start of the next.
-    fn approach(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Job>> {
+    /// Epsilon scaling: starts for the log domain from coarser regularisations, each a start of the
+    /// next.
+    fn scale_epsilon(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Job>> {
         let mut coarseness = 1.0;
         while self.ground.largest / coarseness > 10.0 * COARSER {
             coarseness *= COARSER;
         }
         let max_iter = self.options.max_iter / 2;
-        let plain_after = if hold == Hold::Mass { PLAIN_AFTER } else { usize::MAX };
-        let limits = Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE, plain_after };
+        let unaccelerated_after = if hold == Hold::Mass { UNACCELERATED_AFTER } else { usize::MAX };
+        let limits =
+            Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE, unaccelerated_after };
         jobs.iter_mut().for_each(|job| job.start.clear());
         seed(block, hold, &mut jobs);
         while coarseness > 1.0 {
@@ -560,65 +483,4 @@ fn scaled(block: &Block, job: &Job) -> [Vec<f64>; 2] {
 fn log_source(block: &Block, job: &Job) -> Vec<f64> {
     let [a, _] = scaled(block, job);
     a.iter().map(|&a| if a > 0.0 { a.ln() } else { 0.0 }).collect()
-}
-
-/// `x log x - x + 1`, without cancellation near 1.
-fn divergence(x: f64) -> f64 {
-    let d = x - 1.0;
-    if x <= 0.0 {
-        1.0
-    } else if d.abs() < 1e-3 {
-        d * d * (0.5 - d * (1.0 / 6.0 - d * (1.0 / 12.0 - d * (0.05 - d / 30.0))))
-    } else {
-        x * x.ln() - d
-    }
-}
-
-/// What is known of a plan.
-struct PlanSums {
-    /// `sum_ij T_ij M_ij / reg`.
-    transport: f64,
-    rows: Vec<f64>,
-    columns: Vec<f64>,
-}
-
-/// Sums of the plan `exp(f_i + g_j - M_ij / reg)`.
-struct Sums<'a> {
-    exponents: &'a Exponents,
-    f: &'a [f64],
-    g: &'a [f64],
-}
-
-impl WithSimd for Sums<'_> {
-    type Output = PlanSums;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> PlanSums {
-        /// Numbers added side by side.
-        const LANES: usize = 16;
-        let Self { exponents, f, g } = self;
-        let (mut transport, mut rows, mut columns) = (0.0, vec![0.0; f.len()], vec![0.0; g.len()]);
-        let mut row = vec![0.0; g.len()];
-        for ((&f, total), costs) in
-            f.iter().zip(&mut rows).zip(exponents.by_source.chunks_exact(g.len().max(1)))
-        {
-            for (((t, &g), &cost), column) in row.iter_mut().zip(g).zip(costs).zip(&mut columns) {
-                let exponent = f + g - cost;
-                let entry = exponent.exp_in_range();
-                *t = if exponent > -700.0 { entry } else { 0.0 };
-                *column += *t;
-            }
-            let (mut mass, mut paid) = ([0.0; LANES], [0.0; LANES]);
-            for (t, costs) in row.chunks(LANES).zip(costs.chunks(LANES)) {
-                for (((&t, &cost), mass), paid) in t.iter().zip(costs).zip(&mut mass).zip(&mut paid)
-                {
-                    *mass += t;
-                    *paid += t * cost;
-                }
-            }
-            *total = mass.iter().sum();
-            transport += paid.iter().sum::<f64>();
-        }
-        PlanSums { transport, rows, columns }
-    }
 }

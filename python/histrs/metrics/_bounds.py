@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from histrs._validation import Matrix
-from histrs.metrics import jbld_distances
+from histrs.spd._distances import jbld_distances
 from histrs.transport._arguments import check_ground_distance
 from histrs.transport._bounds import relaxed_bounds
 

@@ -1,0 +1,27 @@
+"""Euclidean distances, of rows in single precision too."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances
+
+from histrs._validation import Matrix, count_threads
+
+# Up to here sums of very many squares are far from the end of single precision.
+_LARGEST_SINGLE = 1e12
+
+
+def euclidean_distances(X: Matrix, Y: Matrix, *, n_jobs: int | None, **params: Any) -> NDArray[Any]:
+    """Return Euclidean distances; in double precision where single holds no squares."""
+    if X.dtype == Y.dtype == np.float32 and max(map(_largest, (X, Y))) > _LARGEST_SINGLE:
+        X, Y = X.astype(np.float64), Y.astype(np.float64)
+    # joblib would start as many threads as it is asked for.
+    n_threads = None if n_jobs is None else count_threads(n_jobs)
+    distances: NDArray[Any] = pairwise_distances(X, Y, n_jobs=n_threads, **params)
+    return distances
+
+
+def _largest(X: Matrix) -> float:
+    sizes: Any = abs(X)
+    return float(sizes.max()) if X.shape[0] else 0.0

@@ -1,0 +1,51 @@
+"""The arguments of a kernel: rows, and others or none."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from histrs._validation import (
+    HISTOGRAM_CHECKS,
+    CoreMatrix,
+    Matrix,
+    canonical,
+    check_array,
+    check_finite,
+    to_core,
+)
+
+
+def checked_pair(
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None
+) -> tuple[CoreMatrix, CoreMatrix | None]:
+    """Check both arguments and give them one dtype and one format, as the core needs them."""
+    X = _checked_rows(X, "X")
+    if Y is None:
+        return to_core(X), None
+    Y = _checked_rows(Y, "Y")
+    check_columns(X, Y)
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    dtype = np.result_type(X.dtype, Y.dtype)
+    return to_core(X.astype(dtype, copy=False)), to_core(Y.astype(dtype, copy=False))
+
+
+def check_columns(X: Matrix, Y: Matrix) -> None:
+    """Refuse rows of different lengths."""
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} columns but Y has {Y.shape[1]}; "
+            "give both the same features in the same order."
+        )
+
+
+def checked_vectors(X: ArrayLike | Matrix, name: str) -> Matrix:
+    """Check rows of any sign, of which nobody else asks whether they are finite."""
+    vectors = _checked_rows(X, name)
+    check_finite(vectors, name)
+    return vectors
+
+
+def _checked_rows(X: ArrayLike | Matrix, name: str) -> Matrix:
+    checks = {**HISTOGRAM_CHECKS, "ensure_min_samples": 0, "ensure_min_features": 0}
+    return canonical(check_array(X, input_name=name, **checks))

@@ -1,0 +1,105 @@
+"""The kernels and metrics by name: what each is between, and what makes a search in it cheaper."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs._validation import HISTOGRAM_CHECKS
+from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bounds
+from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
+from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
+from histrs.metrics._euclidean import euclidean_distances
+from histrs.metrics._hellinger import hellinger_kernel
+from histrs.metrics._induced import induced_by
+from histrs.metrics._intersection import intersection_kernel
+from histrs.metrics._jensen_shannon import jensen_shannon_kernel
+from histrs.metrics._minmax import minmax_distances, minmax_kernel
+from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._stack import STACK_CHECKS
+from histrs.transport._distances import sinkhorn_distances
+from histrs.transport._emd import emd_distances, emd_of_pairs
+from histrs.transport._pairs import sinkhorn_of_pairs
+
+Kind = Literal["covariances", "histograms", "vectors"]
+# Names of those that have a kernel, and of those whose kernel is a sum over columns.
+KernelName: TypeAlias = Literal[
+    "intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"
+]
+AdditiveKernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon"]
+Pairwise: TypeAlias = Callable[..., NDArray[Any]]
+
+
+class Metric(NamedTuple):
+    """A distance `(X, Y, *, n_jobs, **metric_params) -> (n_X, n_Y)`, and what it is between.
+
+    `bounds` are never above the distance, and `of_pairs`, of `(X, Y, rows, columns, *, n_jobs,
+    **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
+    distance, is what the maps on representatives approximate; it `is_additive` if it is a sum over
+    columns.
+    """
+
+    distances: Pairwise
+    kind: Kind
+    kernel: Pairwise | None = None
+    is_additive: bool = False
+    centroid: Centroid = mean_centroid
+    bounds: Bounds | None = None
+    of_pairs: Pairwise | None = None
+
+
+def _of_kernel(kernel: Pairwise, *, is_additive: bool = False) -> Metric:
+    return Metric(induced_by(kernel), "histograms", kernel, is_additive)
+
+
+def _airm_of_pairs(
+    X: NDArray[Any], Y: NDArray[Any], rows: Any, columns: Any, *, n_jobs: int | None
+) -> NDArray[Any]:
+    return airm_distances(X[rows], Y[columns], paired=True, n_jobs=n_jobs)
+
+
+# A kernel or metric is one entry.
+METRICS: Mapping[str, Metric] = {
+    # The distance of "chi2", by way of its kernel.
+    "additive_chi2": Metric(induced_by(additive_chi2_kernel), "histograms"),
+    "airm": Metric(
+        airm_distances,
+        "covariances",
+        centroid=jbld_centroid,
+        bounds=airm_bounds,
+        of_pairs=_airm_of_pairs,
+    ),
+    "chi2": Metric(chi2_distances, "histograms", additive_chi2_kernel, is_additive=True),
+    "emd": Metric(
+        emd_distances,
+        "histograms",
+        centroid=transport_centroid,
+        bounds=emd_bounds,
+        of_pairs=emd_of_pairs,
+    ),
+    "euclidean": Metric(euclidean_distances, "vectors"),
+    "exp_chi2": _of_kernel(exp_chi2_kernel),
+    "hellinger": _of_kernel(hellinger_kernel, is_additive=True),
+    "intersection": _of_kernel(intersection_kernel, is_additive=True),
+    "jbld": Metric(jbld_distances, "covariances", centroid=jbld_centroid),
+    "jensen_shannon": _of_kernel(jensen_shannon_kernel, is_additive=True),
+    "minmax": Metric(minmax_distances, "histograms", minmax_kernel),
+    "sinkhorn": Metric(
+        sinkhorn_distances,
+        "histograms",
+        centroid=transport_centroid,
+        bounds=sinkhorn_bounds,
+        of_pairs=sinkhorn_of_pairs,
+    ),
+}
+KERNELS: Mapping[str, Pairwise] = {
+    name: metric.kernel for name, metric in METRICS.items() if metric.kernel is not None
+}
+ADDITIVE_KERNELS = {name for name, metric in METRICS.items() if metric.is_additive}
+
+CHECKS: dict[Kind, dict[str, Any]] = {
+    "covariances": {**STACK_CHECKS},
+    "histograms": {**HISTOGRAM_CHECKS},
+    "vectors": {"accept_sparse": "csr", "dtype": [np.float64, np.float32]},
+}

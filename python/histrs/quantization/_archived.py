@@ -1,0 +1,76 @@
+"""What a product quantiser has learned, read from a file and checked."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _archive
+from histrs.quantization._metrics import METRICS
+
+# Codewords that a code can name.
+MOST_CODES = 2**16
+# How far the products of columns of a rotation in single precision may be from 0 and 1.
+_ORTHOGONAL = 1e-4
+
+
+def state_of(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Return the fitted attributes that a file holds, or refuse what no quantiser has."""
+    codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
+    require = _archive.require
+    require(header["metric"] in METRICS, "its metric is not known")
+    of_histograms = METRICS[header["metric"]].is_of_histograms
+    require(header["dtype"] in ("float32", "float64"), "its dtype is not that of codewords")
+    require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= MOST_CODES, "it has no codebooks")
+    n_books, n_codes, width = codebooks.shape
+    require(counts.shape == (n_books, n_codes), "counts has not the shape of codebooks")
+    n_levels = header.get("n_levels", 1)  # absent where there were no levels
+    require(_archive.is_count(n_levels) and n_levels >= 1, "n_levels is not a number of levels")
+    require(n_books % n_levels == 0, "its codebooks are not those of n_levels")
+    n_blocks = n_books // n_levels
+    require(np.all(counts >= 0), "a count is negative")
+    require(
+        offsets.shape == (n_blocks + 1,)
+        and offsets[0] == 0
+        and np.all(np.diff(offsets) >= 1)
+        and np.diff(offsets).max() == width
+        and np.all(offsets == np.floor(offsets)),
+        "its offsets are not those of blocks of columns",
+    )
+    require(_archive.is_count(header["n_iter"]), "n_iter is not a number of iterations")
+    with np.errstate(over="ignore"):
+        kept = codebooks.astype(header["dtype"])
+    require(np.isfinite(kept).all(), "a codeword is not finite")
+    require(not of_histograms or np.all(codebooks >= 0), "a codeword is negative")
+    rotation = arrays.get("rotation")
+    require(
+        not of_histograms or (rotation is None and n_levels == 1),
+        "its metric has no rotation and one level",
+    )
+    if rotation is not None:
+        d = int(offsets[-1])
+        require(rotation.shape == (d, d), "its rotation has not the shape of its columns")
+        require(np.abs(rotation).max() <= 1.01, "its rotation is not orthogonal")
+        difference = rotation.T @ rotation - np.eye(d)
+        require(np.abs(difference).max() < _ORTHOGONAL, "its rotation is not orthogonal")
+        rotation = rotation.astype(header["dtype"])
+    state = {
+        "metric_": header["metric"],
+        "codebooks_": kept,
+        "rotation_": rotation,
+        "n_levels_": n_levels,
+        "n_iter_": header["n_iter"],
+        "counts_": counts,
+        "block_offsets_": offsets.astype(np.int64),
+        "n_features_in_": int(offsets[-1]),
+    }
+    names = header["names"]
+    if names is not None:
+        require(
+            isinstance(names, list)
+            and len(names) == state["n_features_in_"]
+            and all(isinstance(name, str) for name in names),
+            "its names are not those of its columns",
+        )
+        state["feature_names_in_"] = np.array(names, dtype=object)
+    return state

@@ -1,0 +1,497 @@
+"""Ridge classification after principal components, from moments."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from histrs._calibration import logits_of_classes
+from histrs._labels import best_class, check_labels, classes_of
+from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs.streaming._calibration import HighestScores
+from histrs.streaming._dask import is_dask, unique
+from histrs.streaming._linear import (
+    learns_in_chunks,
+)
+from histrs.streaming._moments import Moments
+from histrs.streaming._probabilities import (
+    SHARPNESS_ROWS,
+    SOFTMAX_ROWS,
+    sharpness_of,
+    softmax_of,
+)
+from histrs.streaming._ridge_on_components import RidgeOnComponents
+from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
+
+
+@dataclass(frozen=True)
+class SignedTargets:
+    """Targets of classes: 1 for the class of a row, -1 for others; of two, for the second alone."""
+
+    classes: NDArray[Any]
+
+    def __call__(self, labels: ArrayLike) -> NDArray[np.float64]:
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"Y has shape {labels.shape}: expected a class for each row.")
+        unknown = np.flatnonzero(~np.isin(labels, self.classes))
+        if len(unknown):
+            raise ValueError(
+                f"Y[{unknown[0]}] = {labels[unknown[0]]!r} is not one of the "
+                f"{len(self.classes)} classes; give all of them."
+            )
+        signs = np.where(labels[:, None] == self.classes, 1.0, -1.0)
+        return signs[:, 1:] if len(self.classes) == 2 else signs
+
+
+def _has_probabilities(model: Any) -> bool:
+    if hasattr(model, "coef_") and not hasattr(model, "sharpness_"):
+        raise AttributeError(
+            "probabilities are learned from the rows, read again: call fit, or fit_rows with an "
+            "array, a path or a list."
+        )
+    return True
+
+
+class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
+    r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
+
+    All classes share one decomposition (section 6 of [1]_): the time does not depend on their
+    number but for `O(n D c)` to gather :math:`Z^T y`.
+
+    Parameters
+    ----------
+    n_components : int or sequence of int, default=None
+        Number of principal components, as in `PCARidge`.
+    alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
+        Penalties to choose from, as in `PCARidge`.
+    selection : {"auto", "loo", "gcv"}, default="auto"
+        The squared error that the chosen penalty minimises, as in `PCARidge`.
+    blocks : sequence of int, "union" or None, default=None
+        Blocks of features with components of their own, as in `PCARidge`.
+    calibrate : {"auto", "softmax", "equal-rate"} or None, default="auto"
+        "auto" takes "softmax" where `fit` and `fit_rows` have the rows at hand, and else None.
+        "softmax" makes scores the logits of the classes: sums of the scores of all, with offsets,
+        for which the labels of rows left out are most likely. Predictions change with it, mostly
+        for the better, and probabilities become good ones. "equal-rate" shifts the scores of each
+        class until the `calibration_rank`-th highest is the same for all (section 7.3 of [1]_ does
+        so with the 500th), so that all classes exceed that score at the same rate. For classes of
+        about the same size; it takes one more pass over the rows. The mean of the shifts is zero.
+    calibration_rank : int, default=None
+        The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
+        as that many.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
+        same, which needs all rows before the first pass over them.
+    n_jobs : int or None, default=None
+        Threads of BLAS while rows are read; None leaves them as they are.
+    verbose : int, default=0
+        1 shows the progress of each pass, with tqdm where it is installed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts, with the shifts of the calibration.
+    sharpness_ : float
+        What scores are multiplied with before the softmax that makes them probabilities; not there
+        after `fit_moments` and `partial_fit`, nor where rows cannot be read again.
+    score_thresholds_ : ndarray of shape (n_classes,)
+        With `calibrate`, the scores of that rank before the calibration; of two classes the scores
+        of the first are minus those of the second.
+    alpha_ : float
+        The chosen penalty.
+    alphas_, errors_ : ndarray of shape (n_alphas,)
+        The penalties and their errors. `fit` warns when the error is still falling at the smallest
+        or the largest of them.
+    selection_ : str
+        What the errors are: "loo" or "gcv".
+    n_components_ : int
+        Number of components, of all blocks together.
+    moments_ : Moments
+        What `partial_fit` has seen; a model that is fitted at once has none.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when `X` had string column names.
+
+    References
+    ----------
+    .. [1] F. Li, G. Lebanon and C. Sminchisescu, "Chebyshev approximations to the histogram
+       chi-square kernel", CVPR 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histrs.streaming import PCARidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PCARidgeClassifier(n_components=40).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.85)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RidgeOnComponents._parameter_constraints,
+        "calibrate": [StrOptions({"auto", "softmax", "equal-rate"}), None],
+        "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | Sequence[int] | None = None,
+        *,
+        alphas: float | Sequence[float] | Literal["auto"] = "auto",
+        selection: Literal["auto", "gcv", "loo"] = "auto",
+        blocks: Sequence[int] | Literal["union"] | None = None,
+        calibrate: Literal["auto", "softmax", "equal-rate"] | None = "auto",
+        calibration_rank: int | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alphas=alphas,
+            selection=selection,
+            blocks=blocks,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.calibrate = calibrate
+        self.calibration_rank = calibration_rank
+        self.class_weight = class_weight
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from rows; on an error nothing changes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            At least two finite rows. A dask array, with one for `y`, is reduced where it lies.
+        y : array-like of shape (n_samples,)
+            Classes, two or more.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If there is one class, `n_components` is larger than the number of features, or the
+            data are not as above.
+        """
+        with unchanged_on_error(self):
+            if not is_dask(X):
+                X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
+                check_labels(y)
+                sample_weight = weights_of(sample_weight, len(y))
+                if sample_weight is not None and not np.all(sample_weight):
+                    used = np.flatnonzero(sample_weight)
+                    X, y, sample_weight = X[used], y[used], sample_weight[used]
+            self._forget()
+            self._set_classes(unique(y))
+            self._learn_source(self._source(X, y, sample_weight))
+        return self
+
+    @available_if(learns_in_chunks)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more rows, in `moments_`; on an error nothing changes.
+
+        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows, two or more in the first call.
+        y : array-like of shape (n_samples,)
+            Classes of the rows.
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call of a new estimator.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The model of all rows of `partial_fit`, as `fit_moments` learns it.
+
+        Raises
+        ------
+        ValueError
+            If a row is of no known class, or the data are not as above.
+        AttributeError
+            If a parameter needs the rows again.
+        """
+        with unchanged_on_error(self):
+            first = self._sees_first()
+            X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
+            if classes is None:
+                if not hasattr(self, "classes_"):
+                    raise ValueError("classes is needed in the first call: give all classes.")
+            elif first:
+                self._set_classes(classes_of(classes))
+            elif not np.array_equal(classes_of(classes), self.classes_):
+                raise ValueError(
+                    f"classes = {classes!r} are not those of the first call: {self.classes_}."
+                )
+            targets = SignedTargets(self.classes_)(y)
+            weights = weights_of(sample_weight, len(y))
+            factors = self._class_weights(y, weights)
+            weighed = weights if factors is None else factors(y, weights)
+            self._fit_moments(self._see(X, targets, weighed, first))
+            self.__dict__.pop("sharpness_", None)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_rows(
+        self,
+        rows: Rows,
+        Y: Any = None,
+        *,
+        classes: ArrayLike | None = None,
+        sample_weight: Any = None,
+        feature_map: BaseEstimator | None = None,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> Self:
+        """Learn from rows that need not fit in memory; on an error nothing changes.
+
+        Parameters
+        ----------
+        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
+            an iterator.
+        Y : {array-like of shape (n_rows,), str}, default=None
+            Classes of the rows, unless `rows` is an iterable of pairs; for Parquet the column
+            that holds them, or an array.
+        classes : array-like of shape (n_classes,), default=None
+            The classes; needed unless `Y` is an array.
+        sample_weight : {array-like of shape (n_rows,), str}, default=None
+            Weights of the rows, as `Moments.of` takes them.
+        feature_map : estimator, default=None
+            A fitted transformer, applied to a chunk at a time. The model is one of its features.
+        chunk_size : int, default=4096
+            Rows to a chunk, where `rows` is not an iterable.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If a row is of no known class, or as `fit` raises.
+        """
+        with unchanged_on_error(self):
+            if classes is None and (Y is None or isinstance(Y, str)):
+                raise ValueError("classes is needed unless Y is an array: give all classes.")
+            self._forget()
+            self._set_classes(unique(Y if classes is None else classes))
+            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
+            set_n_features(self, self.coef_.shape[1])
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(
+        self, moments: Moments, classes: ArrayLike, *, calibration_rows: Rows | None = None
+    ) -> Self:
+        """Learn from moments whose targets are 1 for the class of a row and -1 for others.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments with a target for each class, or one target for the second of two classes.
+        classes : array-like of shape (n_classes,)
+            The classes, in the order of the targets.
+        calibration_rows : rows as `Moments.of` takes them, default=None
+            What scores are calibrated on, in one pass; no targets are needed.
+
+        Returns
+        -------
+        self : PCARidgeClassifier
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If the targets do not fit the classes, `calibrate` and `calibration_rows` are not given
+            together, or as `PCARidge.fit_moments` raises.
+        """
+        with unchanged_on_error(self):
+            self._forget()
+            self._set_classes(np.asarray(classes))
+            n_classes = len(self.classes_)
+            if moments.n_targets != (1 if n_classes == 2 else n_classes):
+                raise ValueError(
+                    f"the moments have {moments.n_targets} targets for {n_classes} classes: "
+                    "one for each is needed, or a single one for two."
+                )
+            if self.calibrate == "softmax":
+                raise ValueError(
+                    'calibrate = "softmax" needs the rows and their classes: call fit or fit_rows.'
+                )
+            if (self.calibrate in ("auto", None)) != (calibration_rows is None):
+                raise ValueError(
+                    f"calibrate = {self.calibrate!r}: calibration_rows must be given if and only "
+                    "if scores are calibrated."
+                )
+            if self.class_weight is not None:
+                raise ValueError(
+                    f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
+                    "already; give Moments.update the weights."
+                )
+            set_n_features(self, moments.n_features)
+            self._fit_moments(moments)
+            if calibration_rows is not None:
+                n_rows = moments._labelled_rows().n_rows
+                self._calibrate(self._source(calibration_rows, None, None), n_rows)
+        return self
+
+    def _needs_rows(self) -> str:
+        if self.class_weight == "balanced":
+            return 'class_weight = "balanced"'
+        return super()._needs_rows() if self.calibrate in ("auto", None) else "calibrate"
+
+    def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the score of each class, or of the second of two.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The logits of the classes where a softmax is calibrated, as is the default; else
+            predicted targets, which are between -1 and 1 in training.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The classes with the largest scores.
+        """
+        return best_class(self.decision_function(X), self.classes_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        """Return the probabilities of the classes.
+
+        They are those of the softmax that is calibrated, or without one of scores times one number,
+        `sharpness_`, for which the labels of rows, by models of all others, are most likely. So the
+        most probable class is the prediction.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        scores = self._scores(X)
+        with np.errstate(over="ignore"):
+            logits = self.sharpness_ * logits_of_classes(scores)
+            # Scores beyond the range of single precision are infinite.
+            return np.asarray(softmax(np.nan_to_num(logits), axis=1))
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("sharpness_", None)
+
+    def _set_classes(self, classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(classes)} class."
+            )
+        self.classes_ = classes
+
+    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
+        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
+
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
+        encode = SignedTargets(self.classes_)
+        if self.class_weight == "balanced":
+            named = any(isinstance(part, str) for part in (source.targets, source.weights))
+            if source.targets is None or named:
+                raise ValueError(
+                    'class_weight = "balanced" needs all labels and weights: give Y, and '
+                    "sample_weight if there is any, as arrays, or class_weight as a dict."
+                )
+            encode(source.targets)
+        weigh = self._class_weights(source.targets, source.weights)
+        source = replace(source, encode=encode, weigh=weigh)
+        calibrate = self.calibrate
+        if calibrate == "auto":
+            calibrate = "softmax" if source.is_at_hand() else None
+        elif calibrate is not None:
+            source.check_rereadable("calibrate")
+        path = self._fit_source(source, n_features)
+        learned = self.intercept_
+        if calibrate == "equal-rate":
+            self._calibrate(source, path.n_rows)
+        if calibrate == "softmax":
+            some = source.thinned(path.n_rows, SOFTMAX_ROWS)
+            readout = softmax_of(path.left_out(some.chunks("probabilities"), self.alpha_))
+            self.coef_ = readout.matrix.T @ self.coef_
+            self.intercept_ = learned @ readout.matrix + readout.offset
+            self.sharpness_ = 1.0
+        elif source.is_at_hand():
+            some = source.thinned(path.n_rows, SHARPNESS_ROWS)
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
+            self.sharpness_ = sharpness_of(shifted)
+
+    def _calibrate(self, source: RowSource, n_rows: float) -> None:
+        """Shift scores, with their mean kept, until those of one rank are the same."""
+        n_classes = len(self.classes_)
+        highest = HighestScores(self.calibration_rank or max(1, int(n_rows // n_classes)))
+        for number, (Z, _, sample_weight) in enumerate(source.chunks("calibration")):
+            with in_chunk(number, source):
+                scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
+                scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
+                weights = checked_weights(sample_weight, len(scores))
+                highest.update(scores, None if weights is None else weights.copies)
+        self.score_thresholds_ = lowest = highest.lowest()
+        shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
+        self.intercept_ = self.intercept_ - shift

@@ -1,0 +1,167 @@
+//! The sorted columns, and descent on them.
+
+use histrs::intersection as core;
+use ndarray::Array2;
+use numpy::{IntoPyArray, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::convert::{Histograms, with_histograms};
+use crate::door::{call, enter};
+use crate::intersection::transform::Transform;
+use crate::intersection::{Matrix, Rows, Vector};
+
+/// Training rows with every column sorted.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct SortedColumns(pub(super) core::SortedColumns);
+
+#[pymethods]
+impl SortedColumns {
+    #[new]
+    fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+        with_histograms!(&x, |x| {
+            enter(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
+        })
+    }
+
+    fn insert(&self, py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+        with_histograms!(&x, |x| enter(py, n_threads, |exec| self.0.insert(exec, &x)).map(Self))
+    }
+
+    fn remove(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
+        let rows = rows.as_slice()?;
+        enter(py, n_threads, |exec| self.0.remove(exec, rows)).map(Self)
+    }
+
+    #[pyo3(signature = (transform, weights, n_threads))]
+    fn transformed(
+        &self,
+        py: Python<'_>,
+        transform: &Transform,
+        weights: Option<Vec<f64>>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let weights = weights.as_deref();
+        enter(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights)).map(Self)
+    }
+
+    fn quadratic_forms<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.quadratic_forms(exec, v))?.into_pyarray(py))
+    }
+
+    fn row_sums<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
+        Ok(enter(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
+    }
+
+    fn spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
+        Ok(enter(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
+    }
+
+    fn smallest(&self) -> f64 {
+        self.0.smallest()
+    }
+
+    fn product<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
+    }
+
+    fn cubic_product<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        slope: f64,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?.into_pyarray(py))
+    }
+
+    fn product_single<'py>(
+        &self,
+        py: Python<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        Ok(enter(py, n_threads, |exec| self.0.product_single(exec, v))?.into_pyarray(py))
+    }
+
+    fn cross_product<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        with_histograms!(&x, |x| {
+            let out: Array2<f64> = enter(py, n_threads, |e| self.0.cross_product(e, &x, v))?;
+            Ok(out.into_pyarray(py))
+        })
+    }
+
+    fn maxima<'py>(&self, py: Python<'py>) -> Vector<'py> {
+        self.0.maxima().into_pyarray(py)
+    }
+
+    #[getter]
+    fn n_rows(&self) -> usize {
+        self.0.n_rows()
+    }
+
+    #[getter]
+    fn n_columns(&self) -> usize {
+        self.0.n_columns()
+    }
+
+    #[getter]
+    fn n_stored(&self) -> usize {
+        self.0.n_stored()
+    }
+
+    #[getter]
+    fn n_knots(&self) -> PyResult<usize> {
+        call(|| self.0.n_knots())
+    }
+
+    #[getter]
+    fn n_bytes(&self) -> usize {
+        self.0.n_bytes()
+    }
+}
+
+/// Training rows for coordinate descent.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct CoordinateDescent(core::CoordinateDescent);
+
+#[pymethods]
+impl CoordinateDescent {
+    #[new]
+    fn new(py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
+        enter(py, n_threads, |e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
+    }
+
+    fn descend<'py>(
+        &self,
+        py: Python<'py>,
+        alpha: PyReadonlyArray2<'py, f64>,
+        y: PyReadonlyArray2<'py, f64>,
+        s: f64,
+        order: Rows<'py>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let (alpha, y, order) = (alpha.as_array(), y.as_array(), order.as_slice()?);
+        Ok(enter(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?.into_pyarray(py))
+    }
+}

@@ -1,0 +1,79 @@
+//! Kernel matrices, their diagonals, and the check of histograms.
+
+use histrs::intersection as core;
+use numpy::IntoPyArray;
+use pyo3::prelude::*;
+
+use crate::convert::{Histograms, into_any, with_histograms, with_pair};
+use crate::door::enter;
+use crate::intersection::Vector;
+
+/// The MinMax kernel; both arguments have the same element type.
+#[pyfunction]
+pub(crate) fn minmax_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::minmax_gram(e, &x, y))?))
+}
+
+/// 1 less the MinMax kernel.
+#[pyfunction]
+pub(crate) fn minmax_distances<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        enter(py, n_threads, |e| core::minmax_distances(e, &x, y))?
+    ))
+}
+
+/// The kernel matrix; both arguments have the same element type.
+#[pyfunction]
+pub(crate) fn intersection_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::gram(e, &x, y))?))
+}
+
+/// The matrix of the cubic-spline kernel; both arguments have the same element type.
+#[pyfunction]
+pub(crate) fn cubic_spline_gram<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        enter(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
+    ))
+}
+
+/// `k(x, x)` of every row.
+#[pyfunction]
+pub(crate) fn row_sums<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    n_threads: usize,
+) -> PyResult<Vector<'py>> {
+    with_histograms!(&x, |x| Ok(enter(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
+}
+
+/// Fails at the first entry that is negative or not finite.
+#[pyfunction]
+pub(crate) fn check_histograms(
+    py: Python<'_>,
+    x: Histograms<'_>,
+    n_threads: usize,
+) -> PyResult<()> {
+    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
+}

@@ -1,0 +1,140 @@
+//! One column in the encoding that its values make the cheapest, zeros left out.
+
+use crate::error::Result;
+use crate::memory;
+
+/// Distinct values, zero among them, that a one-byte code can name.
+pub(crate) const MAX_CODES: usize = 256;
+
+/// A column in the encoding that costs least for its values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Column {
+    /// Few distinct values, most rows stored: `values[codes[i]]` is the entry of row `i` and
+    /// `values[0]` is 0. One byte a row, and tables that stay in the first-level cache.
+    Coded { values: Vec<f64>, codes: Vec<u8> },
+    /// Few distinct values, few rows stored: rows `rows[starts[k]..starts[k + 1]]`, ascending,
+    /// hold `values[k]`.
+    Runs { values: Vec<f64>, starts: Vec<u32>, rows: Vec<u32> },
+    /// Mostly distinct values: row `rows[k]` holds `values[k]`, ascending in value.
+    Sorted { values: Vec<f64>, rows: Vec<u32> },
+}
+
+impl Column {
+    #[allow(clippy::cast_possible_truncation)] // codes are below 256, rows fit the row index
+    pub(crate) fn encode(pairs: &[(u64, u32)], n_rows: usize) -> Result<Self> {
+        let n_distinct = pairs.chunk_by(|a, b| a.0 == b.0).count();
+        Ok(if n_distinct < MAX_CODES && pairs.len() >= n_rows.div_ceil(4) {
+            let mut values = memory::with_capacity(n_distinct + 1)?;
+            values.push(0.0);
+            let mut codes = memory::filled(0, n_rows)?;
+            for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+                let code = values.len() as u8;
+                values.push(f64::from_bits(run[0].0));
+                for &(_, row) in run {
+                    codes[row as usize] = code;
+                }
+            }
+            Self::Coded { values, codes }
+        } else if 2 * n_distinct <= pairs.len() && !pairs.is_empty() {
+            let mut values = memory::with_capacity(n_distinct)?;
+            let mut starts = memory::with_capacity(n_distinct + 1)?;
+            starts.push(0);
+            for run in pairs.chunk_by(|a, b| a.0 == b.0) {
+                values.push(f64::from_bits(run[0].0));
+                starts.push(starts[starts.len() - 1] + run.len() as u32);
+            }
+            Self::Runs { values, starts, rows: memory::collected(pairs.iter().map(|p| p.1))? }
+        } else {
+            Self::Sorted {
+                values: memory::collected(pairs.iter().map(|p| f64::from_bits(p.0)))?,
+                rows: memory::collected(pairs.iter().map(|p| p.1))?,
+            }
+        })
+    }
+
+    /// Calls `visit(row, value)` for every non-zero entry, by value or by row.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, f64)) {
+        match self {
+            Self::Coded { values, codes } => {
+                for (row, &code) in (0..).zip(codes) {
+                    if code > 0 {
+                        visit(row, values[usize::from(code)]);
+                    }
+                }
+            }
+            Self::Runs { values, starts, rows } => {
+                for (value, run) in values.iter().zip(starts.windows(2)) {
+                    for &row in &rows[run[0] as usize..run[1] as usize] {
+                        visit(row, *value);
+                    }
+                }
+            }
+            Self::Sorted { values, rows } => {
+                for (&row, &value) in rows.iter().zip(values) {
+                    visit(row, value);
+                }
+            }
+        }
+    }
+
+    /// The distinct non-zero values in ascending order, with how many rows hold each.
+    pub(crate) fn distinct(&self) -> Result<(Vec<f64>, Vec<usize>)> {
+        Ok(match self {
+            Self::Coded { values, codes } => {
+                let mut counts = memory::filled(0, values.len())?;
+                for &code in codes {
+                    counts[usize::from(code)] += 1;
+                }
+                (values[1..].to_vec(), counts[1..].to_vec())
+            }
+            Self::Runs { values, starts, .. } => {
+                let counts = starts.windows(2).map(|w| (w[1] - w[0]) as usize);
+                (memory::copied(values)?, memory::collected(counts)?)
+            }
+            Self::Sorted { values, .. } => {
+                let mut distinct: Vec<f64> = memory::with_capacity(values.len())?;
+                let mut counts: Vec<usize> = memory::with_capacity(values.len())?;
+                for &value in values {
+                    match (distinct.last(), counts.last_mut()) {
+                        (Some(&last), Some(count)) if last.to_bits() == value.to_bits() => {
+                            *count += 1;
+                        }
+                        _ => {
+                            distinct.push(value);
+                            counts.push(1);
+                        }
+                    }
+                }
+                (distinct, counts)
+            }
+        })
+    }
+
+    /// Number of stored entries: what a pass over the column costs.
+    pub(crate) fn n_stored(&self) -> usize {
+        match self {
+            Self::Coded { codes, .. } => codes.len(),
+            Self::Runs { rows, .. } | Self::Sorted { rows, .. } => rows.len(),
+        }
+    }
+
+    /// A number of distinct values that the column does not exceed.
+    pub(crate) fn most_knots(&self) -> usize {
+        match self {
+            Self::Coded { values, .. }
+            | Self::Runs { values, .. }
+            | Self::Sorted { values, .. } => values.len(),
+        }
+    }
+
+    /// Memory held, in bytes.
+    pub(crate) fn n_bytes(&self) -> usize {
+        match self {
+            Self::Coded { values, codes } => size_of_val(&values[..]) + codes.len(),
+            Self::Runs { values, starts, rows } => {
+                size_of_val(&values[..]) + size_of_val(&starts[..]) + size_of_val(&rows[..])
+            }
+            Self::Sorted { values, rows } => size_of_val(&values[..]) + size_of_val(&rows[..]),
+        }
+    }
+}

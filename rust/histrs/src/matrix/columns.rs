@@ -1,0 +1,143 @@
+//! Matrices read by columns.
+
+use ndarray::ArrayView2;
+
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::matrix::HistogramMatrix;
+use crate::matrix::csr::CsrView;
+use crate::memory;
+use crate::simd::Element;
+
+impl<'a, T: Element> HistogramMatrix<'a, T> {
+    /// Prepares the matrix for reading by columns; a CSR matrix is transposed once.
+    pub(crate) fn by_columns(&self, exec: &Executor) -> Result<ColumnReader<'a, T>> {
+        let limit = u32::MAX as usize;
+        if self.n_rows() > limit {
+            return Err(Error::TooManyRows { found: self.n_rows(), limit });
+        }
+        exec.check()?;
+        Ok(match self {
+            Self::Dense(x) => ColumnReader::Dense(*x),
+            Self::Csr(x) => ColumnReader::Sparse(Transposed::new(x)?),
+        })
+    }
+}
+
+/// The non-zero entries of one column, by ascending row.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnEntries {
+    pub(crate) rows: Vec<u32>,
+    pub(crate) values: Vec<f64>,
+}
+
+/// A matrix prepared for reading by columns.
+#[derive(Debug)]
+pub(crate) enum ColumnReader<'a, T> {
+    Dense(ArrayView2<'a, T>),
+    Sparse(Transposed<T>),
+}
+
+impl<T: Element> ColumnReader<'_, T> {
+    pub(crate) fn n_columns(&self) -> usize {
+        match self {
+            Self::Dense(x) => x.ncols(),
+            Self::Sparse(x) => x.offsets.len() - 1,
+        }
+    }
+
+    /// Reads the non-zero entries of `column` into `entries`.
+    #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
+    pub(crate) fn read(&self, column: usize, entries: &mut ColumnEntries) -> Result<()> {
+        entries.rows.clear();
+        entries.values.clear();
+        let most = match self {
+            Self::Dense(x) => x.nrows(),
+            Self::Sparse(x) => x.offsets[column + 1] - x.offsets[column],
+        };
+        memory::reserve(&mut entries.rows, most)?;
+        memory::reserve(&mut entries.values, most)?;
+        match self {
+            Self::Dense(x) => {
+                for (row, value) in x.column(column).iter().enumerate() {
+                    let value = value.to_f64();
+                    if value > 0.0 {
+                        entries.rows.push(row as u32);
+                        entries.values.push(value);
+                    }
+                }
+            }
+            Self::Sparse(x) => x.read(column, entries),
+        }
+        Ok(())
+    }
+}
+
+/// A CSR matrix stored by columns.
+#[derive(Debug)]
+pub(crate) struct Transposed<T> {
+    offsets: Vec<usize>,
+    rows: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T: Element> Transposed<T> {
+    #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
+    fn new(x: &CsrView<'_, T>) -> Result<Self> {
+        let column = |i: i32| i.unsigned_abs() as usize;
+        let mut offsets = memory::filled(0, x.n_columns() + 1)?;
+        for &i in x.indices() {
+            offsets[column(i) + 1] += 1;
+        }
+        for d in 0..x.n_columns() {
+            offsets[d + 1] += offsets[d];
+        }
+        let mut next = memory::copied(&offsets)?;
+        let mut rows = memory::filled(0, x.n_stored())?;
+        let mut values = memory::filled(T::default(), x.n_stored())?;
+        for row in 0..x.n_rows() {
+            let (indices, data) = x.row(row);
+            for (&i, &value) in indices.iter().zip(data) {
+                let slot = &mut next[column(i)];
+                rows[*slot] = row as u32;
+                values[*slot] = value;
+                *slot += 1;
+            }
+        }
+        Ok(Self { offsets, rows, values })
+    }
+
+    /// There is room for as many entries as the column has.
+    fn read(&self, column: usize, entries: &mut ColumnEntries) {
+        let range = self.offsets[column]..self.offsets[column + 1];
+        for (&row, value) in self.rows[range.clone()].iter().zip(&self.values[range]) {
+            let value = value.to_f64();
+            match (entries.rows.last(), entries.values.last_mut()) {
+                // Rows arrive in order, so that duplicates of an entry are neighbours.
+                (Some(&last), Some(sum)) if last == row => *sum += value,
+                _ if value > 0.0 => {
+                    entries.rows.push(row);
+                    entries.values.push(value);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_add_up_and_zeros_vanish() {
+        let view = CsrView::new(&[1.0, 2.0, 0.0, 4.0], &[1, 1, 0, 1], &[0, 3, 4], 2).unwrap();
+        let exec = Executor::new(1).unwrap();
+        let reader = HistogramMatrix::csr(view).by_columns(&exec).unwrap();
+        let mut entries = ColumnEntries::default();
+        reader.read(0, &mut entries).unwrap();
+        assert!(entries.rows.is_empty());
+        reader.read(1, &mut entries).unwrap();
+        assert_eq!((entries.rows, entries.values), (vec![0, 1], vec![3.0, 4.0]));
+    }
+}

@@ -1,0 +1,59 @@
+//! The cascade of domains in which pairs are solved, cheap ones first: when a pair is handed on, and
+//! from where it goes on.
+
+use crate::error::Result;
+use crate::memory;
+use crate::transport::lanes::{Job, Solved, Status};
+
+/// Least error that sums in single precision tell from none.
+pub(super) const SINGLE_ERROR: f64 = 1e-6;
+/// Tolerance at which a pair is handed on from single to double precision.
+pub(super) const HANDED_ON: f64 = 1e-4;
+/// Iterations without progress after which single precision is given up.
+pub(super) const SINGLE_PATIENCE: usize = 20;
+/// The same for double precision, after which Newton's method takes over.
+pub(super) const PATIENCE: usize = 200;
+/// Tolerance and factor of the coarser regularisations that lead to a fine one.
+pub(super) const COARSE_ERROR: f64 = 1e-2;
+pub(super) const COARSER: f64 = 4.0;
+
+/// A finite start from where a pair ended, or none.
+pub(super) fn start(solved: &Solved) -> Vec<f64> {
+    if solved.status == Status::Failed {
+        return Vec::new();
+    }
+    solved.potentials[0].iter().map(|&f| if f.is_finite() { f } else { 0.0 }).collect()
+}
+
+/// Which pairs are solved, and which are handed on.
+pub(super) struct PendingSet {
+    pub(super) solved: Vec<Option<Solved>>,
+    /// Place of each job that is left.
+    places: Vec<usize>,
+}
+
+impl PendingSet {
+    pub(super) fn new(n_jobs: usize) -> Result<Self> {
+        Ok(Self { solved: memory::filled(None, n_jobs)?, places: memory::collected(0..n_jobs)? })
+    }
+
+    /// Keeps what is final, and returns the jobs of the rest, to begin where they ended.
+    pub(super) fn keep(
+        &mut self,
+        solved: Vec<Solved>,
+        jobs: Vec<Job>,
+        is_final: impl Fn(&Solved) -> bool,
+    ) -> Result<Vec<Job>> {
+        let (mut left, mut places) = (Vec::new(), Vec::new());
+        for ((found, job), &place) in solved.into_iter().zip(jobs).zip(&self.places) {
+            if is_final(&found) {
+                self.solved[place] = Some(found);
+            } else {
+                memory::push(&mut left, Job { start: start(&found), n_iter: found.n_iter, ..job })?;
+                memory::push(&mut places, place)?;
+            }
+        }
+        self.places = places;
+        Ok(left)
+    }
+}

@@ -1,0 +1,67 @@
+//! Sums of a plan that its potentials give: its marginals and its cost.
+
+use pulp::{Simd, WithSimd};
+
+use crate::simd::Elementary;
+use crate::transport::log_domain::Exponents;
+
+/// `x log x - x + 1`, without cancellation near 1.
+pub(super) fn divergence(x: f64) -> f64 {
+    let d = x - 1.0;
+    if x <= 0.0 {
+        1.0
+    } else if d.abs() < 1e-3 {
+        d * d * (0.5 - d * (1.0 / 6.0 - d * (1.0 / 12.0 - d * (0.05 - d / 30.0))))
+    } else {
+        x * x.ln() - d
+    }
+}
+
+/// What is known of a plan.
+pub(super) struct PlanSums {
+    /// `sum_ij T_ij M_ij / reg`.
+    pub(super) transport: f64,
+    pub(super) rows: Vec<f64>,
+    pub(super) columns: Vec<f64>,
+}
+
+/// Sums of the plan `exp(f_i + g_j - M_ij / reg)`.
+pub(super) struct Sums<'a> {
+    pub(super) exponents: &'a Exponents,
+    pub(super) f: &'a [f64],
+    pub(super) g: &'a [f64],
+}
+
+impl WithSimd for Sums<'_> {
+    type Output = PlanSums;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> PlanSums {
+        /// Numbers added side by side.
+        const LANES: usize = 16;
+        let Self { exponents, f, g } = self;
+        let (mut transport, mut rows, mut columns) = (0.0, vec![0.0; f.len()], vec![0.0; g.len()]);
+        let mut row = vec![0.0; g.len()];
+        for ((&f, total), costs) in
+            f.iter().zip(&mut rows).zip(exponents.by_source.chunks_exact(g.len().max(1)))
+        {
+            for (((t, &g), &cost), column) in row.iter_mut().zip(g).zip(costs).zip(&mut columns) {
+                let exponent = f + g - cost;
+                let entry = exponent.exp_in_range();
+                *t = if exponent > -700.0 { entry } else { 0.0 };
+                *column += *t;
+            }
+            let (mut mass, mut paid) = ([0.0; LANES], [0.0; LANES]);
+            for (t, costs) in row.chunks(LANES).zip(costs.chunks(LANES)) {
+                for (((&t, &cost), mass), paid) in t.iter().zip(costs).zip(&mut mass).zip(&mut paid)
+                {
+                    *mass += t;
+                    *paid += t * cost;
+                }
+            }
+            *total = mass.iter().sum();
+            transport += paid.iter().sum::<f64>();
+        }
+        PlanSums { transport, rows, columns }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the marginals of a plan are held to, and what is returned of it.
+
+use crate::error::{Error, Result};
+
+/// Largest penalty over the regularisation: beyond, potentials are not resolved.
+const LARGEST_PENALTY: f64 = 1e9;
+
+/// What the marginals of a plan are held to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Relaxation {
+    /// Divergences from both histograms have these weights, in the units of the ground distance; an
+    /// infinite one keeps its marginal.
+    Penalties([f64; 2]),
+    /// No marginal exceeds its histogram, and so much moves altogether; `None` is the smaller mass.
+    Mass(Option<f64>),
+}
+
+/// What is returned of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// `tr(T M)`.
+    Transport,
+    /// With the penalties.
+    Penalized,
+    /// With the penalties and the entropy: what is minimised.
+    Regularized,
+}
+
+impl std::str::FromStr for Cost {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "transport" => Ok(Self::Transport),
+            "penalized" => Ok(Self::Penalized),
+            "regularized" => Ok(Self::Regularized),
+            _ => Err(Error::Unknown {
+                name: "cost",
+                value: name.into(),
+                known: "\"transport\", \"penalized\" or \"regularized\"",
+            }),
+        }
+    }
+}
+
+/// What is computed of each pair, and how far.
+#[derive(Debug, Clone, Copy)]
+pub struct RelaxedSinkhorn {
+    /// Weight of the entropy, in the units of the ground distance.
+    pub reg: f64,
+    /// What the marginals are held to.
+    pub relaxation: Relaxation,
+    /// Largest L1 error of a marginal, in units of the geometric mean of both masses, or of the mass
+    /// that moves.
+    pub tol: f64,
+    /// Most iterations of a pair.
+    pub max_iter: usize,
+    /// What is returned.
+    pub cost: Cost,
+    /// Whether the dual variables are kept.
+    pub potentials: bool,
+}
+
+impl RelaxedSinkhorn {
+    /// Fails unless the marginals can be held to what is asked.
+    pub(super) fn check_relaxation(&self) -> Result<()> {
+        match self.relaxation {
+            Relaxation::Penalties(penalties) => {
+                let error =
+                    |value, expected| Err(Error::Parameter { name: "reg_m", value, expected });
+                for value in penalties {
+                    if value.is_nan() || value <= 0.0 {
+                        return error(value, "it is positive; infinity keeps a marginal");
+                    }
+                    if value.is_finite() && value / self.reg > LARGEST_PENALTY {
+                        let expected =
+                            "it is at most a billion times reg; infinity keeps a marginal";
+                        return error(value, expected);
+                    }
+                }
+                if penalties.iter().all(|p| p.is_infinite()) {
+                    let expected = "one of them at least is finite; where both marginals are kept, use \
+                                sinkhorn_distances";
+                    return error(penalties[0], expected);
+                }
+                Ok(())
+            }
+            Relaxation::Mass(Some(value)) if !(value >= 0.0 && value.is_finite()) => {
+                let expected = "what moves is non-negative and finite";
+                Err(Error::Parameter { name: "mass", value, expected })
+            }
+            Relaxation::Mass(_) => Ok(()),
+        }
+    }
+}
