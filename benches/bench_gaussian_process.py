@@ -701,6 +701,57 @@ for _kind, _title in [
     row(f"prediction-{_kind}", _title)(partial(prediction, kind=_kind))
 
 
+def prediction_by_default(quick: bool) -> Trial:
+    """Scores of small whole numbers by a model with its default weights, in two dtypes."""
+    n, d, n_test = (300, 60, 300) if quick else (10_000, 784, 10_000)
+    rng = np.random.default_rng(0)
+    y = np.arange(n + n_test) % 10
+    rates = 1.0 + 8.0 * rng.random((10, d))
+    counts = np.minimum(rng.poisson(rates[y]), 60).astype(np.uint8)
+    X_bytes = np.ascontiguousarray(counts[n:])
+    X_single = X_bytes.astype(np.float32)
+    model = IntersectionGPClassifier(optimizer=None, calibration=None).fit(
+        counts[:n].astype(np.float32), y[:n]
+    )
+    exact = model.decision_function(X_single)
+    model.set_params(n_bins=100)
+    W = rng.standard_normal((d, 10)).astype(np.float32)
+    F, B, L = "float32", "uint8", "X @ W"
+
+    def error(scores: Any) -> float:
+        return float(np.sqrt(np.mean((scores - exact) ** 2)) / np.std(exact))
+
+    return Trial(
+        sides=[
+            Side(F, lambda _: model.decision_function(X_single)),
+            Side(B, lambda _: model.decision_function(X_bytes)),
+            Side(L, lambda _: X_single @ W, peer=True),
+        ],
+        targets=[
+            Target("time over that of X @ W, rows of float32", lambda m: m.slowdown(F), 2.5),
+            Target("time over that of X @ W, rows of uint8", lambda m: m.slowdown(B), 1.0),
+        ],
+        checks=[
+            Check(
+                "RMS error of the scores over their spread",
+                lambda results: {name: error(results[name]) for name in (F, B)},
+                limit=0.002,
+            )
+        ],
+        figures=lambda m: [
+            Figure(f"{name}: a row", m.median(name) / n_test * 1e6, "us") for name in (F, B, L)
+        ],
+        note=f"{n_test:,} rows of {d} counts up to 60, ten classes, {n:,} training rows, "
+        "n_bins=100, features weighted by their scale as is the default; the public "
+        "`decision_function`, and `X @ W` in float32.",
+    )
+
+
+row("prediction-counts", "GP prediction, quantised, ten classes, counts by default")(
+    prediction_by_default
+)
+
+
 def variance(quick: bool) -> Trial:
     """Variances of test rows by every method, beside the tabulated mean of ten classes."""
     n, d, n_test, n_exact = (300, 300, 300, 20) if quick else (10_000, 784, 5_000, 64)

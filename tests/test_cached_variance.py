@@ -143,3 +143,15 @@ def test_tables_of_large_data_are_near_scores(rng, monkeypatch):
     monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
     found = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
     np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+def test_tables_of_bytes_are_given_features_as_they_are(rng, monkeypatch):
+    X = 10.0 * rng.integers(0, 17, size=(500, 8))
+    y = np.sin(X[:, 0]) + X[:, 1] / 100 + 0.3 * rng.normal(size=len(X))
+    model = IntersectionGPRegressor(optimizer=None, solver="cg").fit(X, y)
+    expected = CachedVariance(model._posterior.system).of(X)
+    monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
+    monkeypatch.setattr(_cached_variance, "_N_BINS", 100)
+    cached = CachedVariance(model._posterior.system)
+    assert cached._score.takes_features
+    np.testing.assert_allclose(cached.of(X), expected, rtol=0.02)

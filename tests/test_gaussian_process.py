@@ -547,6 +547,22 @@ def test_tables_of_bytes_are_within_their_bound(rng, feature_weights):
     np.testing.assert_array_equal(std, exact.predict(X_star, return_std=True)[1])
 
 
+@pytest.mark.parametrize("divisor", [1.0, 16.0, 255.0])
+def test_tables_of_default_models_of_pixels_are_of_bytes(divisor):
+    X, y = load_digits(return_X_y=True)
+    model = IntersectionGPClassifier(optimizer=None, calibration=None).fit(X[::3] / divisor, y[::3])
+    exact = model.decision_function(X / divisor)
+    model.set_params(n_bins=100)
+    scores = model.decision_function(X / divisor)
+    table = model._state()["_posterior"].score(model._predicted, 100)
+    assert table.takes_features
+    error = np.abs(scores - exact)
+    assert (error <= model.quantization_error_bound_ * (1 + 1e-9)).all()
+    # The rule is about the training rows; one byte would be off by ten times as much.
+    assert np.sqrt((error**2).mean()) < 1e-3 * exact.std()
+    assert (model.quantization_error_bound_ < 0.1 * exact.std()).all()
+
+
 def test_classes_are_predicted_from_bytes(rng):
     X, Y, X_star = rough_problem(rng)
     model = IntersectionGPClassifier(n_bins=64, optimizer=None).fit(X, np.argmax(Y, axis=1))

@@ -82,14 +82,14 @@ class CachedVariance:
         """Return the variance of every row, without amplitude."""
         rows = self._system.kernel.rows(X, self._system.n_threads)
         prior = self._system.prior(rows)
-        variance: Array = np.minimum(_evaluate(self._coefficients, self._upper(rows)), prior)
+        variance: Array = np.minimum(_evaluate(self._coefficients, self._upper(X, rows)), prior)
         return variance
 
-    def _upper(self, rows: Matrix) -> Array:
-        """Return `u` of transformed rows."""
+    def _upper(self, X: Matrix, rows: Matrix) -> Array:
+        """Return `u` of rows that the kernel makes of features."""
         n_threads = self._system.n_threads
         prior = self._system.prior(rows)
-        scores = self._score.evaluate(rows, n_threads)
+        scores = self._score.evaluate(X if self._score.takes_features else rows, n_threads)
         upper: Array = np.maximum(prior - np.einsum("ij,ij->i", scores, scores), self._floor)
         return upper
 

@@ -42,7 +42,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     n_bins : int or None, default=None
         Cells a column of the look-up table that predicts in constant time (section 4.2 of [1]_);
         None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
-        from 64 on are replaced by 128 cells of bytes where those certify at most twice the error.
+        from 64 on are replaced by 128 cells of one or two bytes where those are as good.
     interpolation : {"linear", "nearest"}, default="linear"
         What a cell holds: a line between two training values, or the paper's
         constant at the nearest of `n_bins` evenly spaced values.

@@ -51,7 +51,7 @@ class ExactScore:
 class TabulatedScore:
     """A score from `n_bins` cells a column, with its certified error.
 
-    With `compact`, a linear table is of bytes where those certify at most twice its error. Such a
+    With `compact`, a linear table is of bytes where those are as good. Such a
     table counts the weights of the features in: `takes_features` says so.
     """
 

@@ -5,6 +5,7 @@ use ndarray::ArrayView2;
 use crate::error::Result;
 use crate::intersection::levels::level_ends;
 use crate::intersection::lookup::COLUMNS;
+use crate::intersection::lookup::moments::Moments;
 use crate::memory;
 use crate::simd::AlignedVec;
 
@@ -138,39 +139,47 @@ impl Cells {
         (cell, self.offset(cell, x))
     }
 
-    /// The largest error over all `x >= 0` for every output.
+    /// The largest error over all `x >= 0` for every output, and the moments of the errors over
+    /// `n_rows` rows, of which `counts` hold the knots but the first.
     pub(super) fn errors(
         &self,
         knots: &[f64],
         values: ArrayView2<'_, f64>,
         width: usize,
-    ) -> Result<Vec<f64>> {
+        (counts, n_rows): (&[usize], usize),
+    ) -> Result<(Vec<f64>, Vec<Moments>)> {
         let n_outputs = values.ncols();
         let mut errors = memory::filled(0.0_f64, n_outputs)?;
         let mut largest = memory::filled(0.0_f64, n_outputs)?;
-        let mut visit = |cell: usize, x: f64| {
+        let mut sums = memory::filled((0.0_f64, 0.0_f64), n_outputs)?;
+        let mut visit = |cell: usize, x: f64, count: f64| {
             let entry = &self.table[2 * cell * width..2 * (cell + 1) * width];
             for output in 0..n_outputs {
                 let exact = interpolate(knots, values, x, output);
                 let at = f64::from(entry[output]);
                 let step = f64::from(entry[width + output]) * f64::from(self.offset(cell, x));
-                errors[output] = errors[output].max((exact - (at + step)).abs());
+                let error = exact - (at + step);
+                errors[output] = errors[output].max(error.abs());
+                sums[output].0 += count * error;
+                sums[output].1 += count * error * error;
                 largest[output] = largest[output].max(at.abs() + step.abs());
             }
         };
         // Both functions are linear between these points, so that the difference peaks at one.
         for cell in 0..self.n_cells() {
-            visit(cell, self.edges[cell].0);
+            visit(cell, self.edges[cell].0, 0.0);
             if cell + 1 < self.n_cells() {
-                visit(cell, self.edges[cell + 1].0);
+                visit(cell, self.edges[cell + 1].0, 0.0);
             }
         }
-        for &knot in knots {
-            visit(self.place(knot).0, knot);
+        for (&knot, &count) in knots.iter().zip(std::iter::once(&0).chain(counts)) {
+            visit(self.place(knot).0, knot, count as f64);
         }
         // Rounding the offset, the product, the sum and up to COLUMNS partial sums.
         let rounding = f64::from(f32::EPSILON) * (COLUMNS as f64 + 4.0);
-        Ok(errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect())
+        let moments = sums.into_iter().map(|(sum, squares)| Moments::of_sums(sum, squares, n_rows));
+        let moments = memory::collected(moments)?;
+        Ok((errors.iter().zip(&largest).map(|(e, l)| e + rounding * l).collect(), moments))
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod cells;
+mod moments;
 mod scores;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis};
@@ -9,13 +10,14 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::columns::SortedColumns;
-use crate::intersection::lookup::bytes::{ByteTable, Fitted, fit_column};
+use crate::intersection::lookup::bytes::{ByteTable, Fitted, Steps, fit_column};
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
+use crate::intersection::lookup::moments::Moments;
 use crate::intersection::lookup::scores::Places;
 use crate::intersection::shape::{ShapeFunctions, rows_at_once};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
 use crate::memory;
-use crate::simd::{AlignedVec, Element, lanes};
+use crate::simd::{AlignedVec, BYTE_CELLS, Element, lanes};
 
 /// Test rows scored together: enough to pay for bringing a column's cells into the cache, and
 /// fewer when there are few, so that all threads have some.
@@ -25,8 +27,12 @@ const COLUMNS: usize = 64;
 
 /// Cells from which on a table may be of bytes: fewer take less memory than those.
 const LEAST_BINS: usize = 64;
-/// Tables of bytes are taken where they certify at most so many times the error of the others.
+/// Tables of bytes are taken where scores of the training rows are off by no more than those of the
+/// others; by at most so many times as much, where that is at most so little of their spread;
 const ERROR_FACTOR: f64 = 2.0;
+const SMALL: f64 = 0.005;
+/// or, where the others have no more cells, by so little of their spread.
+const NEGLIGIBLE: f64 = 0.001;
 
 /// What a cell of the table stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +85,16 @@ impl LookupTable {
         Self::tabulate(exec, columns, alpha, n_bins, interpolation, None)
     }
 
-    /// The same with linear cells, or with 128 cells a column whose values are bytes, which are
-    /// looked up several times faster: for 64 cells or more, where the error that those certify is
-    /// at most twice as large for every output.
+    /// The same with linear cells, or with 128 cells a column whose values are of one byte or of two,
+    /// which are looked up several times faster: for 64 cells or more, where the scores of the
+    /// training rows are off by no more than otherwise, or by at most twice as much and one 200th of
+    /// their standard deviation, or, for 128 cells or fewer, by a thousandth of it. These are root
+    /// mean squares, as if the columns erred independently of each other;
+    /// [`error_bound`](Self::error_bound) holds whatever they do.
     ///
     /// Cells of bytes are equally wide, or double their width one, three or seven times towards the
-    /// largest value, whichever suits the column; every small whole number is the edge or the
-    /// middle of a cell.
+    /// largest value, whichever suits the column; small multiples of one number are edges or
+    /// middles of cells.
     ///
     /// A table of bytes takes rows before they are multiplied by `weights`, which the columns have
     /// been; any other takes rows as the columns are.
@@ -129,6 +138,8 @@ impl LookupTable {
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
         let (n_columns, n_outputs) = (columns.n_columns(), alpha.ncols());
         let mut error_bound = memory::filled(0.0, n_outputs)?;
+        let mut moments = memory::filled(Moments::default(), n_outputs)?;
+        let n_rows = columns.n_rows();
         let mut tables = memory::with_capacity(n_columns)?;
         let mut fits: Option<Vec<Fitted>> = (compact.is_some() && n_outputs > 0).then(Vec::new);
         for range in columns.function_ranges(n_outputs) {
@@ -140,15 +151,16 @@ impl LookupTable {
                 let (knots, values) = functions.column(d)?;
                 let scaled = &values / &scale;
                 let weight = compact.flatten().map_or(1.0, |weights| weights[first + d]);
-                let fit = if fitted { fit_column(knots, weight, &scaled)? } else { None };
-                let table =
-                    tabulate((knots, values, &scaled), &counts, n_bins, width, interpolation)?;
+                let rows = (&counts[..], n_rows);
+                let fit = if fitted { fit_column(knots, weight, &scaled, rows)? } else { None };
+                let table = tabulate((knots, values, &scaled), rows, n_bins, width, interpolation)?;
                 Ok((table, fit))
             })?;
-            for ((cells, errors), fit) in built {
+            for ((cells, errors, of_column), fit) in built {
                 for ((bound, error), scale) in error_bound.iter_mut().zip(errors).zip(&scale) {
                     *bound += error * scale;
                 }
+                moments.iter_mut().zip(of_column).for_each(|(all, one)| all.add(one));
                 tables.push(cells);
                 match (&mut fits, fit) {
                     (Some(fits), Some(fit)) => memory::push(fits, fit)?,
@@ -160,13 +172,11 @@ impl LookupTable {
         let mut table =
             Self { n_columns, n_outputs, bytes: None, width, columns: tables, scale, error_bound };
         if let Some(fits) = fits
-            && let Some(bytes) = ByteTable::new(&fits, &table.scale)?
-            && bytes
-                .error_bound()
-                .iter()
-                .zip(&table.error_bound)
-                .all(|(b, e)| *b <= ERROR_FACTOR * e)
+            && ByteTable::is_exact(n_columns)
+            && let Some(steps) =
+                good_enough(exec, columns, alpha, (&table, n_bins), (&fits, &moments))?
         {
+            let bytes = ByteTable::new(&fits, steps, &table.scale)?;
             table.error_bound = bytes.error_bound().to_vec();
             table.columns = Vec::new();
             table.bytes = Some(bytes);
@@ -252,23 +262,64 @@ impl LookupTable {
 /// The cells of one column, and for every output how far they are off, both in units of `scale`.
 fn tabulate(
     (knots, values, scaled): (&[f64], ArrayView2<'_, f64>, &Array2<f64>),
-    counts: &[usize],
+    rows: (&[usize], usize),
     n_bins: usize,
     width: usize,
     interpolation: Interpolation,
-) -> Result<(Cells, Vec<f64>)> {
+) -> Result<(Cells, Vec<f64>, Vec<Moments>)> {
     let cells = match interpolation {
-        Interpolation::Linear => linear_cells(knots, counts, scaled.view(), n_bins, width)?,
+        Interpolation::Linear => linear_cells(knots, rows.0, scaled.view(), n_bins, width)?,
         Interpolation::Nearest => nearest_cells(knots, scaled.view(), n_bins, width)?,
     };
-    let mut errors = cells.errors(knots, scaled.view(), width)?;
+    let (mut errors, moments) = cells.errors(knots, scaled.view(), width, rows)?;
     // Values far below the scale vanish.
     for (error, values) in errors.iter_mut().zip(values.columns()) {
         if values.iter().any(|&value| value != 0.0) {
             *error += f64::from(f32::MIN_POSITIVE);
         }
     }
-    Ok((cells, errors))
+    Ok((cells, errors, moments))
+}
+
+/// The steps of the table with the fewest bytes that is as good as the other one, of `n_bins` cells
+/// that are off by `moments`.
+fn good_enough<T: Element>(
+    exec: &Executor,
+    columns: &SortedColumns,
+    alpha: ArrayView2<'_, T>,
+    (table, n_bins): (&LookupTable, usize),
+    (fits, moments): (&[Fitted], &[Moments]),
+) -> Result<Option<Steps>> {
+    // Who asks for more cells than those of bytes wants what only more cells can give.
+    let share = if n_bins <= BYTE_CELLS { NEGLIGIBLE } else { 0.0 };
+    let spreads = spreads(exec, columns, alpha, &table.scale)?;
+    for n_parts in [1, 2] {
+        let steps = Steps::new(fits, table.n_outputs, n_parts)?;
+        let mut errors = steps.moments.iter().zip(moments).zip(&spreads);
+        if errors.all(|((bytes, other), spread)| {
+            let small = (ERROR_FACTOR * other.rms()).min(SMALL * spread);
+            bytes.rms() <= other.rms().max(small).max(share * spread)
+        }) {
+            return Ok(Some(steps));
+        }
+    }
+    Ok(None)
+}
+
+/// The standard deviation of every score over the training rows, in units of `scale`.
+fn spreads<T: Element>(
+    exec: &Executor,
+    columns: &SortedColumns,
+    alpha: ArrayView2<'_, T>,
+    scale: &[f64],
+) -> Result<Vec<f64>> {
+    let scores = columns.product(exec, alpha)?;
+    let n_rows = scores.nrows().max(1) as f64;
+    memory::collected(scores.columns().into_iter().zip(scale).map(|(scores, scale)| {
+        let mean = scores.iter().map(|s| s.to_f64() / scale).sum::<f64>() / n_rows;
+        let square = |s: &T| (s.to_f64() / scale - mean).powi(2);
+        (scores.iter().map(square).sum::<f64>() / n_rows).sqrt()
+    }))
 }
 
 /// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.

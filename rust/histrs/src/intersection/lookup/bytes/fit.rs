@@ -1,6 +1,7 @@
 //! One column as 128 cells between whole numbers, and how far they are off.
 
 use crate::error::Result;
+use crate::intersection::lookup::moments::Moments;
 use crate::memory;
 use crate::simd::{BYTE_CELLS as CELLS, LAST_CODE, Placement};
 
@@ -16,6 +17,14 @@ const SPARE_BITS: i32 = 8;
 /// What a value may be off by, in 128ths of a cell, once it has a code: half of one by rounding,
 /// the rest by single precision.
 const OFFSET: f64 = 0.51 / 128.0;
+/// What rounding may move a value by, relatively, that was a whole number before it was multiplied
+/// by the weight of its column.
+const SLACK: f64 = 1.0 / (1 << 22) as f64;
+/// Bits by which the second part of a table is finer than the first: what rounding to whole numbers
+/// leaves of two neighbours differs by at most 1, and 64ths of that are bytes.
+const PART_BITS: i32 = 6;
+/// What a step of the second part counts, in those of the first.
+pub(super) const PART: f64 = 1.0 / 64.0;
 /// Exponents of steps are no lower.
 const LOWEST: i32 = -900;
 
@@ -41,30 +50,58 @@ pub(super) struct Output {
     error: f64,
     /// Largest difference of two neighbouring nodes.
     rise: f64,
+    /// The errors at the training rows before nodes are rounded.
+    moments: Moments,
+    /// Share of the training rows whose value is not 0.
+    share: f64,
 }
 
 impl Output {
-    /// The largest error with steps of `2^exponent`.
-    pub(super) fn error(&self, exponent: i32) -> f64 {
+    /// The largest error with steps of `2^exponent`, in a table of so many parts.
+    pub(super) fn error(&self, exponent: i32, n_parts: usize) -> f64 {
         match self.exponent {
             Some(_) => {
-                let step = 2.0_f64.powi(exponent);
+                let step = finest(exponent, n_parts);
                 self.error + 0.5 * step + OFFSET * (self.rise + step)
             }
             None => self.error,
         }
     }
+
+    /// What rows of the training set are off by: roundings are as likely up as down.
+    pub(super) fn moments(&self, exponent: i32, n_parts: usize) -> Moments {
+        let mut moments = self.moments;
+        if self.exponent.is_some() {
+            let step = finest(exponent, n_parts);
+            moments.variance += self.share * step * step / 12.0;
+        }
+        moments
+    }
+}
+
+/// The finest step of a table of so many parts.
+fn finest(exponent: i32, n_parts: usize) -> f64 {
+    2.0_f64.powi(if n_parts > 1 { exponent - PART_BITS } else { exponent })
 }
 
 impl Fit {
-    /// Of a function by its values at `knots`, `n_outputs` for each; none where single precision
-    /// has no scale for the column.
-    pub(super) fn new(knots: &[f64], values: &[f64], n_outputs: usize) -> Result<Option<Self>> {
-        let function = Function { knots, values, n_outputs };
+    /// Of a function by its values at `knots`, `n_outputs` for each, where all but the first knot
+    /// are held by so many of `n_rows` rows; none where single precision has no scale for the
+    /// column.
+    pub(super) fn new(
+        knots: &[f64],
+        values: &[f64],
+        n_outputs: usize,
+        (counts, n_rows): (&[usize], usize),
+    ) -> Result<Option<Self>> {
+        let whole = whole_numbers(knots)?;
+        let function = Function { knots: whole.as_deref().unwrap_or(knots), values, n_outputs };
         let Some((placement, nodes, errors)) = function.best()? else { return Ok(None) };
+        let moments = function.moments(placement, &nodes, counts, n_rows)?;
+        let share = counts.iter().sum::<usize>() as f64 / n_rows.max(1) as f64;
         let mut counted = memory::with_capacity(NODES * n_outputs)?;
         let mut outputs = memory::with_capacity(n_outputs)?;
-        for (output, error) in errors.into_iter().enumerate() {
+        for ((output, error), moments) in errors.into_iter().enumerate().zip(moments) {
             let column = || nodes.iter().skip(output).step_by(n_outputs).copied();
             let (low, high) =
                 column().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -73,7 +110,7 @@ impl Fit {
                 .fold(0.0, |rise: f64, (a, b)| rise.max((b - a).abs()));
             let centre = 0.5 * low + 0.5 * high;
             let need = (0.5 * (high - low)).max(rise) / LARGEST;
-            let mut found = Output { centre: 0.0, exponent: None, error, rise };
+            let mut found = Output { centre: 0.0, exponent: None, error, rise, moments, share };
             found.error += 16.0 * f64::EPSILON * low.abs().max(high.abs());
             if need > 0.0 {
                 #[allow(clippy::cast_possible_truncation)] // an exponent
@@ -92,17 +129,26 @@ impl Fit {
         Ok(Some(Self { placement, nodes: counted, outputs }))
     }
 
-    /// The values and the rises of the cells of an output, in steps of `2^exponent`.
+    /// The values and the rises of the cells of an output, in steps of `2^exponent`; in the second
+    /// part what rounding has left, in steps that are 64 times finer.
     #[allow(clippy::cast_possible_truncation)] // at most 127
-    pub(super) fn table(&self, output: usize, exponent: i32) -> impl Iterator<Item = (i8, i8)> {
+    pub(super) fn table(
+        &self,
+        output: usize,
+        exponent: i32,
+        part: usize,
+    ) -> impl Iterator<Item = (i8, i8)> {
         let own = self.outputs[output].exponent.unwrap_or(exponent);
         let factor = 2.0_f64.powi(own - exponent - SPARE_BITS);
         let nodes = &self.nodes[output * NODES..(output + 1) * NODES];
         // The centre is a whole number too, so that the function is exactly 0 at 0.
         let centre = self.outputs[output].centre;
         let middle = (centre * factor).round();
-        let rounded =
-            move |node: i16| (((f64::from(node) + centre) * factor).round() - middle) as i16;
+        let rounded = move |node: i16| {
+            let exact = (f64::from(node) + centre) * factor;
+            let whole = exact.round();
+            (if part == 0 { whole - middle } else { ((exact - whole) / PART).round() }) as i16
+        };
         nodes.windows(2).map(move |pair| {
             let (v, next) = (rounded(pair[0]), rounded(pair[1]));
             (v as i8, (next - v) as i8)
@@ -155,6 +201,26 @@ impl Function<'_> {
         Ok(Some((placement, nodes, errors)))
     }
 
+    /// The moments of every output over the training rows.
+    fn moments(
+        &self,
+        placement: Placement,
+        nodes: &[f64],
+        counts: &[usize],
+        n_rows: usize,
+    ) -> Result<Vec<Moments>> {
+        let mut sums = memory::filled((0.0_f64, 0.0_f64), self.n_outputs)?;
+        let mut counts = std::iter::once(&0).chain(counts);
+        self.visit(placement, nodes, |_, errors| {
+            let count = counts.next().map_or(0.0, |&count| count as f64);
+            for (sums, error) in sums.iter_mut().zip(errors) {
+                sums.0 += count * error;
+                sums.1 += count * error * error;
+            }
+        })?;
+        memory::collected(sums.into_iter().map(|(sum, sq)| Moments::of_sums(sum, sq, n_rows)))
+    }
+
     /// Ways to place cells from 0 to `top`. Small whole numbers have one, which is exact for them.
     fn placements(&self, top: f64) -> Vec<Placement> {
         let finish = |scale: f32, shift: u32| {
@@ -173,7 +239,21 @@ impl Function<'_> {
             #[allow(clippy::cast_possible_truncation)] // scales are of single precision
             finish((widest / top) as f32, 9 + doublings.ilog2())
         };
-        DOUBLINGS.into_iter().map(of).collect()
+        let mut placements: Vec<_> = DOUBLINGS.into_iter().map(of).collect();
+        if let Some(unit) = self.unit(top) {
+            let cells = if top / unit < 127.5 { 128.0 } else { 256.0 };
+            #[allow(clippy::cast_possible_truncation)] // scales are of single precision
+            placements.insert(0, finish((1.0 / (cells * unit)) as f32, 9));
+        }
+        placements
+    }
+
+    /// What all knots are small multiples of, but for rounding, as those of scaled whole numbers.
+    fn unit(&self, top: f64) -> Option<f64> {
+        let least = self.knots.windows(2).map(|w| w[1] - w[0]).fold(top, f64::min);
+        let unit = top / (top / least).round();
+        let near = |x: f64| (x / unit - (x / unit).round()).abs() < 1e-4;
+        (top / unit < 255.5 && self.knots.iter().all(|&x| near(x))).then_some(unit)
     }
 
     /// The function at the lower edge of every cell, and at the end of the last.
@@ -256,6 +336,16 @@ impl Function<'_> {
         }
         Ok((moved, moves))
     }
+}
+
+/// Knots that are small whole numbers but for the rounding of a weight, as such numbers.
+fn whole_numbers(knots: &[f64]) -> Result<Option<Vec<f64>>> {
+    let near = |&x: &f64| x < 256.0 && (x - x.round()).abs() <= SLACK * x;
+    if !knots.iter().all(near) {
+        return Ok(None);
+    }
+    let whole = memory::collected(knots.iter().map(|x| x.round()))?;
+    Ok(whole.windows(2).all(|pair| pair[0] < pair[1]).then_some(whole))
 }
 
 /// The lower edge of a cell.

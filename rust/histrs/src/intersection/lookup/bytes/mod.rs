@@ -11,7 +11,8 @@ use ndarray::{Array2, ArrayView2};
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::lookup::bytes::fit::Fit;
+use crate::intersection::lookup::bytes::fit::{Fit, PART};
+use crate::intersection::lookup::moments::Moments;
 use crate::intersection::shape::rows_at_once;
 use crate::matrix::{CsrView, HistogramMatrix};
 use crate::memory;
@@ -75,7 +76,10 @@ impl Entry for u8 {
 pub(super) struct ByteTable {
     n_columns: usize,
     n_outputs: usize,
-    /// Outputs of an entry, padded to whole vectors.
+    /// Bytes that a value is made of, the second of which counts 64ths: all outputs of the first
+    /// part stand before those of the second.
+    n_parts: usize,
+    /// Outputs of all parts of an entry, padded to whole vectors.
     width: usize,
     /// What the sum of an output counts.
     unit: Vec<f64>,
@@ -111,6 +115,7 @@ pub(super) fn fit_column(
     knots: &[f64],
     weight: f64,
     values: &Array2<f64>,
+    rows: (&[usize], usize),
 ) -> Result<Option<Fitted>> {
     let mut knots = memory::copied(knots)?;
     if weight > 0.0 {
@@ -120,22 +125,30 @@ pub(super) fn fit_column(
     if !knots.windows(2).all(|pair| pair[0] < pair[1]) || knots.iter().any(|x| !x.is_finite()) {
         return Ok(None);
     }
-    Ok(Fit::new(&knots, memory::flat(values)?, values.ncols())?.map(Fitted))
+    Ok(Fit::new(&knots, memory::flat(values)?, values.ncols(), rows)?.map(Fitted))
 }
 
 /// A column that is fitted.
 #[derive(Debug, Clone)]
 pub(super) struct Fitted(Fit);
 
-impl ByteTable {
-    /// Puts fitted columns together; `scale` is what a value of an output is worth. None where
-    /// their sums would not be exact.
-    pub(super) fn new(fits: &[Fitted], scale: &[f64]) -> Result<Option<Self>> {
-        let (n_columns, n_outputs) = (fits.len(), scale.len());
-        if n_columns > MOST_COLUMNS || n_outputs == 0 {
-            return Ok(None);
-        }
-        let width = n_outputs.next_multiple_of(8);
+/// The steps that fitted columns are counted in.
+#[derive(Debug, Clone)]
+pub(super) struct Steps {
+    n_parts: usize,
+    /// The largest exponent of every output; `i32::MIN` where all columns are 0.
+    tops: Vec<i32>,
+    /// Powers of two that the steps of a column are smaller by.
+    halvings: Vec<u8>,
+    /// What a score is never off by more than.
+    pub(super) error_bound: Vec<f64>,
+    /// What scores of the training rows are off by.
+    pub(super) moments: Vec<Moments>,
+}
+
+impl Steps {
+    /// Of values of one byte, or of two.
+    pub(super) fn new(fits: &[Fitted], n_outputs: usize, n_parts: usize) -> Result<Self> {
         let mut tops = memory::filled(i32::MIN, n_outputs)?;
         for Fitted(fit) in fits {
             for (top, output) in tops.iter_mut().zip(&fit.outputs) {
@@ -143,30 +156,59 @@ impl ByteTable {
             }
         }
         let mut error_bound = memory::filled(0.0_f64, n_outputs)?;
-        let mut halvings = memory::with_capacity(n_columns)?;
-        let mut entries = AlignedVec::zeros(n_columns * BYTE_CELLS * 2 * width)?;
-        for (d, Fitted(fit)) in fits.iter().enumerate() {
+        let mut moments = memory::filled(Moments::default(), n_outputs)?;
+        let mut halvings = memory::with_capacity(fits.len())?;
+        for Fitted(fit) in fits {
             let least =
                 fit.outputs.iter().zip(&tops).filter_map(|(o, top)| Some(top - o.exponent?));
             let fewer = least.fold(MOST_HALVINGS, i32::min);
-            let column = &mut entries[d * BYTE_CELLS * 2 * width..][..BYTE_CELLS * 2 * width];
             for (output, found) in fit.outputs.iter().enumerate() {
                 let exponent = tops[output].saturating_sub(fewer);
-                error_bound[output] += found.error(exponent);
-                if found.exponent.is_none() {
-                    continue;
-                }
-                let mut zero = None;
-                for (entry, (v, r)) in
-                    column.chunks_exact_mut(2 * width).zip(fit.table(output, exponent))
-                {
-                    let zero = *zero.get_or_insert(v);
-                    entry[output] = i16::from(v) - i16::from(zero);
-                    entry[width + output] = i16::from(r);
-                }
+                error_bound[output] += found.error(exponent, n_parts);
+                moments[output].add(found.moments(exponent, n_parts));
             }
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 8
             halvings.push(fewer as u8);
+        }
+        for error in &mut error_bound {
+            // The errors are rounded as they are added up, and the score once.
+            *error *= 1.0 + f64::EPSILON * (fits.len() as f64 + 64.0);
+        }
+        Ok(Self { n_parts, tops, halvings, error_bound, moments })
+    }
+}
+
+impl ByteTable {
+    /// Whether the sums of so many columns are exact.
+    pub(super) fn is_exact(n_columns: usize) -> bool {
+        n_columns <= MOST_COLUMNS
+    }
+
+    /// Puts fitted columns together; `scale` is what a value of an output is worth.
+    pub(super) fn new(fits: &[Fitted], steps: Steps, scale: &[f64]) -> Result<Self> {
+        let (n_columns, n_outputs) = (fits.len(), scale.len());
+        let Steps { n_parts, tops, halvings, mut error_bound, .. } = steps;
+        let width = (n_parts * n_outputs).next_multiple_of(8);
+        let mut entries = AlignedVec::zeros(n_columns * BYTE_CELLS * 2 * width)?;
+        for (d, Fitted(fit)) in fits.iter().enumerate() {
+            let column = &mut entries[d * BYTE_CELLS * 2 * width..][..BYTE_CELLS * 2 * width];
+            for (output, found) in fit.outputs.iter().enumerate() {
+                if found.exponent.is_none() {
+                    continue;
+                }
+                let exponent = tops[output].saturating_sub(halvings[d].into());
+                for part in 0..n_parts {
+                    let at = part * n_outputs + output;
+                    let mut zero = None;
+                    for (entry, (v, r)) in
+                        column.chunks_exact_mut(2 * width).zip(fit.table(output, exponent, part))
+                    {
+                        let zero = *zero.get_or_insert(v);
+                        entry[at] = i16::from(v) - i16::from(zero);
+                        entry[width + at] = i16::from(r);
+                    }
+                }
+            }
         }
         let mut unit = memory::with_capacity(n_outputs)?;
         for (output, &scale) in scale.iter().enumerate() {
@@ -175,14 +217,14 @@ impl ByteTable {
             } else {
                 2.0_f64.powi(tops[output]) / 128.0 * scale
             });
-            // The errors are rounded as they are added up, and the score once.
-            error_bound[output] *= scale * (1.0 + f64::EPSILON * (n_columns as f64 + 64.0));
+            error_bound[output] *= scale;
         }
         let placements: Vec<Placement> =
             memory::collected(fits.iter().map(|Fitted(fit)| fit.placement))?;
         let mut table = Self {
             n_columns,
             n_outputs,
+            n_parts,
             width,
             unit,
             zeros: Vec::new(),
@@ -192,13 +234,29 @@ impl ByteTable {
             panels: Vec::new(),
             error_bound,
         };
-        let mut zeros = memory::filled(0.0_f64, n_outputs)?;
+        let mut zeros = memory::filled(0.0_f64, table.n_sums())?;
         for first in (0..n_columns).step_by(PANEL) {
             let panel = table.panel(first, PANEL.min(n_columns - first), &mut zeros)?;
             table.panels.push(panel);
         }
         table.zeros = zeros;
-        Ok(Some(table))
+        Ok(table)
+    }
+
+    /// Sums that a row has: one for every part of an output.
+    fn n_sums(&self) -> usize {
+        self.n_parts * self.n_outputs
+    }
+
+    /// Writes the scores of a row whose sums are given.
+    fn write_scores(&self, sum: impl Fn(usize) -> f64, scores: &mut [f64]) {
+        for (output, score) in scores.iter_mut().enumerate() {
+            let mut total = sum(output);
+            if self.n_parts > 1 {
+                total += sum(self.n_outputs + output) * PART;
+            }
+            *score = self.unit[output] * total;
+        }
     }
 
     /// Lays out some columns, and adds the sums of a row of zeros.
@@ -223,7 +281,7 @@ impl ByteTable {
         let placements = Placements::new(&placed, n_slots);
         let mut tables = AlignedVec::zeros(0)?;
         if ByteLookup::in_registers().is_some() {
-            tables = AlignedVec::zeros(self.n_outputs * n_slots * BYTE_TABLE)?;
+            tables = AlignedVec::zeros(self.n_sums() * n_slots * BYTE_TABLE)?;
             for (at, table) in tables.chunks_exact_mut(BYTE_TABLE).enumerate() {
                 let (output, slot) = (at / n_slots, at % n_slots);
                 let (values, rises) = table.split_at_mut(BYTE_CELLS);
@@ -347,7 +405,8 @@ impl ByteTable {
         let n_blocks = n_rows.div_ceil(BYTE_ROWS);
         let most = self.panels.iter().map(|panel| panel.n_slots).max().unwrap_or(0);
         let mut codes = AlignedVec::<u8>::zeros(n_blocks * most * BYTE_CODES)?;
-        let mut sums = memory::filled(0.0_f64, n_blocks * self.n_outputs * BYTE_ROWS)?;
+        let n_sums = self.n_sums();
+        let mut sums = memory::filled(0.0_f64, n_blocks * n_sums * BYTE_ROWS)?;
         let mut tile = memory::filled(E::default(), BYTE_ROWS * PANEL)?;
         let mut singles = memory::filled(0.0_f32, BYTE_ROWS * PANEL)?;
         let mut valid = true;
@@ -383,21 +442,18 @@ impl ByteTable {
             let of_output = panel.n_slots * BYTE_TABLE;
             for (output, table) in panel.tables.chunks_exact(of_output).enumerate() {
                 for (q, codes) in codes.chunks_exact(most * BYTE_CODES).enumerate() {
-                    let at = (q * self.n_outputs + output) * BYTE_ROWS;
+                    let at = (q * n_sums + output) * BYTE_ROWS;
                     let sums = &mut sums[at..at + BYTE_ROWS];
                     with.add(codes, table, panel.n_slots, &panel.groups, sums);
                 }
             }
         }
-        for (rows, sums) in out
-            .chunks_mut(BYTE_ROWS * self.n_outputs)
-            .zip(sums.chunks_exact(self.n_outputs * BYTE_ROWS))
+        for (rows, sums) in
+            out.chunks_mut(BYTE_ROWS * self.n_outputs).zip(sums.chunks_exact(n_sums * BYTE_ROWS))
         {
             for (i, row) in rows.chunks_exact_mut(self.n_outputs).enumerate() {
-                for (output, score) in row.iter_mut().enumerate() {
-                    let sum = sums[output * BYTE_ROWS + place_of_sum(i)];
-                    *score = self.unit[output] * (sum - self.zeros[output]);
-                }
+                let place = place_of_sum(i);
+                self.write_scores(|at| sums[at * BYTE_ROWS + place] - self.zeros[at], row);
             }
         }
         Ok(valid)

@@ -29,10 +29,10 @@ impl ByteTable {
         n_rows: usize,
         out: &mut [f64],
     ) -> Result<bool> {
-        let (width, n_outputs) = (self.width, self.n_outputs);
+        let (width, n_outputs, n_sums) = (self.width, self.n_outputs, self.n_sums());
         let mut valid = true;
         let mut sums = memory::filled(0_i32, ROWS * width)?;
-        let mut totals = memory::filled(0.0_f64, ROWS * n_outputs)?;
+        let mut totals = memory::filled(0.0_f64, ROWS * n_sums)?;
         let mut codes = Vec::with_capacity(ROWS);
         for first in (0..n_rows).step_by(ROWS) {
             let n = ROWS.min(n_rows - first);
@@ -52,7 +52,7 @@ impl ByteTable {
                         dispatch(AddColumn { table, codes: &codes, width, sums: &mut sums });
                     }
                     for (totals, sums) in
-                        totals.chunks_exact_mut(n_outputs).zip(sums.chunks_exact(width)).take(n)
+                        totals.chunks_exact_mut(n_sums).zip(sums.chunks_exact(width)).take(n)
                     {
                         for (total, &sum) in totals.iter_mut().zip(sums) {
                             *total += f64::from(sum) * weight;
@@ -61,11 +61,8 @@ impl ByteTable {
                 }
             }
             let out = &mut out[first * n_outputs..(first + n) * n_outputs];
-            for (row, totals) in out.chunks_exact_mut(n_outputs).zip(totals.chunks_exact(n_outputs))
-            {
-                for (output, (score, &total)) in row.iter_mut().zip(totals).enumerate() {
-                    *score = self.unit[output] * total;
-                }
+            for (row, totals) in out.chunks_exact_mut(n_outputs).zip(totals.chunks_exact(n_sums)) {
+                self.write_scores(|at| totals[at], row);
             }
         }
         Ok(valid)
@@ -82,25 +79,24 @@ impl ByteTable {
         let flat = memory::flat_mut(&mut out)?;
         exec.for_chunks(flat, ROWS * n_outputs, |block, out| {
             let mut sums = memory::filled(0_i32, LEVELS * self.width)?;
+            let mut totals = memory::filled(0.0_f64, self.n_sums())?;
             let mut entries = Vec::new();
             for (i, scores) in out.chunks_exact_mut(n_outputs).enumerate() {
                 entries.clear();
                 x.for_each_sum(block * ROWS + i, |column, value| {
                     entries.push((column, self.placements[column].code(value.single())));
                 });
-                scores.fill(0.0);
+                totals.fill(0.0);
                 for entries in entries.chunks(ENTRIES) {
                     sums.fill(0);
                     dispatch(AddEntries { table: self, entries, sums: &mut sums });
                     for (level, sums) in (0..).zip(sums.chunks_exact(self.width)) {
-                        for (score, &sum) in scores.iter_mut().zip(sums) {
-                            *score += f64::from(sum) * weight(level);
+                        for (total, &sum) in totals.iter_mut().zip(sums) {
+                            *total += f64::from(sum) * weight(level);
                         }
                     }
                 }
-                for (output, score) in scores.iter_mut().enumerate() {
-                    *score *= self.unit[output];
-                }
+                self.write_scores(|at| totals[at], scores);
             }
             Ok(())
         })?;
