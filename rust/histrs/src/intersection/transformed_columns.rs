@@ -16,7 +16,8 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when there is not one weight a column, [`Error::Parameter`] when a weight
+    /// [`Error::Shape`](crate::Error::Shape) when there is not one weight a column,
+    /// [`Error::Parameter`](crate::Error::Parameter) when a weight
     /// or the exponent is not positive and finite, or transformed values overflow.
     ///
     /// # Examples
@@ -52,7 +53,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`].
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn row_sums(&self, exec: &Executor) -> Result<Vec<f64>> {
         let blocks = self.blocks();
         let parts = exec.map_blocks(blocks.len(), |block| {

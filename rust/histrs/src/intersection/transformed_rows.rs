@@ -25,7 +25,9 @@ pub enum TransformedRows {
 ///
 /// # Errors
 ///
-/// As [`SortedColumns::transformed`]; [`Error::Negative`] or [`Error::NotFinite`] at the first bad
+/// As [`SortedColumns::transformed`](crate::intersection::SortedColumns::transformed);
+/// [`Error::Negative`](crate::Error::Negative) or
+/// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad
 /// entry of `x`.
 pub fn transform_rows<T: Element>(
     exec: &Executor,

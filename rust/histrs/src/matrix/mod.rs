@@ -82,7 +82,7 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`].
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn row_sums(&self, exec: &Executor) -> Result<Vec<f64>> {
         const ROWS: usize = 256;
         let mut sums = memory::filled(0.0, self.n_rows())?;

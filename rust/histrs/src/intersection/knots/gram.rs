@@ -13,7 +13,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`].
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn gram(&self, exec: &Executor) -> Result<Array2<f64>> {
         self.gram_of(exec, None)
     }
@@ -22,7 +22,8 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when there is not one weight for every row, [`Error::Interrupted`].
+    /// [`Error::Shape`](crate::Error::Shape) when there is not one weight for every row,
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn weighted_gram(&self, exec: &Executor, weights: &[f64]) -> Result<Array2<f64>> {
         check_rows("the number of weights", weights.len(), self.n_rows)?;
         self.gram_of(exec, Some(weights))

@@ -19,7 +19,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `v` has not one row for every stored row.
+    /// [`Error::Shape`](crate::Error::Shape) when `v` has not one row for every stored row.
     pub fn project(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         check_rows("the number of rows of V", v.nrows(), self.n_rows)?;
         let mut out = memory::zeros((self.n_features(), v.ncols()))?;
@@ -50,7 +50,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `w` has not one row for every feature.
+    /// [`Error::Shape`](crate::Error::Shape) when `w` has not one row for every feature.
     pub fn expand(&self, exec: &Executor, w: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         check_rows("the number of rows of W", w.nrows(), self.n_features())?;
         by_panels::<f64, f64>(exec, w, self.n_rows, |panel| {
