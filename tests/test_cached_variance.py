@@ -87,7 +87,7 @@ def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((20, 4))
     exact = ExactGP.of(X, np.zeros((60, 1)), 0.1).latent_variance(X_star)
-    np.testing.assert_allclose(cached._upper(X_star), exact, rtol=1e-6)
+    np.testing.assert_allclose(cached._upper(X_star, X_star), exact, rtol=1e-6)
     # Of what is exact, nothing is to be corrected.
     np.testing.assert_allclose(cached._coefficients, [0.0, 1.0], atol=0.05)
 
@@ -99,7 +99,7 @@ def test_fewer_directions_bound_from_above(rng):
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((50, 8))
     exact = ExactGP.of(X, np.zeros((600, 1)), 0.01).latent_variance(X_star)
-    assert np.all(cached._upper(X_star) >= exact - 1e-9)
+    assert np.all(cached._upper(X_star, X_star) >= exact - 1e-9)
 
 
 @pytest.mark.parametrize("times", [2, 40])

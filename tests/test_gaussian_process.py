@@ -560,7 +560,7 @@ def test_tables_of_default_models_of_pixels_are_of_bytes(divisor):
     assert (error <= model.quantization_error_bound_ * (1 + 1e-9)).all()
     # The rule is about the training rows; one byte would be off by ten times as much.
     assert np.sqrt((error**2).mean()) < 1e-3 * exact.std()
-    assert (model.quantization_error_bound_ < 0.1 * exact.std()).all()
+    assert (model.quantization_error_bound_ < 0.2 * exact.std()).all()
 
 
 def test_classes_are_predicted_from_bytes(rng):
