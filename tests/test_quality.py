@@ -1,6 +1,7 @@
 """The page that compares the answers of defaults."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from histrs.gaussian_process import IntersectionGPRegressor
 
 
 @pytest.fixture
-def found(monkeypatch):
+def found(monkeypatch, tmp_path):
+    monkeypatch.setattr(quality, "RESULTS", tmp_path / "quality.json")
     monkeypatch.setattr(
         quality, "REGRESSION", {"diabetes": lambda: datasets.load_diabetes(return_X_y=True)}
     )
@@ -29,7 +31,9 @@ def found(monkeypatch):
         quality, "CLASSIFIERS", {"logistic": lambda: LogisticRegression(max_iter=1000)}
     )
     monkeypatch.setattr(quality, "MOST_ROWS", 120)
-    return quality.measure(2, log=lambda line: None)
+    found = quality.kept(None)
+    quality.measure(found, 2, log=lambda line: None)
+    return found
 
 
 def test_scores_are_in_the_units_that_the_page_names(found):
@@ -55,17 +59,29 @@ def test_the_page_ranks_and_marks_the_best(found):
     assert "| mean rank | | " in text
 
 
-def test_models_measured_anew_replace_their_scores_alone(found):
-    anew = {
-        "splits": 2,
-        "regression": {"diabetes": {"scores": {"additive": [{"RMSE": 0.0}]}}},
-        "classification": {},
-    }
-    both = quality.merged(copy.deepcopy(found), anew)
-    assert both["regression"]["diabetes"]["scores"]["additive"] == [{"RMSE": 0.0}]
-    assert both["classification"] == found["classification"]
-    with pytest.raises(ValueError, match="give --splits 2"):
-        quality.merged(found, {**anew, "splits": 5})
+def test_a_run_goes_on_with_what_is_missing(found, monkeypatch):
+    assert quality.kept(None) == json.loads(json.dumps(found))
+    assert quality.kept([]) == {"regression": {}, "classification": {}}
+    again = quality.kept(["linear"])
+    assert list(again["regression"]["diabetes"]["scores"]) == ["additive"]
+    assert again["classification"] == found["classification"]
+    monkeypatch.setattr(
+        quality, "REGRESSORS", {"linear": LinearRegression, "additive": lambda: None}
+    )
+    quality.measure(again, 2, log=lambda line: None)
+    scores = again["regression"]["diabetes"]["scores"]
+    assert scores["additive"] == found["regression"]["diabetes"]["scores"]["additive"]
+    expected = [run["RMSE"] for run in found["regression"]["diabetes"]["scores"]["linear"]]
+    assert [run["RMSE"] for run in scores["linear"]] == pytest.approx(expected)
+
+
+def test_the_page_has_the_times_of_what_was_run_everywhere(found):
+    text = quality.page(found)
+    assert "over 2 random splits" in text
+    times = text[text.index("## Time") :]
+    assert "| linear | " in times
+    found["regression"]["diabetes"]["scores"]["linear"].pop()
+    assert "over 1 to 2 random splits" in quality.page(found)
 
 
 def _runs(found):

@@ -270,6 +270,8 @@ BAD_LABELS = {
     "continuous": (lambda y: np.linspace(0, 1, 30), r"Unknown label type: continuous"),
 }
 BAD_TARGETS = {
+    # In a table of targets NaN is one that is missing.
+    "NaN": (lambda y: np.where(np.arange(30) == 5, np.nan, 1.0), r"(?s)y contains NaN.*y\[5\]"),
     "words": (lambda y: np.full(30, "oak"), r"could not convert string to float"),
 }
 
