@@ -444,3 +444,16 @@ def test_bad_input_changes_nothing():
         with pytest.raises(ValueError, match="pattern_fits_"):
             ask()
     np.testing.assert_array_equal(model.predict(X), mean)
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Int64", "float64"])
+def test_frames_whose_columns_may_be_missing(rng, dtype):
+    X, Y = rng.random((30, 3)), rng.integers(0, 5, (30, 2)).astype(float)
+    Y[::4, 1] = np.nan
+    frame = pd.DataFrame({"a": pd.array(Y[:, 0]), "b": pd.array(Y[:, 1])}).astype(dtype)
+    for kind in ("intersection", "minmax"):
+        model, expected = make(kind).fit(X, frame), make(kind).fit(X, Y)
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+        assert model.score(X, frame) == expected.score(X, Y)
+    with pytest.raises(ValueError, match=r"string|float"):
+        make("intersection").fit(X, pd.DataFrame({"a": ["x"] * 30, "b": ["y"] * 30}))

@@ -43,6 +43,16 @@ class Pattern(NamedTuple):
     targets: Indices
 
 
+def _entries(y: Any) -> NDArray[Any]:
+    """Return targets as an array; what a frame of nullable columns lacks is NaN."""
+    if hasattr(y, "to_numpy") and hasattr(y, "iloc"):
+        try:
+            return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError):
+            pass
+    return np.asarray(y)
+
+
 def missing_targets(y: Any) -> NDArray[np.bool_] | None:
     """Return which entries of a table of targets are NaN; None where none are, or it is no table.
 
@@ -51,7 +61,7 @@ def missing_targets(y: Any) -> NDArray[np.bool_] | None:
     if sparse.issparse(y):
         return None
     try:
-        values = np.asarray(y)
+        values = _entries(y)
         if values.ndim != 2 or values.dtype.kind not in "fO":
             return None
         missing: NDArray[np.bool_] = np.isnan(values.astype(np.float64, copy=False))
@@ -62,7 +72,9 @@ def missing_targets(y: Any) -> NDArray[np.bool_] | None:
 
 def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
     """Return targets with 0 where they are missing."""
-    return y if missing is None else np.where(missing, 0.0, np.asarray(y, dtype=np.float64))
+    return (
+        y if missing is None else np.where(missing, 0.0, np.asarray(_entries(y), dtype=np.float64))
+    )
 
 
 def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
@@ -327,7 +339,7 @@ class MissingTargets(RegressorMixin):
         missing = missing_targets(y)
         if missing is None:
             return float(super().score(X, y, sample_weight))
-        Y = np.asarray(y, dtype=np.float64)
+        Y = np.asarray(_entries(y), dtype=np.float64)
         mean = np.reshape(self.predict(X), (-1, Y.shape[1]))
         check_consistent_length(Y, mean, sample_weight)
         refuse_empty(patterns_of(Y))
