@@ -508,7 +508,7 @@ def test_ridge_is_its_definition(n, n_components, t, alpha, seed):
     assert_close(model.predict(Z), Z @ coefficients + intercept, 1e-7)
     again = PCARidge(n_components, alphas=alpha).fit_moments(Moments.of(Z, y))
     if n < 5:  # Fewer rows than features are learned in a space of their own.
-        assert_close(np.atleast_2d(again.coef_), model.coef_, 1e-12)
+        assert_close(np.atleast_2d(again.coef_), model.coef_, 1e-9)
     else:
         np.testing.assert_array_equal(np.atleast_2d(again.coef_), model.coef_)
 

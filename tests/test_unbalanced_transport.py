@@ -85,9 +85,9 @@ def test_sizes_containers_and_precisions(rng, d, dtype, container):
     X[2] = 0.0
     options = {"M": M, "reg": 0.3, "reg_m": 2.0}
     expected = unbalanced_sinkhorn_distances(X, X[:3], tol=1e-10, **options)
-    held = CONTAINERS[container](X.astype(dtype))
+    held, first = (CONTAINERS[container](rows.astype(dtype)) for rows in (X, X[:3]))
     dtype = np.float64 if isinstance(held, list) else dtype
-    D = unbalanced_sinkhorn_distances(held, held[:3], **options)
+    D = unbalanced_sinkhorn_distances(held, first, **options)
     assert D.dtype == dtype
     np.testing.assert_allclose(D, expected, rtol=1e-4, atol=1e-4)
     symmetric = unbalanced_sinkhorn_distances(held, **options)
