@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import compute_class_weight, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -53,6 +53,27 @@ def classes_of(y: ArrayLike) -> NDArray[Any]:
 
 
 NOTHING_WEIGHS = "class_weight is zero for every row: give some class a positive weight."
+
+
+def factors_of_classes(
+    class_weight: Any,
+    classes: NDArray[Any],
+    codes: NDArray[np.intp],
+    sample_weight: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Return the factor of each class; "balanced" makes the sums of weights alike.
+
+    Before its version 1.7, scikit-learn balances numbers of samples, whatever they weigh.
+    """
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        with np.errstate(divide="ignore"):
+            balanced: NDArray[np.float64] = sums.sum() / (len(classes) * sums)
+        return balanced
+    factors: NDArray[np.float64] = compute_class_weight(
+        class_weight, classes=classes, y=classes[codes]
+    )
+    return factors
 
 
 def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:

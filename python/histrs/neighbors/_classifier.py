@@ -6,10 +6,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._labels import encode
+from histrs._labels import encode, factors_of_classes
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
@@ -148,12 +147,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         if self.class_weight is None:
             return
         before = self.sample_weight_
-        factors = compute_class_weight(
-            self.class_weight,
-            classes=self.classes_,
-            y=self.classes_[self.y_fit_],
-            sample_weight=before,
-        )
+        factors = factors_of_classes(self.class_weight, self.classes_, self.y_fit_, before)
         weight = np.ones(len(self.y_fit_)) if before is None else before
         with may_overflow():
             weight = weight * factors[self.y_fit_]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._labels import encode
+from histrs._labels import encode, factors_of_classes
 from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import positive_weights
@@ -240,9 +240,7 @@ class SelectedPrototypes(InSpace):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = compute_class_weight(
-            class_weight, classes=self.classes_, y=self.classes_[labels], sample_weight=weight
-        )
+        factors = factors_of_classes(class_weight, self.classes_, labels, weight)
         if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
             raise ValueError(
                 f"class_weight = {class_weight!r}: weights are finite and not negative, and some "
