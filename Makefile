@@ -103,9 +103,10 @@ test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers unde
 	        $(PYTHON) -m pytest $(BLAS_TESTS) || exit 1; \
 	done
 
-# scikit-learn 1.6 asks for SCIPY_ARRAY_API where its own tests of estimators are imported.
+# scikit-learn 1.6 asks for SCIPY_ARRAY_API where its own tests of estimators are imported, and checks
+# less than later ones do: what is expected to fail there may pass.
 test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## pytest with the oldest versions in pyproject.toml
-	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest $(ARGS)
+	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -o xfail_strict=false $(ARGS)
 
 fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTES, half of them in Rust; then a soak
 	@end=$$(( $$(date +%s) + 30 * $(MINUTES) )); seed=$(SEED); \
