@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
@@ -511,3 +514,25 @@ def test_a_single_target_says_which_entry_is_missing(convert):
     y = np.array([1.0, pd.NA, 2.0, 3.0], dtype=object)
     with pytest.raises(ValueError, match=r"y contains NaN[.\s]+The first is y\[1\]"):
         make("intersection").fit(np.eye(4), convert(y))
+
+
+@EVERY
+def test_pipelines_and_searches(kind):
+    X, Y = data(kind)
+    model = make(kind)
+    expected = make(kind).fit(X, Y).predict(X)
+    piped = make_pipeline(FunctionTransformer(), model).fit(X, Y)
+    np.testing.assert_array_equal(piped.predict(X), expected)
+    search = GridSearchCV(model, {"noise": [0.05, 0.5]}, cv=2).fit(X, Y)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert search.predict(X).shape == Y.shape
+
+
+def test_nothing_is_left_of_an_earlier_fit():
+    X, Y = data("intersection")
+    whole = np.nan_to_num(Y)
+    fresh = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
+    again = make("intersection", optimizer="l-bfgs-b").fit(X, whole).fit(X, Y)
+    assert set(vars(again)) == set(vars(fresh))
+    again.label = "of the user"
+    assert again.fit(X, Y).label == "of the user"

@@ -224,9 +224,14 @@ class MissingTargets(RegressorMixin):
     def _keep_nothing_but(self, fits: list[Any], patterns: list[Pattern]) -> None:
         """Keep the fits of patterns in place of what was learned before."""
         parameters: dict[str, Any] = self.get_params(deep=False)
-        names = (*parameters, *self._of_columns)
-        kept = {name: self.__dict__[name] for name in names if name in self.__dict__}
-        self.__dict__ = {**clone(self).__dict__, **kept}
+        names = {*parameters, *self._of_columns}
+        learned = {name for fit in fits for name in vars(fit)}
+        # What others have put there stays: scikit-learn's pipelines and searches take theirs back.
+        self.__dict__ = {
+            name: value
+            for name, value in {**vars(clone(self)), **vars(self)}.items()
+            if name in names or not (name.endswith("_") or name in learned)
+        }
         self._keep_patterns(fits, patterns)
 
     def _keep_patterns(self, fits: list[Any], patterns: list[Pattern]) -> None:
