@@ -199,3 +199,31 @@ def test_components_of_weighted_rows_are_those_of_copies():
     for n in (2, 5):
         weighted = StreamingPCA().fit(X, sample_weight=np.full(9, float(n)))
         assert weighted.n_components_ == StreamingPCA().fit(np.repeat(X, n, axis=0)).n_components_
+
+
+@pytest.mark.filterwarnings("ignore:no penalty up to", "ignore:An ill-conditioned matrix")
+def test_directions_without_variance_say_nothing():
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((30, 200)), rng.standard_normal((5, 200))
+    y = X[:, 0]
+    for scale, alpha in [(1.0, 1e-15), (1.0, 1e-9), (1e7, 1.0), (1e12, 1.0), (1e-12, 1e-30)]:
+        found = PCARidge(alphas=alpha).fit(X * scale, y).predict(T * scale)
+        expected = Ridge(alpha, solver="cholesky").fit(X * scale, y).predict(T * scale)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    # A column that is the sum of two others.
+    X = rng.standard_normal((300, 20))
+    X, y = np.column_stack([X, X[:, 0] + X[:, 1]]), X @ rng.standard_normal(20)
+    T = rng.standard_normal((9, 20))
+    T = np.column_stack([T, T[:, 0] + T[:, 1]])
+    for alpha in (1e-15, 1e-12, 1e-6):
+        found = PCARidge(alphas=alpha).fit(X, y).predict(T)
+        expected = Ridge(alpha, solver="svd").fit(X, y).predict(T)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_columns_of_little_variance_are_not_lost():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-5]
+    y = 1e5 * X[:, 4]
+    model = PCARidge(alphas=1e-14).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-3)

@@ -10,11 +10,11 @@ from sklearn.utils._param_validation import StrOptions
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._bernoulli import LatentClasses, LikelihoodName
 from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
 from histrs.gaussian_process._interactions.calibration import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._interactions.search import Interactions
 from histrs.gaussian_process._kernel import SmoothnessName, TransformName
+from histrs.gaussian_process._latent_classes import LatentClasses, LikelihoodName
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
