@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process import IntersectionGPClassifier, _softmax
 from histrs.gaussian_process._softmax import SoftmaxPrior
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
@@ -103,6 +103,16 @@ def test_modes_of_any_size(n, n_classes, amplitude, equal, seed):
     again = prior.find_mode(t, n_classes, w, 1e-7, rng.standard_normal((n, n_classes)))
     assert again.residual <= 1e-5
     np.testing.assert_allclose(again.log_posterior, mode.log_posterior, atol=1e-3)
+
+
+def test_blocks_of_rows_do_not_matter(monkeypatch):
+    X, t, w, _ = sample(9)
+    prior = SoftmaxPrior(intersection_kernel(X, X), 3.0)
+    mode = prior.find_mode(t, 3, w, 1e-6)
+    expected = prior.left_out(mode, w)
+    for numbers in (1, 3 * 40 * 7):
+        monkeypatch.setattr(_softmax, "_NUMBERS", numbers)
+        np.testing.assert_allclose(prior.left_out(mode, w), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_kernels_that_are_singular_and_large():
@@ -234,6 +244,7 @@ def test_what_is_chosen():
     for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
         other = IntersectionGPClassifier(**parameters).fit(X, t)
         assert other.likelihood_ == "gaussian"
+    assert IntersectionGPClassifier().fit(X, np.arange(420) % 65).likelihood_ == "gaussian"
     # A bound of time: its cube, times the classes, is too large.
     many = np.random.default_rng(0).random((2400, 2))
     assert IntersectionGPClassifier().fit(many, np.arange(2400) % 3).likelihood_ == "gaussian"

@@ -145,10 +145,10 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         :math:`e^{f_c} / \sum_k e^{f_k}`, which is what classes are: their log loss is lower, above
         all where a class is rare or classes are many (see Notes). They take some ten solves in
         place of one, and rows that come or go take as many; "softmax" factorises a matrix for each
-        class. "auto" is "bernoulli" for two classes of at most 4,096 rows, "softmax" for several
-        of 400 rows or more whose cube times the number of classes is at most 4e10, unless other
-        parameters ask for the noise of the targets, and else "gaussian". Of two classes, "softmax"
-        is "bernoulli": the difference of two functions is a function like them.
+        class. "auto" is "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3
+        to 64 of 400 rows or more whose cube times the number of classes is at most 4e10, unless
+        other parameters ask for the noise of the targets, and else "gaussian". Of two classes,
+        "softmax" is "bernoulli": the difference of two functions is a function like them.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each: in closed form where

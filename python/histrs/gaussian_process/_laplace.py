@@ -8,7 +8,7 @@ With probabilities :math:`1 / (1 + e^{-f})` of the class, weights `w` of rows an
 with weights.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._labels import place_of_best
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
 from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
@@ -247,9 +248,33 @@ def best_amplitude(
     return float(tried[int(np.argmin(losses))])
 
 
-def loss_left_out(modes: Sequence[Mode], labels: NDArray[np.intp], weights: Array | None) -> float:
-    """Return the log loss of rows by fits without each, once calibrated."""
-    scores = np.column_stack([mode.left_out for mode in modes])
+def loss_by_left_out(
+    make_base: Callable[[float], KernelSystem],
+    kernel_matrix: Array,
+    Y: Array,
+    sample_weight: Array | None,
+    tol: float,
+) -> Callable[[float, Any], tuple[float, Any]]:
+    """Return the log loss of rows by fits without each, calibrated, as `best_amplitude` takes it.
+
+    `make_base` returns the system of a variance; `Y` is +1 where a row is of the class of an
+    output, else -1.
+    """
+    labels = place_of_best(Y)
+
+    def loss(amplitude: float, starts: list[Any] | None) -> tuple[float, list[Array]]:
+        base = make_base(amplitude)
+        modes = [
+            find_mode(base, y > 0, sample_weight, tol, start, kernel_matrix)
+            for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
+        ]
+        scores = np.column_stack([mode.left_out for mode in modes])
+        return _calibrated_loss(scores, labels, sample_weight), [mode.weights for mode in modes]
+
+    return loss
+
+
+def _calibrated_loss(scores: Array, labels: NDArray[np.intp], weights: Array | None) -> float:
     readout = fit_calibration(scores, labels, weights=weights)
     logits = logits_of_classes(scores @ readout.matrix + readout.offset)
     of_labels = logits[np.arange(len(labels)), labels]

@@ -25,13 +25,18 @@ from histrs.gaussian_process._laplace import (
     best_amplitude,
     find_mode,
     left_out,
-    loss_left_out,
+    loss_by_left_out,
 )
 from histrs.gaussian_process._leave_one_out import folds_of
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import roots
-from histrs.gaussian_process._softmax import SoftmaxLikelihood, SoftmaxPrior, softmax_modes
+from histrs.gaussian_process._softmax import (
+    SoftmaxLikelihood,
+    SoftmaxPrior,
+    loss_by_evidence,
+    softmax_modes,
+)
 from histrs.gaussian_process._system import KernelSystem
 
 LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli", "softmax"]
@@ -42,6 +47,7 @@ _MAX_ROWS = 4096
 # Of several classes: fewer rows are predicted as well by regression, whose calibration has
 # couplings, and cubes of more rows, times classes, take more than some seconds of a core.
 _MIN_ROWS = 400
+_MAX_CLASSES = 64
 _MAX_CUBES = 4e10
 # Rows that the variance of the logit is chosen on, at most.
 _CHOSEN_ON = 1024
@@ -83,7 +89,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
                 )
             return "bernoulli" if self.likelihood == "bernoulli" else of_classes
         n = len(Y)
-        of_many = n >= _MIN_ROWS and n**3 * n_outputs <= _MAX_CUBES
+        of_many = n >= _MIN_ROWS and n_outputs <= _MAX_CLASSES and n**3 * n_outputs <= _MAX_CUBES
         few = n <= _MAX_ROWS if n_outputs == 1 else of_many
         suits = (
             self.likelihood == "auto"
@@ -117,37 +123,22 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return [_base_of(systems[0], amplitude)]
 
     def _chosen_amplitude(self, system: KernelSystem, Y: Array) -> float:
-        """Return the variance of the logit that predicts rows that are left out best."""
+        """Return the variance of the logit that some of the rows tell."""
         # Several classes have a factor each.
         rows = _some_of_each_class(Y, int(_CHOSEN_ON / Y.shape[1] ** 0.5))
         weights = self.sample_weight_fit_
-        some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
-        some = _without_scale(some, None if weights is None else weights[rows])
-        bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
-        Y = Y[rows]
         weights = None if weights is None else weights[rows]
+        some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
+        some = _without_scale(some, weights)
         K = some.kernel_matrix()
-
-        labels = place_of_best(Y)
-
-        def evidence_lost(amplitude: float, start: Array | None) -> tuple[float, Array]:
-            prior = SoftmaxPrior(K, amplitude)
-            mode = prior.find_mode(labels, Y.shape[1], weights, self.tol, start)
-            return -prior.log_evidence(mode, weights), mode.alpha
-
-        def loss(amplitude: float, starts: list[Array | None] | None) -> tuple[float, list[Array]]:
-            base = _base_of(some, amplitude)
-            modes = [
-                find_mode(base, y > 0, weights, self.tol, start, K)
-                for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
-            ]
-            return loss_left_out(modes, labels, weights), [mode.weights for mode in modes]
-
+        if self.likelihood_ == "softmax":
+            loss = loss_by_evidence(K, Y[rows], weights, self.tol)
+        else:
+            loss = loss_by_left_out(lambda a: _base_of(some, a), K, Y[rows], weights, self.tol)
+        bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
-            return best_amplitude(
-                evidence_lost if self.likelihood_ == "softmax" else loss, K, bounds
-            )
+            return best_amplitude(loss, K, bounds)
 
     def _solve_targets(
         self, systems: Sequence[KernelSystem], Y: Array, weights: Array | None

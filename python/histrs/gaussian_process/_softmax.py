@@ -45,8 +45,9 @@ _OF_STEP = 0.1
 _MAX_ITER = 1000
 # Iterations that tell that factors are of probabilities too far away.
 _STALE = 12
-# Rows whose covariances are computed at a time.
+# Rows whose covariances are computed at a time, at most, and numbers that they take.
 _ROWS = 256
+_NUMBERS = 2**24
 # Rows of which a call of LAPACK takes a few hundredths of a second.
 _SHORT_ROWS = 1024
 
@@ -173,8 +174,9 @@ class SoftmaxPrior:
         M, _, inverses = self._inverses(mode, w)
         means = np.empty_like(mode.f)
         gradient = mode.alpha
-        for start in range(0, len(P), _ROWS):
-            rows = slice(start, start + _ROWS)
+        step = max(1, min(_ROWS, _NUMBERS // (n_classes * max(len(P), n_classes))))
+        for start in range(0, len(P), step):
+            rows = slice(start, start + step)
             S = self._covariances(rows, M, inverses)
             p = P[rows]
             W = -p[:, :, None] * p[:, None, :]
@@ -273,6 +275,20 @@ def softmax_modes(
             )
         )
     return modes
+
+
+def loss_by_evidence(
+    kernel_matrix: Array, Y: Array, sample_weight: Array | None, tol: float
+) -> Callable[[float, Any], tuple[float, Any]]:
+    """Return the evidence, negative, of a variance of the logit, as `best_amplitude` takes it."""
+    labels, n_classes = place_of_best(Y), Y.shape[1]
+
+    def loss(amplitude: float, start: Array | None) -> tuple[float, Array]:
+        prior = SoftmaxPrior(kernel_matrix, amplitude)
+        mode = prior.find_mode(labels, n_classes, sample_weight, tol, start)
+        return -prior.log_evidence(mode, sample_weight), mode.alpha
+
+    return loss
 
 
 class SoftmaxLikelihood(LaplaceLikelihood):
