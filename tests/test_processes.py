@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from histrs import _histrs
+from histrs import _histrs, _threads
 from histrs._lapack import eigh
 from histrs._threads import blas_threads_at_most, in_threads, leavable
 from histrs._validation import count_threads
@@ -425,3 +425,11 @@ def test_a_missing_instruction_set_is_an_error():
             _, err = process.communicate(timeout=60)
         assert process.returncode == 1
         assert f'HISTRS_SIMD = "{name}" is not available: this machine has' in err
+
+
+def test_one_thread_does_all_where_none_can_be_started(monkeypatch):
+    monkeypatch.setattr(_threads, "_STARTS_THREADS", False)
+    here = threading.get_ident()
+    assert leavable(threading.get_ident) == here
+    found = in_threads(lambda a, b: (a + b, threading.get_ident()), [1, 2], [3, 4], n_threads=2)
+    assert found == [(4, here), (6, here)]

@@ -1,5 +1,6 @@
 """Threads in Python: work that Ctrl-C can leave, and how many threads BLAS has."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,6 +12,8 @@ from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
 
+# A browser starts no threads.
+_STARTS_THREADS = sys.platform != "emscripten"
 # Seconds between two looks for Ctrl-C, which not every system lets interrupt a wait.
 _LOOK = 0.05
 
@@ -21,7 +24,7 @@ def leavable(work: Callable[..., Result], *arguments: Any, **options: Any) -> Re
     Ctrl-C raises at once. The call cannot be stopped: it ends by itself, and its result is dropped,
     so that it must write to nothing that others see.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not _STARTS_THREADS or threading.current_thread() is not threading.main_thread():
         # Only the main thread is interrupted.
         return work(*arguments, **options)
     outcome: Future[Result] = Future()
@@ -46,6 +49,8 @@ def in_threads(
     Ctrl-C raises at once: items that no thread has begun are forgotten, and threads end with the
     item that they are at. The error of the first item that fails is raised likewise.
     """
+    if not _STARTS_THREADS:
+        return [function(*items) for items in zip(*arguments, strict=True)]
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="histrs-map")
     try:
         found = [pool.submit(function, *items) for items in zip(*arguments, strict=True)]

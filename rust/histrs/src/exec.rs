@@ -40,19 +40,21 @@ pub fn most_threads() -> usize {
 /// ```
 #[derive(Debug)]
 pub struct Executor {
-    pool: Arc<rayon::ThreadPool>,
+    /// None where the calling thread does all work.
+    pool: Option<Arc<rayon::ThreadPool>>,
     stop: AtomicBool,
 }
 
 impl Clone for Executor {
     fn clone(&self) -> Self {
-        Self { pool: Arc::clone(&self.pool), stop: AtomicBool::new(false) }
+        Self { pool: self.pool.clone(), stop: AtomicBool::new(false) }
     }
 }
 
 impl Executor {
     /// Starts `n_threads` threads, or one per available core when it is 0; never more than
-    /// [`most_threads`].
+    /// [`most_threads`]. On WebAssembly, where threads cannot be started, it is
+    /// [`Self::on_caller`].
     ///
     /// # Errors
     ///
@@ -60,6 +62,9 @@ impl Executor {
     /// [`Error::SimdUnavailable`] when the environment variable `HISTRS_SIMD` has a value that is
     /// not known or not available.
     pub fn new(n_threads: usize) -> Result<Self> {
+        if cfg!(target_family = "wasm") {
+            return Self::on_caller();
+        }
         crate::simd::check_setting()?;
         let n_threads = n_threads.min(most_threads());
         let pool = rayon::ThreadPoolBuilder::new()
@@ -67,13 +72,23 @@ impl Executor {
             .thread_name(|i| format!("histrs-{i}"))
             .build()
             .map_err(|e| Error::Threads { n_threads, reason: e.to_string() })?;
-        Ok(Self { pool: Arc::new(pool), stop: AtomicBool::new(false) })
+        Ok(Self { pool: Some(Arc::new(pool)), stop: AtomicBool::new(false) })
+    }
+
+    /// Starts no thread: the calling one does all work, and looks for interrupts before it begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`] for the environment variable `HISTRS_SIMD`.
+    pub fn on_caller() -> Result<Self> {
+        crate::simd::check_setting()?;
+        Ok(Self { pool: None, stop: AtomicBool::new(false) })
     }
 
     /// Number of threads.
     #[must_use]
     pub fn n_threads(&self) -> usize {
-        self.pool.current_num_threads()
+        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
     /// Runs `work` on the pool while the calling thread asks `interrupted` every 50 ms.
@@ -90,16 +105,19 @@ impl Executor {
         work: impl FnOnce() -> Result<R> + Send,
         mut interrupted: impl FnMut() -> bool,
     ) -> Result<R> {
-        if self.pool.current_thread_index().is_some() {
+        let pool = match &self.pool {
             // A thread that waits for its own pool may wait for itself.
-            if interrupted() {
-                return Err(Error::Interrupted);
+            Some(pool) if pool.current_thread_index().is_none() => pool,
+            _ => {
+                if interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                self.check()?;
+                return work();
             }
-            self.check()?;
-            return work();
-        }
+        };
         let (sender, receiver) = channel();
-        let result = self.pool.in_place_scope(|scope| {
+        let result = pool.in_place_scope(|scope| {
             scope.spawn(move |_| {
                 // The receiver outlives the scope, so that sending cannot fail.
                 let _ = sender.send(work());
@@ -128,7 +146,14 @@ impl Executor {
         f: impl Fn(usize) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let mut results: Vec<Result<R>> = memory::with_capacity(n_blocks)?;
-        self.pool.install(|| {
+        let Some(pool) = &self.pool else {
+            results.extend((0..n_blocks).map(|block| {
+                self.check()?;
+                f(block)
+            }));
+            return results.into_iter().collect();
+        };
+        pool.install(|| {
             (0..n_blocks)
                 .into_par_iter()
                 .with_max_len(1)
@@ -148,7 +173,13 @@ impl Executor {
         chunk_len: usize,
         f: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
     ) -> Result<()> {
-        self.pool.install(|| {
+        let Some(pool) = &self.pool else {
+            return data.chunks_mut(chunk_len.max(1)).enumerate().try_for_each(|(block, chunk)| {
+                self.check()?;
+                f(block, chunk)
+            });
+        };
+        pool.install(|| {
             data.par_chunks_mut(chunk_len.max(1)).enumerate().with_max_len(1).try_for_each(
                 |(block, chunk)| {
                     self.check()?;
@@ -236,6 +267,32 @@ mod tests {
             assert_eq!(result, Ok(vec![0, 1]));
             assert_eq!(stopped.join().unwrap(), Err(Error::Interrupted));
         });
+    }
+
+    #[test]
+    fn the_calling_thread_does_all_work_where_there_are_no_others() {
+        let exec = Executor::on_caller().unwrap();
+        assert_eq!(exec.n_threads(), 1);
+        let here = std::thread::current().id();
+        let found = exec.watch(
+            || exec.map_blocks(5, |block| Ok((block * block, std::thread::current().id()))),
+            || false,
+        );
+        let expected: Vec<_> = (0..5).map(|block| (block * block, here)).collect();
+        assert_eq!(found.unwrap(), expected);
+        let mut data = vec![0; 7];
+        exec.clone()
+            .for_chunks(&mut data, 3, |block, chunk| {
+                chunk.fill(block);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(data, [0, 0, 0, 1, 1, 1, 2]);
+        let failed =
+            exec.map_blocks(3, |block| if block == 1 { Err(Error::Interrupted) } else { Ok(()) });
+        assert_eq!(failed.unwrap_err(), Error::Interrupted);
+        assert_eq!(exec.watch(|| Ok(1), || true), Err(Error::Interrupted));
+        assert_eq!(exec.watch(|| Ok(1), || false), Ok(1));
     }
 
     #[test]
