@@ -10,6 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
+from histrs._dask import in_memory
 from histrs._labels import best_class, checked_labels, place_of_best
 from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
@@ -83,6 +84,7 @@ class ClassTargets(GaussianProcess):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
     ) -> tuple[Any, NDArray[Any], Array | None]:
         """Return the rows that have a weight, their labels and weights."""
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         checked = self._rows_to_fit(X, y, reset=reset)
         labels = checked_labels(checked[1])
         given = check_weights(sample_weight, labels)

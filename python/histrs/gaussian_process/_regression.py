@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
+from histrs._dask import in_memory
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
@@ -93,6 +94,7 @@ class RealTargets(MissingTargets, GaussianProcess):
     ) -> TrainingRows:
         """Return the rows that have a weight and a target, their targets, and weights."""
         checks = {"reset": reset, "multi_output": True, "y_numeric": True}
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         missing = missing_targets(y)
         y = filled(y, missing)
         checked = self._rows_to_fit(X, y, **checks)
