@@ -18,6 +18,7 @@ from histrs._validation import Matrix
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import replaced_whole
 
@@ -209,6 +210,7 @@ class ClassTargets(GaussianProcess):
             draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
 
+    @in_precision_of_rows
     def decision_function(self, X: ArrayLike | Matrix) -> Array:
         """Return the scores by which classes are predicted.
 
@@ -236,6 +238,7 @@ class ClassTargets(GaussianProcess):
     def predict(
         self, X: ArrayLike | Matrix, return_std: Literal[True]
     ) -> tuple[NDArray[Any], Array]: ...
+    @in_precision_of_rows
     def predict(
         self, X: ArrayLike | Matrix, return_std: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
@@ -264,6 +267,7 @@ class ClassTargets(GaussianProcess):
             return labels
         return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
 
+    @in_precision_of_rows
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
 
@@ -306,6 +310,7 @@ class ClassTargets(GaussianProcess):
         probabilities: Array = softmax(logits_of_classes(logits), axis=1)
         return probabilities
 
+    @in_precision_of_rows
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent functions, without the noise.
 

@@ -134,7 +134,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Attributes
     ----------
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+    X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets that were solved for, centred; NaN where they are missing.
@@ -227,6 +227,12 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     those of largest likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several
     starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
     taken away, so that systems are solved anew.
+
+    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on, and
+    what comes here are vectors with a number for each row; rows to predict may be dask arrays too.
+    `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth functions,
+    transforms, and the bounds of `variance` are refused, and so are rows that come and go. The
+    hyper-parameters are those of all rows, as ever.
 
     References
     ----------
