@@ -228,11 +228,11 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
     taken away, so that systems are solved anew.
 
-    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on, and
-    what comes here are vectors with a number for each row; rows to predict may be dask arrays too.
-    `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth functions,
-    transforms, and the bounds of `variance` are refused, and so are rows that come and go. The
-    hyper-parameters are those of all rows, as ever.
+    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
+    and what comes here are vectors with a number for each row; rows to predict may be dask arrays
+    too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
+    functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
+    go. The hyper-parameters are those of all rows, as ever.
 
     References
     ----------

@@ -3,7 +3,9 @@
 All that tasks need is in their graph, and so is computed again where a worker is lost with it.
 """
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,18 @@ import numpy as np
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
 
 
+def _quiet() -> AbstractContextManager[Any]:
+    import dask
+
+    # Where there is a client, distributed was imported; its settings come with it.
+    return dask.config.set(_QUIET) if "distributed" in sys.modules else nullcontext()
+
+
 def computed(delayed: Any) -> Any:
     """Return a delayed value, or a list of them, computed."""
     import dask
 
-    with dask.config.set(_QUIET):
+    with _quiet():
         return dask.compute(delayed)[0]
 
 
@@ -24,7 +33,7 @@ def kept(delayed: Sequence[Any]) -> list[Any]:
     """Return delayed values that stay where they were computed."""
     import dask
 
-    with dask.config.set(_QUIET):
+    with _quiet():
         return list(dask.persist(*delayed))
 
 
