@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
@@ -457,3 +460,79 @@ def test_frames_whose_columns_may_be_missing(rng, dtype):
         assert model.score(X, frame) == expected.score(X, Y)
     with pytest.raises(ValueError, match=r"string|float"):
         make("intersection").fit(X, pd.DataFrame({"a": ["x"] * 30, "b": ["y"] * 30}))
+
+
+@pytest.mark.parametrize("kind", ["intersection", "minmax", "spd"])
+@pytest.mark.parametrize("name", ["noise", "amplitude"])
+@pytest.mark.parametrize("values", [[0.1, 0.2], [0.1] * 5, [0.1], [[0.1] * 4], [0.1, 0.2, 0.3, -1]])
+def test_variances_that_are_not_one_a_target_are_refused(kind, name, values):
+    X, Y = data(kind)
+    model = make(kind, **{name: values})
+    with pytest.raises(ValueError, match=rf"^{name} (has shape|=)"):
+        model.fit(X, Y)
+    assert not hasattr(model, "pattern_fits_")
+
+
+def test_score_of_other_targets_is_refused():
+    X, Y = data("intersection")
+    model = make("intersection").fit(X, Y)
+    for other in (Y[:, :2], np.hstack([Y, Y])):
+        with pytest.raises(ValueError, match=rf"y has {other.shape[1]} targets, and the model 4"):
+            model.score(X, other)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        # As many numbers as there are predictions.
+        model.score(X, np.vstack([Y[:, :2], Y[:, 2:]]))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame])
+def test_what_objects_lack_is_missing(convert):
+    X, Y = data("intersection")
+    objects = Y.astype(object)
+    objects[np.isnan(Y)] = pd.NA
+    objects[0, 1] = None
+    expected = make("intersection").fit(X, Y)
+    model = make("intersection").fit(X, convert(objects))
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.score(X, convert(objects)) == expected.score(X, Y)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "csc", "lil", "dok", "csr"])
+@pytest.mark.parametrize("kind", ["intersection", "minmax"])
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+def test_every_sparse_format(kind, form, container):
+    X, Y = data(kind)
+    weights = np.ones(len(X))
+    weights[::7] = 0.0
+    rows = container(X).asformat(form)
+    for y, of_rows in [(Y, None), (Y, weights), (Y[:, 0], weights)]:
+        model = make(kind).fit(rows, y, of_rows)
+        assert_close(model.predict(rows), make(kind).fit(X, y, of_rows).predict(X), 1e-9)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, pd.Series])
+def test_a_single_target_says_which_entry_is_missing(convert):
+    y = np.array([1.0, pd.NA, 2.0, 3.0], dtype=object)
+    with pytest.raises(ValueError, match=r"y contains NaN[.\s]+The first is y\[1\]"):
+        make("intersection").fit(np.eye(4), convert(y))
+
+
+@EVERY
+def test_pipelines_and_searches(kind):
+    X, Y = data(kind)
+    model = make(kind)
+    expected = make(kind).fit(X, Y).predict(X)
+    piped = make_pipeline(FunctionTransformer(), model).fit(X, Y)
+    np.testing.assert_array_equal(piped.predict(X), expected)
+    search = GridSearchCV(model, {"noise": [0.05, 0.5]}, cv=2).fit(X, Y)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert search.predict(X).shape == Y.shape
+
+
+def test_nothing_is_left_of_an_earlier_fit():
+    X, Y = data("intersection")
+    whole = np.nan_to_num(Y)
+    fresh = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
+    again = make("intersection", optimizer="l-bfgs-b").fit(X, whole).fit(X, Y)
+    assert set(vars(again)) == set(vars(fresh))
+    again.label = "of the user"
+    assert again.fit(X, Y).label == "of the user"

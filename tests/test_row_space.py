@@ -138,3 +138,93 @@ def test_squares_beyond_the_range_are_named():
     for model in (PCARidge(), StreamingPCA()):
         with pytest.raises(ValueError, match=r"range|large|overflow"):
             model.fit(X, np.arange(3.0))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 1e5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_rows_say_the_mean_of_their_targets(container, value, weighted):
+    # Their coordinates once differed by rounding, which was learned from: 6e11 was predicted.
+    X = container(np.full((20, 50), value))
+    y = np.random.default_rng(0).standard_normal(20)
+    labels = np.arange(20) % 2
+    weights = None
+    if weighted:
+        X = container(np.vstack([X.toarray() if sparse.issparse(X) else X, np.zeros((1, 50))]))
+        y, labels = np.append(y, 0.0), np.append(labels, 0)
+        weights = np.append(np.ones(20), 0.0)
+        X = X[::-1]
+        y, labels, weights = y[::-1], labels[::-1], weights[::-1]
+    model = PCARidge().fit(X, y, weights)
+    mean = np.average(y, weights=weights)
+    np.testing.assert_allclose(model.predict(X)[-20:], mean, rtol=1e-12)
+    classifier = PCARidgeClassifier().fit(X, labels, weights)
+    np.testing.assert_allclose(classifier.predict_proba(X)[-20:], 0.5, atol=0.02)
+    pca = StreamingPCA().fit(X, sample_weight=weights)
+    np.testing.assert_allclose(pca.explained_variance_, 0.0, atol=1e-25 * max(value, 1e-10) ** 2)
+    np.testing.assert_allclose(pca.mean_, value, rtol=1e-14)
+
+
+def test_a_class_without_weight_leaves_equal_rows():
+    X = np.vstack([np.random.default_rng(0).random((5, 50)), np.full((15, 50), 0.1)])
+    labels = np.array(["none"] * 5 + ["a", "b", "b"] * 5)
+    model = PCARidgeClassifier(class_weight={"none": 0.0}).fit(X, labels)
+    scores = model.decision_function(X[5:])
+    np.testing.assert_array_equal(scores, np.broadcast_to(scores[0], scores.shape))
+    assert np.max(np.abs(scores)) < 10.0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e6])
+def test_rows_far_from_zero(shift):
+    _, X, rng = wide(6, 20, 60)
+    y = X @ rng.standard_normal(60)
+    # What the shift takes of the last bits is gone in both.
+    shifted = (X + shift) - shift
+    expected = PCARidge(alphas=0.1).fit(shifted, y).predict(shifted)
+    found = PCARidge(alphas=0.1).fit(X + shift, y).predict(X + shift)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * max(shift, 1.0))
+
+
+def test_weights_of_few_rows_are_copied():
+    _, X, _ = wide(2, 9, 40)
+    weights = np.arange(1.0, 10.0)
+    model = StreamingPCA(3).fit(X, sample_weight=weights)
+    given = weights.copy()
+    weights[:] = 1.0
+    np.testing.assert_array_equal(model.moments_.H, Moments.of(X, sample_weight=given).H)
+
+
+def test_components_of_weighted_rows_are_those_of_copies():
+    _, X, _ = wide(2, 9, 40)
+    for n in (2, 5):
+        weighted = StreamingPCA().fit(X, sample_weight=np.full(9, float(n)))
+        assert weighted.n_components_ == StreamingPCA().fit(np.repeat(X, n, axis=0)).n_components_
+
+
+@pytest.mark.filterwarnings("ignore:no penalty up to")
+def test_directions_without_variance_say_nothing():
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((30, 200)), rng.standard_normal((5, 200))
+    y = X[:, 0]
+    for scale, alpha in [(1.0, 1e-15), (1.0, 1e-9), (1e7, 1.0), (1e12, 1.0), (1e-12, 1e-30)]:
+        found = PCARidge(alphas=alpha).fit(X * scale, y).predict(T * scale)
+        # Penalties are so small that the coefficients are those of least squares and least norm.
+        least = np.linalg.pinv(X - X.mean(axis=0)) @ (y - y.mean())
+        np.testing.assert_allclose(found, y.mean() + (T - X.mean(axis=0)) @ least, atol=1e-8)
+    # A column that is the sum of two others.
+    X = rng.standard_normal((300, 20))
+    X, y = np.column_stack([X, X[:, 0] + X[:, 1]]), X @ rng.standard_normal(20)
+    T = rng.standard_normal((9, 20))
+    T = np.column_stack([T, T[:, 0] + T[:, 1]])
+    for alpha in (1e-15, 1e-12, 1e-6):
+        found = PCARidge(alphas=alpha).fit(X, y).predict(T)
+        expected = Ridge(alpha, solver="svd").fit(X, y).predict(T)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_columns_of_little_variance_are_not_lost():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-5]
+    y = 1e5 * X[:, 4]
+    model = PCARidge(alphas=1e-14).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-3)

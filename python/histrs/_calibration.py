@@ -48,6 +48,7 @@ def fit_calibration(
     *,
     offset_std: float = 1.0,
     centred: bool = False,
+    coupled: bool = True,
     weights: Array | None = None,
 ) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
@@ -67,6 +68,8 @@ def fit_calibration(
     centred : bool
         Whether scores are of targets less their mean, so that offsets before anything is seen are
         the logarithms of the classes' shares; else they are 0.
+    coupled : bool
+        Whether several classes have couplings; those that were learned together need none.
     weights : ndarray of shape (n_samples,), default=None
         What each row counts beside the priors; None for 1.
 
@@ -78,7 +81,7 @@ def fit_calibration(
     binary = scores.shape[1] == 1
     z = np.hstack([-scores, scores]) if binary else scores
     n_classes = z.shape[1]
-    coupled = not binary and n_classes <= _MAX_COUPLED
+    coupled = coupled and not binary and n_classes <= _MAX_COUPLED
     n_rows = float(len(z) if weights is None else weights.sum())
     # Their squares may be beyond the range.
     exponent = exponent_of(z)

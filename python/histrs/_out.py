@@ -5,16 +5,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._sparse import is_sparse
+
 
 def checked_out(
     out: Any, shape: tuple[int, ...], dtype: Any, what: str, *, c_contiguous: bool = False
 ) -> NDArray[Any]:
-    """Return `out`, which must hold what it is for; `what` names that, in the plural."""
+    """Return the memory of `out`, which must hold what it is for; `what` names that, in the plural.
+
+    Raises
+    ------
+    ValueError
+        If it is no array of that shape and dtype, or cannot be written to.
+    """
     fits = (
         isinstance(out, np.ndarray)
         and out.shape == shape
         and out.dtype == dtype
         and out.flags.writeable
+        and out.flags.aligned
         and (out.flags.c_contiguous or not c_contiguous)
     )
     if not fits:
@@ -26,9 +35,16 @@ def checked_out(
     return np.asarray(out)
 
 
+def apart_from(out: NDArray[Any], rows: Any) -> Any:
+    """Return rows that stay as they are while `out` is written: a copy where they overlap."""
+    values = rows.data if is_sparse(rows) else rows
+    return rows.copy() if np.may_share_memory(values, out) else rows
+
+
 def _described(out: Any) -> str:
     if not isinstance(out, np.ndarray):
         return f"a {type(out).__name__}"
     notes = "" if out.flags.writeable else ", read-only"
+    notes += "" if out.flags.aligned else ", not aligned"
     notes += "" if out.flags.c_contiguous else ", not contiguous"
     return f"an array of shape {out.shape} and dtype {out.dtype}{notes}"

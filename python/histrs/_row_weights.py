@@ -9,6 +9,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight
 
 from histrs._labels import NOTHING_WEIGHS, weights_of_classes
+from histrs._sparse import is_sparse, sound
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -30,7 +31,13 @@ class RowWeights(NamedTuple):
         """Return the rows of positive weight."""
         if self.kept is None:
             return arrays
-        return tuple(_safe_indexing(array, self.kept) for array in arrays)
+        return tuple(rows_at(array, self.kept) for array in arrays)
+
+
+def rows_at(rows: Any, places: NDArray[np.intp]) -> Any:
+    """Return some of the rows of an array, a frame, a list or a sparse matrix of any format."""
+    # Of the formats of SciPy, COO, BSR and DIA have no rows.
+    return _safe_indexing(sound(rows, "X").tocsr() if is_sparse(rows) else rows, places)
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:

@@ -64,3 +64,71 @@ def left_out(C, f, t, w):
         A = C[np.ix_(kept, kept)] + np.diag(1.0 / W[kept])
         means.append(C[i, kept] @ np.linalg.solve(A, targets[kept]))
     return np.array(means)
+
+
+def softmax(f):
+    """Probabilities of the classes of every row."""
+    e = np.exp(f - f.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def softmax_curvature(f, w):
+    """`W` of eq. 3.38, times the weights of rows, over all rows and classes, by row first."""
+    n, k = f.shape
+    W = np.zeros((n, k, n, k))
+    for i, p in enumerate(softmax(f)):
+        W[i, :, i, :] = w[i] * (np.diag(p) - np.outer(p, p))
+    return W.reshape(n * k, n * k)
+
+
+def softmax_objective(C, f, t, w):
+    """Log likelihood of the classes plus log prior of their functions, but for constants."""
+    of_labels = np.log(softmax(f))[np.arange(len(t)), t]
+    return np.sum(w * of_labels) - 0.5 * np.sum(f * np.linalg.solve(C, f))
+
+
+def softmax_mode(C, t, w, n_classes):
+    """Mode of functions `f_c ~ N(0, C)` of classes t in {0, ..., n_classes - 1}, eq. 3.39."""
+    n = len(t)
+    prior = np.kron(C, np.eye(n_classes))
+    targets = np.eye(n_classes)[t]
+    f = np.zeros((n, n_classes))
+    best = softmax_objective(C, f, t, w)
+    for _ in range(200):
+        W = softmax_curvature(f, w)
+        b = W @ f.ravel() + (w[:, None] * (targets - softmax(f))).ravel()
+        new = prior @ np.linalg.solve(np.eye(n * n_classes) + W @ prior, b)
+        move = new.reshape(n, n_classes) - f
+        step = 1.0
+        while step > 1e-12:
+            value = softmax_objective(C, f + step * move, t, w)
+            if value > best:
+                break
+            step /= 2.0
+        else:
+            return f
+        f, best = f + step * move, value
+    return f
+
+
+def softmax_log_evidence(C, f, t, w):
+    """Eq. 3.44."""
+    n, n_classes = f.shape
+    prior = np.kron(C, np.eye(n_classes))
+    determinant = np.linalg.slogdet(np.eye(n * n_classes) + prior @ softmax_curvature(f, w))[1]
+    return softmax_objective(C, f, t, w) - 0.5 * determinant
+
+
+def softmax_left_out(C, f, t, w):
+    """Means of each row by the regression that is like the likelihood, without the row."""
+    n, n_classes = f.shape
+    prior = np.kron(C, np.eye(n_classes))
+    W, rows = softmax_curvature(f, w), np.arange(n * n_classes) // n_classes
+    gradient = (w[:, None] * (np.eye(n_classes)[t] - softmax(f))).ravel()
+    b = W @ f.ravel() + gradient
+    means = []
+    for i in range(n):
+        kept = rows != i
+        A = np.eye(kept.sum()) + W[np.ix_(kept, kept)] @ prior[np.ix_(kept, kept)]
+        means.append(prior[np.ix_(~kept, kept)] @ np.linalg.solve(A, b[kept]))
+    return np.array(means)

@@ -10,11 +10,11 @@ from sklearn.utils._param_validation import StrOptions
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._bernoulli import LatentClasses, LikelihoodName
 from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
 from histrs.gaussian_process._interactions.calibration import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._interactions.search import Interactions
 from histrs.gaussian_process._kernel import SmoothnessName, TransformName
+from histrs.gaussian_process._latent_classes import LatentClasses, LikelihoodName
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
@@ -138,13 +138,17 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Random vectors of the Lanczos quadrature, the same for all hyper-parameters, and starts.
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and classes.
-    likelihood : {"auto", "gaussian", "bernoulli"}, default="auto"
+    likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
         What ties classes to latent functions. "gaussian" is the paper's: targets +1 and -1 plus
         noise. "bernoulli" says that a row is of the class with probability
-        :math:`1 / (1 + e^{-f})`, which is what classes are: its log loss is lower, above all where
-        one is rare (see Notes). It takes some ten solves in place of one, and rows that come or go
-        take as many. "auto" is "bernoulli" for two classes of at most 4,096 rows, unless other
-        parameters ask for the noise of the targets, and else "gaussian".
+        :math:`1 / (1 + e^{-f})`, each class against all others, and "softmax" with probability
+        :math:`e^{f_c} / \sum_k e^{f_k}`, which is what classes are: their log loss is lower, above
+        all where a class is rare or classes are many (see Notes). They take some ten solves in
+        place of one, and rows that come or go take as many; "softmax" factorises a matrix for each
+        class. "auto" is "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3
+        to 64 of 400 rows or more whose cube times the number of classes is at most 4e10, unless
+        other parameters ask for the noise of the targets, and else "gaussian". Of two classes,
+        "softmax" is "bernoulli": the difference of two functions is a function like them.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each: in closed form where
@@ -172,7 +176,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     exponent_ : float
         Exponent of the fit.
-    likelihood_ : {"gaussian", "bernoulli"}
+    likelihood_ : {"gaussian", "bernoulli", "softmax"}
         The likelihood of the fit.
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
@@ -201,11 +205,11 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         The weights alpha of eq. 2; one output for two classes, else one per class.
     n_iter_ : ndarray of shape (n_outputs,)
-        Iterations until each output was solved; 1 when the matrix was factorised. Of the Bernoulli
-        likelihood, Newton's steps.
+        Iterations until each output was solved; 1 when the matrix was factorised. Of the other
+        likelihoods, Newton's steps.
     residual_ : ndarray of shape (n_outputs,)
-        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`; of the Bernoulli
-        likelihood, of the gradient at the mode.
+        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`; of the other
+        likelihoods, of the gradient at the mode.
     quantization_error_bound_ : ndarray of shape (n_outputs,)
         With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
         scores are what `decision_function` returns.
@@ -248,6 +252,13 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     of the logit, `amplitude_`, is the one of seven with which rows are predicted best, each by a
     fit without it: 1,024 of them at most, over the root of the number of outputs. `noise_` is 1,
     and does not count.
+
+    The softmax likelihood ties the functions of all classes (section 3.5 of [3]_): the curvature of
+    a row is :math:`\mathrm{diag}(\pi) - \pi \pi^T`. Newton's steps are solved by conjugate
+    gradients, preconditioned class by class. `amplitude_` is the one of seven with the largest
+    evidence, and rows are left out of the functions of all classes at once, to first order; with
+    these scores the calibration needs no couplings. Standard deviations are those of the function
+    of a class where the others are known.
 
     With pairs of features, the kernel is
 

@@ -10,6 +10,7 @@ with weights.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,7 @@ def find_mode(
         last = residual
         targets = f + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
-        new_weights, new_bias, of_bias = _regress(system, targets, ratio, tol)
+        new_weights, new_bias, of_bias = regress(system, targets, tol)
         if done:
             return Mode(system, targets, new_weights, new_bias, residual, steps, value, of_bias)
         new_f = product(new_weights) + new_bias
@@ -162,10 +163,9 @@ def at_curvature(
     return system
 
 
-def _regress(
-    system: KernelSystem, targets: Array, ratio: float, tol: float
-) -> tuple[Array, float, BiasSolution]:
+def regress(system: KernelSystem, targets: Array, tol: float) -> tuple[Array, float, BiasSolution]:
     """Return weights, and the bias that they are the residual of."""
+    ratio = BIAS_VARIANCE / system.amplitude
     Y = np.column_stack([targets, np.ones(len(targets))])
     solved = system.solve_targets(Y, np.full(2, 0.1 * tol)).X
     determinant = 1.0 + ratio * float(solved[:, 1].sum())
@@ -218,31 +218,22 @@ class LaplaceLikelihood(BaseLikelihood):
 
 
 def best_amplitude(
-    make_base: Callable[[float], KernelSystem],
+    loss: Callable[[float, Any], tuple[float, Any]],
     kernel_matrix: Array,
-    Y: Array,
-    sample_weight: Array | None,
-    tol: float,
     bounds: tuple[float, float],
 ) -> float:
-    """Return the variance of the logit with which rows that are left out are predicted best.
+    """Return the variance of the logit of least loss.
 
     Parameters
     ----------
-    make_base : callable
-        Returns the system of a variance.
+    loss : callable
+        Returns the loss of a variance, and where the next one may start; it is given where the one
+        before said, at first None.
     kernel_matrix : ndarray of shape (n_samples, n_samples)
         `K`, whose size is the unit of the variances that are tried.
-    Y : ndarray of shape (n_samples, n_outputs)
-        +1 where a row is of the class of an output, else -1.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        As that of `find_mode`.
     bounds : tuple of float
         Least and greatest variance.
     """
-    labels = place_of_best(Y)
     mean = float(np.mean(np.diag(kernel_matrix)))
     unit = mean - float(np.mean(kernel_matrix))
     if not unit > _LEAST_UNIT * mean:
@@ -250,18 +241,37 @@ def best_amplitude(
         unit = mean if mean > 0.0 else 1.0
     with np.errstate(over="ignore"):
         tried = np.unique(np.clip(_AMPLITUDES / unit, *bounds))
-    starts: list[Array | None] = [None] * Y.shape[1]
-    losses = []
+    start, losses = None, []
     for amplitude in tried.tolist():
+        value, start = loss(amplitude, start)
+        losses.append(value)
+    return float(tried[int(np.argmin(losses))])
+
+
+def loss_by_left_out(
+    make_base: Callable[[float], KernelSystem],
+    kernel_matrix: Array,
+    Y: Array,
+    sample_weight: Array | None,
+    tol: float,
+) -> Callable[[float, Any], tuple[float, Any]]:
+    """Return the log loss of rows by fits without each, calibrated, as `best_amplitude` takes it.
+
+    `make_base` returns the system of a variance; `Y` is +1 where a row is of the class of an
+    output, else -1.
+    """
+    labels = place_of_best(Y)
+
+    def loss(amplitude: float, starts: list[Any] | None) -> tuple[float, list[Array]]:
         base = make_base(amplitude)
         modes = [
-            find_mode(base, Y[:, k] > 0, sample_weight, tol, start, kernel_matrix)
-            for k, start in enumerate(starts)
+            find_mode(base, y > 0, sample_weight, tol, start, kernel_matrix)
+            for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
         ]
-        starts = [mode.weights for mode in modes]
         scores = np.column_stack([mode.left_out for mode in modes])
-        losses.append(_calibrated_loss(scores, labels, sample_weight))
-    return float(tried[int(np.argmin(losses))])
+        return _calibrated_loss(scores, labels, sample_weight), [mode.weights for mode in modes]
+
+    return loss
 
 
 def _calibrated_loss(scores: Array, labels: NDArray[np.intp], weights: Array | None) -> float:

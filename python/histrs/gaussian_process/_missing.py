@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.utils import _safe_indexing
+from sklearn.utils._missing import is_pandas_na
 from sklearn.utils.validation import check_consistent_length
 
-from histrs._row_weights import RowWeights
+from histrs._row_weights import RowWeights, rows_at
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs.gaussian_process._hyperparameters import SCALES, check_variances
 from histrs.gaussian_process._online import left_over
 from histrs.gaussian_process._state import copied
 
@@ -50,7 +51,14 @@ def _entries(y: Any) -> NDArray[Any]:
             return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
             pass
-    return np.asarray(y)
+    values = np.asarray(y)
+    if values.dtype.kind != "O":
+        return values
+    # Neither a number nor equal to itself or to anything else.
+    lacking = [is_pandas_na(entry) for entry in values.flat]
+    if not any(lacking):
+        return values
+    return np.where(np.reshape(lacking, values.shape), np.nan, values).astype(np.float64)
 
 
 def missing_targets(y: Any) -> NDArray[np.bool_] | None:
@@ -71,10 +79,11 @@ def missing_targets(y: Any) -> NDArray[np.bool_] | None:
 
 
 def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
-    """Return targets with 0 where they are missing."""
-    return (
-        y if missing is None else np.where(missing, 0.0, np.asarray(_entries(y), dtype=np.float64))
-    )
+    """Return targets with 0 where they are missing; pandas' NA is NaN, which checks can name."""
+    if missing is not None:
+        return np.where(missing, 0.0, np.asarray(_entries(y), dtype=np.float64))
+    has_objects = getattr(getattr(y, "dtype", None), "kind", "") == "O"
+    return _entries(y) if has_objects else y
 
 
 def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
@@ -172,7 +181,7 @@ class MissingTargets(RegressorMixin):
     def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
         """Return the parameters of a fit of some of the targets."""
         parameters: dict[str, Any] = self.get_params(deep=False)
-        for name in ("noise", "amplitude"):
+        for name in SCALES:
             if name in parameters and np.shape(parameters[name]) == (n_targets,):
                 parameters[name] = np.asarray(parameters[name])[targets]
         return parameters
@@ -185,6 +194,10 @@ class MissingTargets(RegressorMixin):
                 "shared_hyperparameters=True: targets that miss different rows are fitted apart, "
                 "each pattern with its own noise and amplitude. Leave it at None."
             )
+        for name in SCALES:
+            if hasattr(self, name):
+                values = np.array(getattr(self, name), dtype=np.float64)
+                check_variances(name, values, rows.Y.shape[1])
         self._check_entries(rows.checked)
         before = self._fits_to_start_from(patterns)
         fits = []
@@ -214,9 +227,14 @@ class MissingTargets(RegressorMixin):
     def _keep_nothing_but(self, fits: list[Any], patterns: list[Pattern]) -> None:
         """Keep the fits of patterns in place of what was learned before."""
         parameters: dict[str, Any] = self.get_params(deep=False)
-        names = (*parameters, *self._of_columns)
-        kept = {name: self.__dict__[name] for name in names if name in self.__dict__}
-        self.__dict__ = {**clone(self).__dict__, **kept}
+        names = {*parameters, *self._of_columns}
+        learned = {name for fit in fits for name in vars(fit)}
+        # What others have put there stays: scikit-learn's pipelines and searches take theirs back.
+        self.__dict__ = {
+            name: value
+            for name, value in {**vars(clone(self)), **vars(self)}.items()
+            if name in names or not (name.endswith("_") or name in learned)
+        }
         self._keep_patterns(fits, patterns)
 
     def _keep_patterns(self, fits: list[Any], patterns: list[Pattern]) -> None:
@@ -337,14 +355,20 @@ class MissingTargets(RegressorMixin):
         Raises
         ------
         ValueError
-            If a target is NaN in every row.
+            If a target is NaN in every row, or there is not one for each prediction.
         """
         missing = missing_targets(y)
         if missing is None:
             return float(super().score(X, y, sample_weight))
         Y = np.asarray(_entries(y), dtype=np.float64)
-        mean = np.reshape(self.predict(X), (-1, Y.shape[1]))
+        mean = self.predict(X)
+        mean = mean.reshape(len(mean), -1)
         check_consistent_length(Y, mean, sample_weight)
+        if Y.shape != mean.shape:
+            raise ValueError(
+                f"y has {Y.shape[1]} targets, and the model {mean.shape[1]}: give as many a row as "
+                "it was fitted to."
+            )
         refuse_empty(patterns_of(Y))
         weights = None if sample_weight is None else np.asarray(sample_weight)
         scores = []
@@ -358,7 +382,7 @@ def _fitted(learn: Callable[..., Any], rows: TrainingRows, pattern: Pattern) -> 
     """Return what is learned of the rows of a pattern; its targets are a table."""
     weights = None if rows.weights is None else rows.weights[pattern.rows]
     Y = np.ascontiguousarray(rows.Y[np.ix_(pattern.rows, pattern.targets)])
-    return learn(_safe_indexing(rows.given, pattern.rows), Y, weights)
+    return learn(rows_at(rows.given, pattern.rows), Y, weights)
 
 
 def joined(parts: Sequence[Array], targets: Sequence[Indices], axis: int = -1) -> Array:

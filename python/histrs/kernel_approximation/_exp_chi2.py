@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
-from histrs._out import checked_out
+from histrs._out import apart_from, checked_out
 from histrs._scale import may_overflow
 from histrs._threads import leavable
 from histrs._validation import (
@@ -225,19 +225,22 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        memory = None
         if out is not None:
             shape = X.shape[0], self.n_components_
-            out = checked_out(out, shape, X.dtype, "features", c_contiguous=True)
+            memory = checked_out(out, shape, X.dtype, "features", c_contiguous=True)
+            X = apart_from(memory, X)
         self.base_map_._warn_outside(X)
         if self.n_components_ % 2 == 0:
-            return self._core().transform(to_core(X), count_threads(self.n_jobs), out)
+            Z = self._core().transform(to_core(X), count_threads(self.n_jobs), memory)
+            return Z if out is None else out
         Z = self._core().transform(to_core(X), count_threads(self.n_jobs), None)
         # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
         # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
         Z[:, self._n_projections - 1] -= Z[:, -1]
-        if out is None:
+        if out is None or memory is None:
             return np.ascontiguousarray(Z[:, :-1])
-        out[:] = Z[:, :-1]
+        memory[:] = Z[:, :-1]
         return out
 
     def __sklearn_tags__(self) -> Tags:

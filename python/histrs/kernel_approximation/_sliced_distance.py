@@ -18,7 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._out import checked_out
+from histrs._out import apart_from, checked_out
 from histrs._scale import may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -192,9 +192,10 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         X = self._checked(X, reset=False)
         shape = (X.shape[0], self._n_features_out)
         if out is None:
-            out = np.empty(shape, X.dtype)
+            out = memory = np.empty(shape, X.dtype)
         else:
-            out = checked_out(out, shape, X.dtype, "projections")
+            memory = checked_out(out, shape, X.dtype, "projections")
+            X = apart_from(memory, X)
         with may_overflow():
             offsets_ = self.offsets_.astype(X.dtype)
         if not np.isfinite(offsets_).all():
@@ -205,7 +206,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             rows = slice(start, start + _BLOCK)
             T = self._raw(X[rows])
             T -= offsets_
-            np.maximum(T, 0.0, out=out[rows])
+            np.maximum(T, 0.0, out=memory[rows])
         return out
 
     def __sklearn_tags__(self) -> Tags:

@@ -50,6 +50,10 @@ class RidgePath:
             inner = basis.T @ blas.dsymm(1.0, sums.scatter, basis)
             values, rotation = principal_directions(inner, n_components)
             basis = basis @ rotation
+        kept = values > len(sums.scatter) * np.finfo(np.float64).eps * values[0]
+        # Of directions without variance rounding is left, which small penalties would divide.
+        kept[0] = True
+        values, basis = values[kept], basis[:, kept]
         return cls(
             sums.n,
             sums.n_rows,

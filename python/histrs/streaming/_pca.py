@@ -46,9 +46,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     n_components : int or float, default=None
         Number of components, at most that of the features; None keeps as many as there are
-        features, or rows where these are fewer. A number between 0 and 1
-        keeps as few as have more than this share of the total variance, those of the rows of the
-        moment.
+        features, or rows where these are fewer; a row of weight 2 counts as two. A number between 0
+        and 1 keeps as few as have more than this share of the total variance, those of the rows of
+        the moment.
     whiten : bool, default=False
         Whether transformed rows are divided by the standard deviations of the components, so that
         those of training have variances of 1. Components without variance, up to rounding, stay.
@@ -192,7 +192,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         weights = np.ones(source.rows.shape[0]) if source.weights is None else source.weights
         self.mean_ = np.asarray((weights / weights.sum()) @ source.rows)
         # Moments take the square of the features; only what comes after may ask for them.
-        self._moments, self._source = None, source.with_rows(source.rows.copy())
+        self._moments, self._source = None, source.copied()
         return True
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -65,6 +65,7 @@ class RidgeOnComponents(LinearModel):
             return
         rows, space = reduced
         self._learn_rows(rows, space.n_features)
+        self.intercept_ = space.at_zero(self.coef_, np.asarray(self.intercept_))
         self.coef_ = space.expanded(self.coef_)
 
     def _learn_rows(self, source: RowSource, n_features: int | None) -> None:

@@ -121,6 +121,12 @@ class RowSource:
             return Z[:1]
         raise ValueError("there are no rows.")
 
+    def first_used(self) -> int:
+        """Return the place of the first row of positive weight, of an array; 0 if none has one."""
+        weights = self._weighed(self.targets, self.weights)
+        used = _used(self.rows, weights)
+        return int(used[0]) if len(used) > 0 else 0
+
     def is_one_chunk(self) -> bool:
         """Say whether the rows are a matrix no longer than a chunk."""
         return self._n_chunks() == 1
@@ -138,6 +144,11 @@ class RowSource:
         if n_rows > most and not isinstance(n_rows, int):
             n_rows = self._n_used()
         return replace(self, step=max(1, int(n_rows // most)))
+
+    def copied(self) -> Self:
+        """Return a source of rows and weights, arrays both, that the caller cannot change."""
+        weights = None if self.weights is None else np.array(self.weights)
+        return replace(self, rows=self.rows.copy(), weights=weights)
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the source of other rows."""

@@ -1,4 +1,4 @@
-"""Classification by latent functions whose signs the classes follow with a probability."""
+"""Classification by latent functions that the classes follow with a probability."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -26,26 +26,39 @@ from histrs.gaussian_process._laplace import (
     best_amplitude,
     find_mode,
     left_out,
+    loss_by_left_out,
 )
 from histrs.gaussian_process._leave_one_out import folds_of
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._softmax import (
+    SoftmaxLikelihood,
+    SoftmaxPrior,
+    loss_by_evidence,
+    softmax_modes,
+)
 from histrs.gaussian_process._system import KernelSystem
 
-LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli"]
+LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli", "softmax"]
+ChosenName: TypeAlias = Literal["gaussian", "bernoulli", "softmax"]
 
-# Rows up to which "auto" solves for modes: of more, probabilities hardly differ.
+# Rows up to which "auto" solves for modes of two classes: of more, probabilities hardly differ.
 _MAX_ROWS = 4096
+# Of several classes: fewer rows are predicted as well by regression, whose calibration has
+# couplings, and cubes of more rows, times classes, take more than some seconds of a core.
+_MIN_ROWS = 400
+_MAX_CLASSES = 64
+_MAX_CUBES = 4e10
 # Rows that the variance of the logit is chosen on, at most.
 _CHOSEN_ON = 1024
 
 
 class LatentClasses(ClassTargets, BaseIntersectionGP):
-    """Classes by regression of targets -1 and +1, or by a Bernoulli likelihood of each."""
+    """Classes by regression of targets -1 and +1, or by a likelihood of classes."""
 
     likelihood: LikelihoodName
-    likelihood_: Literal["gaussian", "bernoulli"]
+    likelihood_: ChosenName
     _working_targets: Array
     """Of the regressions that are like the likelihood at the mode, a column an output."""
     _curvature: Array
@@ -54,8 +67,8 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     _bias_solutions: list[BiasSolution]
 
     @property
-    def _is_bernoulli(self) -> bool:
-        return self.likelihood_ == "bernoulli"
+    def _is_gaussian(self) -> bool:
+        return self.likelihood_ == "gaussian"
 
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         self.likelihood_ = self._likelihood_for(Y)
@@ -64,27 +77,31 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             self.__dict__.pop(name, None)
         super()._fit_targets(X, Y, shared=shared)
 
-    def _likelihood_for(self, Y: Array) -> Literal["gaussian", "bernoulli"]:
+    def _likelihood_for(self, Y: Array) -> ChosenName:
         """Return the likelihood that is asked for, or suits."""
-        foreign = self._what_asks_for_gaussian()
-        if self.likelihood == "bernoulli":
+        foreign, n_outputs = self._what_asks_for_gaussian(), Y.shape[1]
+        # The difference of two functions is the function of two classes.
+        of_classes: ChosenName = "bernoulli" if n_outputs == 1 else "softmax"
+        if self.likelihood in ("bernoulli", "softmax"):
             if foreign:
                 raise ValueError(
-                    f"likelihood='bernoulli' cannot be combined with {foreign}: choose "
+                    f"likelihood={self.likelihood!r} cannot be combined with {foreign}: choose "
                     "likelihood='gaussian', or leave that out."
                 )
-            return "bernoulli"
+            return "bernoulli" if self.likelihood == "bernoulli" else of_classes
+        n = len(Y)
+        of_many = n >= _MIN_ROWS and n_outputs <= _MAX_CLASSES and n**3 * n_outputs <= _MAX_CUBES
+        few = n <= _MAX_ROWS if n_outputs == 1 else of_many
         suits = (
             self.likelihood == "auto"
             and not foreign
-            and Y.shape[1] == 1
-            and len(Y) <= _MAX_ROWS
+            and few
             and self.calibration is not None
             and self.optimizer is not None
             and "fixed" not in (self.noise_bounds, self.amplitude_bounds)
             and self.solver in ("auto", "cholesky")
         )
-        return "bernoulli" if suits else "gaussian"
+        return of_classes if suits else "gaussian"
 
     def _what_asks_for_gaussian(self) -> str:
         """Name the parameter that only regression of targets knows."""
@@ -99,7 +116,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     # ---- modes -------------------------------------------------------------------------------
 
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
-        if not self._is_bernoulli:
+        if self._is_gaussian:
             return systems
         amplitude = systems[0].amplitude
         if self.optimizer is not None and self.amplitude_bounds != "fixed":
@@ -107,28 +124,27 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return [_base_of(systems[0], amplitude)]
 
     def _chosen_amplitude(self, system: KernelSystem, Y: Array) -> float:
-        """Return the variance of the logit that predicts rows that are left out best."""
+        """Return the variance of the logit that some of the rows tell."""
         # Several classes have a factor each.
         rows = _some_of_each_class(Y, int(_CHOSEN_ON / Y.shape[1] ** 0.5))
         weights = self.sample_weight_fit_
+        weights = None if weights is None else weights[rows]
         some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
-        some = _without_scale(some, None if weights is None else weights[rows])
+        some = _without_scale(some, weights)
+        K = some.kernel_matrix()
+        if self.likelihood_ == "softmax":
+            loss = loss_by_evidence(K, Y[rows], weights, self.tol)
+        else:
+            loss = loss_by_left_out(lambda a: _base_of(some, a), K, Y[rows], weights, self.tol)
         bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
-            return best_amplitude(
-                lambda amplitude: _base_of(some, amplitude),
-                some.kernel_matrix(),
-                Y[rows],
-                None if weights is None else weights[rows],
-                self.tol,
-                bounds,
-            )
+            return best_amplitude(loss, K, bounds)
 
     def _solve_targets(
         self, systems: Sequence[KernelSystem], Y: Array, weights: Array | None
     ) -> None:
-        if not self._is_bernoulli:
+        if self._is_gaussian:
             super()._solve_targets(systems, Y, weights)
             return
         base = systems[0]
@@ -161,6 +177,8 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     ) -> list[Mode]:
         K = base.kernel_matrix() if base.uses_cholesky(Y.shape[1]) else None
         with blas_threads_at_most(1) if len(Y) <= _CHOSEN_ON else nullcontext():
+            if self.likelihood_ == "softmax":
+                return softmax_modes(base, Y, sample_weight, self.tol, weights, K)
             return [
                 find_mode(
                     base,
@@ -176,7 +194,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     def _changed_systems(
         self, change: Callable[[KernelSystem], KernelSystem]
     ) -> tuple[KernelSystem, ...]:
-        if not self._is_bernoulli:
+        if self._is_gaussian:
             return super()._changed_systems(change)
         refuse_distributed(self, "A change of rows")
         first = self._state()["_posterior"].systems[0]
@@ -188,7 +206,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     # ---- what is made of them ----------------------------------------------------------------
 
     def _level(self, Y: Array) -> Array:
-        return self._bias if self._is_bernoulli else self._level_of_regression(Y)
+        return self._level_of_regression(Y) if self._is_gaussian else self._bias
 
     def _level_of_regression(self, Y: Array) -> Array:
         if self.smoothness_ == "linear":
@@ -198,7 +216,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return level
 
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
-        if state["likelihood_"] != "bernoulli":
+        if state["likelihood_"] == "gaussian":
             return super()._posterior_of(state)
         values = self._hyperparameters(state)
         first = self._make_system(state["X_fit_"], values.kernel, values.scales()[0], None)
@@ -208,8 +226,13 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return Posterior(systems, weights, self._readouts(state), self.tol, of_bias)
 
     def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
-        if not self._is_bernoulli:
+        if self._is_gaussian:
             return super()._scores_left_out(posterior, Y)
+        if self.likelihood_ == "softmax":
+            base = posterior.system.with_row_scale(None)
+            prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
+            mode = prior.mode_at(posterior.weights / base.amplitude)
+            return prior.left_out(mode, self.sample_weight_fit_) - self._bias
         targets = self._working_targets - self._bias
         parts = zip(
             posterior.systems, targets.T, posterior.weights.T, self._bias_solutions, strict=True
@@ -219,7 +242,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     def _scores_held_out(
         self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
     ) -> tuple[Array, NDArray[np.int64]]:
-        if not self._is_bernoulli:
+        if self._is_gaussian:
             return super()._scores_held_out(posterior, Y, labels)
         base = posterior.system.with_row_scale(None)
         folds = folds_of(len(Y), labels, self._seed)
@@ -236,33 +259,46 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             scores.append(without.cross_product(rows, found) + shift)
         return np.vstack(scores), np.concatenate(folds)
 
+    def _offsets(self) -> dict[str, Any]:
+        known = super()._offsets()
+        return {**known, "coupled": False} if self.likelihood_ == "softmax" else known
+
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
-        if state["likelihood_"] != "bernoulli":
+        if state["likelihood_"] == "gaussian":
             return super()._predictive_variance(state, X)
         return self._latent_variance(state, X)
 
     def _noise_of_labels(self, state: dict[str, Any], X: Matrix) -> Array:
-        if state["likelihood_"] != "bernoulli":
+        if state["likelihood_"] == "gaussian":
             return super()._noise_of_labels(state, X)
         f = self._read(state, "mean", X).T
-        noise: Array = 1.0 / np.maximum(expit(f) * expit(-f), LEAST_CURVATURE)
+        if state["likelihood_"] == "softmax":
+            P = softmax(f, axis=0)
+            curvature = P * (P.sum(axis=0) - P)
+        else:
+            curvature = expit(f) * expit(-f)
+        noise: Array = 1.0 / np.maximum(curvature, LEAST_CURVATURE)
         return noise
 
     def _uncalibrated(self, state: dict[str, Any], X: Matrix, means: Array) -> Array:
-        if state["likelihood_"] != "bernoulli":
+        if state["likelihood_"] == "gaussian":
             return super()._uncalibrated(state, X, means)
         # The mean of a logistic function of a normal variable (MacKay, 1992).
         variance = self._latent_variance(state, X)
         z = means / np.sqrt(1.0 + np.pi / 8.0 * variance)
-        logs = np.hstack([log_expit(-z), log_expit(z)]) if z.shape[1] == 1 else log_expit(z)
+        if state["likelihood_"] == "softmax":
+            logs = z
+        else:
+            logs = np.hstack([log_expit(-z), log_expit(z)]) if z.shape[1] == 1 else log_expit(z)
         probabilities: Array = softmax(logs, axis=1)
         return probabilities
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Any:
-        if state["likelihood_"] != "bernoulli":
+        if state["likelihood_"] == "gaussian":
             return super()._likelihood_of_fit(state)
         system = state["_posterior"].system
-        return LaplaceLikelihood(
+        of_classes = SoftmaxLikelihood if state["likelihood_"] == "softmax" else LaplaceLikelihood
+        return of_classes(
             lambda values: self._base_with(system, values),
             state["Y_fit_"],
             state["sample_weight_fit_"],
