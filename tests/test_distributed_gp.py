@@ -12,6 +12,8 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._distributed.columns import DistributedColumns
+from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
+from histrs.gaussian_process._latent_classes import _MAX_CUBES
 from tests.helpers import assert_close, start_python
 from tests.oracles import intersection as oracle
 
@@ -114,6 +116,18 @@ def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, sol
         assert_close(model.predict_proba(rows), one.predict_proba(T), 1e-6)
         assert_close(model.decision_function(rows), one.decision_function(T), 1e-5)
         np.testing.assert_array_equal(model.predict(rows), one.predict(T))
+
+
+def test_several_classes_are_learned_together_by_default(rng):
+    X, y = data(rng, 400, 2)
+    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    T = rng.random((30, 2))
+    one = IntersectionGPClassifier().fit(X, labels)
+    model = IntersectionGPClassifier().fit(chunked(X, 200, -1), labels)
+    assert model.likelihood_ == one.likelihood_ == "softmax"
+    assert_close(model.predict_proba(T), one.predict_proba(T), 1e-3)
+    # Of as many rows as that is the default for, the matrix is stored.
+    assert _MAX_CUBES <= 3 * _MAX_STORED_ROWS**3
 
 
 def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng):

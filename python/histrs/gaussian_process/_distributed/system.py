@@ -16,8 +16,9 @@ from histrs.gaussian_process._distributed.columns import DistributedColumns, Dis
 from histrs.gaussian_process._distributed.projection import DistributedProjection
 from histrs.gaussian_process._system import KernelSystem
 
-# Rows up to which the matrix is stored here unless the solver is told: it takes 32 MB.
-_MAX_STORED_ROWS = 2048
+# Rows up to which the matrix is stored here unless the solver is told: it takes 46 MB, and is of as
+# many rows as the likelihood of several classes takes by default.
+_MAX_STORED_ROWS = 2400
 
 
 @dataclass(frozen=True)
