@@ -18,6 +18,7 @@ from sklearn.utils._openmp_helpers import (
 )
 
 from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
@@ -118,6 +119,8 @@ def check_finite(X: Matrix, name: str) -> None:
 
 def to_core(X: Matrix) -> CoreMatrix:
     """Return `X`, checked by scikit-learn, in the form that the core takes without a copy."""
+    if is_dask(X):
+        raise TypeError("This needs rows in memory: give them as a NumPy array, X.compute().")
     if not sparse.issparse(X):
         return np.asarray(X)
     if X.shape[1] > np.iinfo(np.int32).max:

@@ -91,10 +91,33 @@ class Knots:
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
+        projection = _histrs.KnotProjection(columns, n_knots, n_threads)
+        self._factorise(projection, s, n_threads, row_scale)
+
+    @classmethod
+    def of_projection(
+        cls,
+        projection: _histrs.KnotProjection,
+        s: float,
+        n_threads: int,
+        row_scale: Array | None = None,
+    ) -> Self:
+        """Return the preconditioner of rows that are projected already."""
+        made = object.__new__(cls)
+        made._factorise(projection, s, n_threads, row_scale)
+        return made
+
+    def _factorise(
+        self,
+        projection: _histrs.KnotProjection,
+        s: float,
+        n_threads: int,
+        row_scale: Array | None,
+    ) -> None:
         self._s = s
         self._n_threads = n_threads
         self._row_scale = row_scale
-        self._projection = _histrs.KnotProjection(columns, n_knots, n_threads)
+        self._projection = projection
         inner = self._gram(self._projection, row_scale)
         diagonal, upper = self._projection.inverse_kernel()
         index = np.arange(len(diagonal))
@@ -183,7 +206,69 @@ class LowRank:
         return self._inverse.apply_single(V, self._n_threads)
 
 
-class PivotedCholesky:
+class _PartialFactor:
+    """`M = F F^T + s I` by the factors of what is inverted."""
+
+    _s: float
+    _n_threads: int
+    _factor: Array
+    """`L` with `L L^T = F^T F + s I`."""
+    _inverse: _histrs.LowRankInverse
+
+    def solve(self, V: Array) -> Array:
+        """Return `M^-1 V`."""
+        return self._inverse.apply(V, self._n_threads)
+
+    def solve_cheaply(self, V: Array) -> Array:
+        """Return nearly `M^-1 V`: sums in single precision."""
+        return self._inverse.apply_single(V, self._n_threads)
+
+    def remove(self, kept: Indices, removed: Indices) -> Self:
+        """Leave rows out, pivots among them; what these said of others stays."""
+        E_T = self._inverse.e_transposed()
+        return self._changed(E_T[:, kept], self._factor @ E_T[:, removed], -1.0)
+
+    def _changed(self, E_T: NDArray[Any], F_T: Array, sign: float) -> Self:
+        """Return the preconditioner of rows with `E = F L^-T`, by which rows `F` came or went."""
+        factor = _cholesky(self._factor @ self._factor.T + sign * (F_T @ F_T.T))
+        turn = linalg.solve_triangular(factor, self._factor, lower=True, check_finite=False)
+        changed = copy.copy(self)
+        changed._factor = factor
+        changed._inverse = _histrs.LowRankInverse(
+            turn.astype(E_T.dtype) @ E_T, self._s, self._n_threads
+        )
+        return changed
+
+
+class Landmarks(_PartialFactor):
+    """`PivotedCholesky` of a kernel matrix whose columns are computed elsewhere, by a function.
+
+    Rows can leave it, and none come.
+    """
+
+    def __init__(
+        self,
+        columns: Callable[[Indices], Array],
+        diagonal: Array,
+        s: float,
+        rank: int,
+        n_threads: int,
+        row_scale: Array | None = None,
+    ) -> None:
+        self._s = s
+        self._n_threads = n_threads
+        squares = 1.0 if row_scale is None else row_scale**2
+        single = survives_single_precision(float(np.sum(squares * diagonal)), s)
+        largest = float(np.max(diagonal, initial=0.0))
+        single &= _FITTING[0] < largest < _FITTING[1]
+        dtype = np.float32 if single else np.float64
+        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
+        if row_scale is not None:
+            F_T *= row_scale.astype(F_T.dtype)
+        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
+
+
+class PivotedCholesky(_PartialFactor):
     """A low-rank approximation of the kernel from some of its columns.
 
     `M = F F^T + s I` with `F` the partial Cholesky factor of `K`. Pivots are drawn in blocks with
@@ -220,14 +305,6 @@ class PivotedCholesky:
             F_T *= row_scale.astype(F_T.dtype)
         self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
 
-    def solve(self, V: Array) -> Array:
-        """Return `M^-1 V`."""
-        return self._inverse.apply(V, self._n_threads)
-
-    def solve_cheaply(self, V: Array) -> Array:
-        """Return nearly `M^-1 V`: sums in single precision."""
-        return self._inverse.apply_single(V, self._n_threads)
-
     def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows for what the pivots say of them."""
         rows = rows.astype(np.float64, copy=False)
@@ -238,22 +315,6 @@ class PivotedCholesky:
         E_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
         old = self._inverse.e_transposed()
         return self._changed(np.hstack([old, E_T.astype(old.dtype)]), F_T, 1.0)
-
-    def remove(self, kept: Indices, removed: Indices) -> Self:
-        """Leave rows out, pivots among them; what these said of others stays."""
-        E_T = self._inverse.e_transposed()
-        return self._changed(E_T[:, kept], self._factor @ E_T[:, removed], -1.0)
-
-    def _changed(self, E_T: NDArray[Any], F_T: Array, sign: float) -> Self:
-        """Return the preconditioner of rows with `E = F L^-T`, by which rows `F` came or went."""
-        factor = _cholesky(self._factor @ self._factor.T + sign * (F_T @ F_T.T))
-        turn = linalg.solve_triangular(factor, self._factor, lower=True, check_finite=False)
-        changed = copy.copy(self)
-        changed._factor = factor
-        changed._inverse = _histrs.LowRankInverse(
-            turn.astype(E_T.dtype) @ E_T, self._s, self._n_threads
-        )
-        return changed
 
 
 def _low_rank_inverse(

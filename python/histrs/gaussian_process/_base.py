@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._progress import SolverProgress
 from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.preconditioners import Indices
@@ -28,6 +29,15 @@ from histrs._validation import (
     validate_fit,
 )
 from histrs._warnings import warn
+from histrs.gaussian_process._distributed.arrays import (
+    check_supported as check_supported_of_dask,
+)
+from histrs.gaussian_process._distributed.arrays import (
+    refuse_distributed,
+    rows_to_fit,
+    rows_to_predict,
+)
+from histrs.gaussian_process._distributed.system import DistributedSystem, sorted_columns
 from histrs.gaussian_process._explanation import Explanation, explain
 from histrs.gaussian_process._hyperparameters import (
     NAMES,
@@ -201,6 +211,8 @@ class BaseIntersectionGP(GaussianProcess):
     def _rows_to_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, *, reset: bool = True, **checks: Any
     ) -> tuple[Matrix, NDArray[Any]]:
+        if is_dask(X):
+            return rows_to_fit(self, X, y, reset=reset, **checks)
         X, y = validate_fit(self, X, y, reset=reset, **checks)
         return canonical(X), y
 
@@ -213,11 +225,13 @@ class BaseIntersectionGP(GaussianProcess):
             shared = self.shared_hyperparameters
         check_supported(self)
         smooth_choice.check_supported(self)
+        if is_dask(X):
+            check_supported_of_dask(self)
         weights = self._warm_start_weights(Y.shape)
         n_threads = count_threads(self.n_jobs)
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
         # nothing else here could hold.
-        columns = _histrs.SortedColumns(to_core(X), n_threads)
+        columns = self._sorted_columns(X, n_threads)
         start = given_hyperparameters(
             noise=self.noise,
             amplitude=self.amplitude,
@@ -248,6 +262,11 @@ class BaseIntersectionGP(GaussianProcess):
         system = make_system(values.kernel, first, columns)
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+
+    def _sorted_columns(self, X: Matrix, n_threads: int) -> _histrs.SortedColumns:
+        if is_dask(X):
+            return sorted_columns(X, self.n_jobs)
+        return _histrs.SortedColumns(to_core(X), n_threads)
 
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
@@ -343,7 +362,8 @@ class BaseIntersectionGP(GaussianProcess):
         scales: Scales,
         base_columns: _histrs.SortedColumns | None,
     ) -> KernelSystem:
-        return KernelSystem(
+        make = partial(DistributedSystem, n_jobs=self.n_jobs) if is_dask(X) else KernelSystem
+        return make(
             X=X,
             noise=scales.noise,
             amplitude=scales.amplitude,
@@ -433,6 +453,7 @@ class BaseIntersectionGP(GaussianProcess):
         self, change: Callable[[KernelSystem], KernelSystem]
     ) -> tuple[KernelSystem, ...]:
         """Return the systems after a change of their rows, under what is now set of the solver."""
+        refuse_distributed(self, "A change of rows")
         first, *others = self._state()["_posterior"].systems
         fresh = self._make_system(
             first.X, first.kernel, Scales(first.noise, first.amplitude), first.base_columns
@@ -475,9 +496,7 @@ class BaseIntersectionGP(GaussianProcess):
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
         system = state["_posterior"].system
-        columns = system.base_columns
-        if columns is None:
-            columns = _histrs.SortedColumns(to_core(system.X), system.n_threads)
+        columns = system.sorted_base()
         make_system = partial(self._make_system, system.X)
         Y = state["Y_fit_"] / self._units()
         return self._make_likelihood(make_system, columns, Y - self._level_of_regression(Y))
@@ -531,6 +550,9 @@ class BaseIntersectionGP(GaussianProcess):
 
     def _check_test(self, X: ArrayLike | Matrix) -> Matrix:
         check_is_fitted(self)
+        if is_dask(X) and is_dask(getattr(self, "X_fit_", None)):
+            lazy: Matrix = rows_to_predict(self, X)
+            return lazy
         return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
 
     def _check_rows_of_means(self, X: ArrayLike | Matrix) -> Matrix:
@@ -599,6 +621,7 @@ class BaseIntersectionGP(GaussianProcess):
             Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
             exact, and take a solve for each entry.
         """
+        refuse_distributed(self, "explain")
         X, state = self._check_test(X), self._state()
         names = state.get("feature_names_in_")
         if names is None:
@@ -640,6 +663,7 @@ class BaseIntersectionGP(GaussianProcess):
         >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
         True
         """
+        refuse_distributed(self, "export_tables")
         state = self._state()
         n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
         if state.get("smoothness_", "linear") != "linear":
@@ -696,6 +720,7 @@ class BaseIntersectionGP(GaussianProcess):
         functions : list of ShapeFunction
             Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
         """
+        refuse_distributed(self, "shape_functions")
         state = self._state()
         posterior: Posterior = state["_posterior"]
         n_threads = count_threads(self.n_jobs)

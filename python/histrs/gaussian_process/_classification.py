@@ -10,6 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
+from histrs._dask import in_memory
 from histrs._labels import best_class, checked_labels, place_of_best
 from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
@@ -17,6 +18,7 @@ from histrs._validation import Matrix
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import replaced_whole
 
@@ -83,6 +85,7 @@ class ClassTargets(GaussianProcess):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
     ) -> tuple[Any, NDArray[Any], Array | None]:
         """Return the rows that have a weight, their labels and weights."""
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         checked = self._rows_to_fit(X, y, reset=reset)
         labels = checked_labels(checked[1])
         given = check_weights(sample_weight, labels)
@@ -207,6 +210,7 @@ class ClassTargets(GaussianProcess):
             draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
         return self
 
+    @in_precision_of_rows
     def decision_function(self, X: ArrayLike | Matrix) -> Array:
         """Return the scores by which classes are predicted.
 
@@ -234,6 +238,7 @@ class ClassTargets(GaussianProcess):
     def predict(
         self, X: ArrayLike | Matrix, return_std: Literal[True]
     ) -> tuple[NDArray[Any], Array]: ...
+    @in_precision_of_rows
     def predict(
         self, X: ArrayLike | Matrix, return_std: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
@@ -262,6 +267,7 @@ class ClassTargets(GaussianProcess):
             return labels
         return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
 
+    @in_precision_of_rows
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
 
@@ -304,6 +310,7 @@ class ClassTargets(GaussianProcess):
         probabilities: Array = softmax(logits_of_classes(logits), axis=1)
         return probabilities
 
+    @in_precision_of_rows
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent functions, without the noise.
 

@@ -166,7 +166,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+    X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
@@ -227,6 +227,12 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     The paper's Theorem 1 bounds the error of the table by ``D eps |alpha|_1 / 2``. Its factor one
     half needs rounding to keep the norm of the histogram, which it does not in general; the bound
     here is measured on the tabulated functions themselves and holds always.
+
+    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
+    and what comes here are vectors with a number for each row; rows to predict may be dask arrays
+    too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
+    functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
+    go. The hyper-parameters are those of all rows, as ever.
 
     The bound of eq. 19 needs a number at or above the largest eigenvalue. Arnoldi and Lanczos
     values, which the paper takes, lie below it, so that their "bound" is none. Here that number is

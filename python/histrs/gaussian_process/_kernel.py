@@ -9,8 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._distributed.arrays import weighted
 from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]
@@ -94,6 +96,9 @@ class GeneralizedKernel:
         """Return `w_d g(x(d))` in place of every entry, in double precision."""
         if self.is_plain:
             return X
+        if is_dask(X):
+            lazy: Matrix = weighted(X, self.weights)
+            return lazy
         rows = _histrs.transform_rows(to_core(X), self._core, self.weights, n_threads)
         if isinstance(rows, tuple):
             return sparse.csr_array(rows, shape=X.shape)

@@ -16,6 +16,7 @@ from histrs._validation import Matrix
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._bias import BiasSolution
 from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._distributed.arrays import refuse_distributed
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales, check_bounds
 from histrs.gaussian_process._laplace import (
     LEAST_CURVATURE,
@@ -195,6 +196,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     ) -> tuple[KernelSystem, ...]:
         if self._is_gaussian:
             return super()._changed_systems(change)
+        refuse_distributed(self, "A change of rows")
         first = self._state()["_posterior"].systems[0]
         fresh = self._make_system(first.X, first.kernel, Scales(1.0, 1.0), first.base_columns)
         # Weights of rows are those after the change already.

@@ -149,8 +149,11 @@ class MissingTargets(RegressorMixin):
         "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
     )
 
-    _of_columns: ClassVar[tuple[str, ...]] = ("n_features_in_", "feature_names_in_")
-    """What is learned of columns."""
+    _of_columns: ClassVar[tuple[str, ...]] = (
+        *("n_features_in_", "feature_names_in_"),
+        "_targets_are_single",
+    )
+    """What is learned of columns, and of targets, whatever rows they miss."""
 
     # ---- what an estimator says ----------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def insert_rows(
     """
     n_threads = system.n_threads
     # Reads every entry and names the first bad one.
-    base = _base_columns(system).insert(to_core(X), n_threads)
+    base = system.sorted_base().insert(to_core(X), n_threads)
     rows = system.kernel.rows(X, n_threads)
     plain = system.kernel.is_plain
     unused = plain or system.kernel.is_smooth
@@ -113,7 +113,7 @@ def remove_rows(system: KernelSystem, removed: Indices, n_outputs: int) -> Kerne
     shrunk = replace(
         system,
         X=system.X[kept],
-        base_columns=_base_columns(system).remove(removed, system.n_threads),
+        base_columns=system.sorted_base().remove(removed, system.n_threads),
         transformed_columns=None if unused else system.columns.remove(removed, system.n_threads),
         pair_rows=None,
         smooth_rows=None,
@@ -152,12 +152,6 @@ def _with(
         changed = replace(changed, n_changed=0)
     vars(changed).update(known)
     return changed
-
-
-def _base_columns(system: KernelSystem) -> _histrs.SortedColumns:
-    if system.base_columns is not None:
-        return system.base_columns
-    return _histrs.SortedColumns(to_core(system.X), system.n_threads)
 
 
 def stacked(X: Matrix, below: Matrix) -> Matrix:

@@ -43,6 +43,8 @@ class GaussianProcess(BaseEstimator):
     _seed: int
     _standard_weights: Array
     Y_fit_: Array
+    _targets_are_single: bool = True
+    """Whether targets were of single precision; labels have none."""
     _weight_unit: float
     """What a weight of 1 was when rows were first given."""
 

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
+from histrs._dask import in_memory
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
@@ -25,6 +26,7 @@ from histrs.gaussian_process._missing import (
     with_targets,
 )
 from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess, check_theta
 from histrs.gaussian_process._state import copied, replaced_whole
 
@@ -42,6 +44,7 @@ class RealTargets(MissingTargets, GaussianProcess):
     """Regression: one or more targets, each standardised by its own mean and spread."""
 
     pattern_fits_: list[Self]
+    _targets_are_single = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -73,6 +76,7 @@ class RealTargets(MissingTargets, GaussianProcess):
             are 0.
         """
         with replaced_whole(self) as draft:
+            draft._targets_are_single = is_single(y)
             draft._fit_real(draft._weighted(X, y, sample_weight, reset=True))
         return self
 
@@ -93,6 +97,7 @@ class RealTargets(MissingTargets, GaussianProcess):
     ) -> TrainingRows:
         """Return the rows that have a weight and a target, their targets, and weights."""
         checks = {"reset": reset, "multi_output": True, "y_numeric": True}
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
         missing = missing_targets(y)
         y = filled(y, missing)
         checked = self._rows_to_fit(X, y, **checks)
@@ -146,6 +151,7 @@ class RealTargets(MissingTargets, GaussianProcess):
         """
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
+            draft._targets_are_single = is_single(y) and (first or self._targets_are_single)
             rows = draft._weighted(X, y, sample_weight, reset=first)
             if first:
                 draft._fit_real(rows)
@@ -301,6 +307,7 @@ class RealTargets(MissingTargets, GaussianProcess):
         values, gradients, stds = zip(*parts, strict=True)
         return sum(values), np.concatenate(gradients), sum(stds)
 
+    @in_precision_of_rows
     def predict(
         self,
         X: ArrayLike | Matrix,
@@ -375,6 +382,7 @@ class RealTargets(MissingTargets, GaussianProcess):
             in_units: Array = covariance * state["y_std_"] * state["y_std_"]
         return in_units[:, :, 0] if self._single_target else in_units
 
+    @in_precision_of_rows
     def sample_y(
         self,
         X: ArrayLike | Matrix,
@@ -414,6 +422,7 @@ class RealTargets(MissingTargets, GaussianProcess):
             samples[:, k] = column[:, None] + deviations * units[k]
         return samples[:, 0] if self._single_target else samples
 
+    @in_precision_of_rows
     def predict_leave_one_out(self) -> tuple[Array, Array]:
         """Predict every training row by the fit without it, in closed form.
 
@@ -448,6 +457,7 @@ class RealTargets(MissingTargets, GaussianProcess):
         mean = mean * state["y_std_"] + state["y_mean_"]
         return self._shaped(mean), self._spread(state, np.sqrt(variance))
 
+    @in_precision_of_rows
     def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
         """Return mean and variance of the latent function, without the noise.
 

@@ -3,9 +3,11 @@
 from typing import Any, ClassVar
 
 from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._distributed.arrays import check_entries
 from histrs.gaussian_process._regression import RealTargets
 
 
@@ -132,7 +134,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Attributes
     ----------
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+    X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
         The training histograms.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets that were solved for, centred; NaN where they are missing.
@@ -226,6 +228,12 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
     taken away, so that systems are solved anew.
 
+    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
+    and what comes here are vectors with a number for each row; rows to predict may be dask arrays
+    too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
+    functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
+    go. The hyper-parameters are those of all rows, as ever.
+
     References
     ----------
     .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
@@ -257,6 +265,9 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     _predicted = "mean"
 
     def _check_entries(self, X: Matrix) -> None:
+        if is_dask(X):
+            check_entries(X)
+            return
         _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from histrs import _histrs
+from histrs._dask import in_memory
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
@@ -55,6 +56,7 @@ def relevant_weights(
     if len(Y) > _MAX_ROWS:
         some = np.sort(rng.choice(len(Y), _MAX_ROWS, replace=False))
         rows, Y = rows[some], Y[some]
+    rows = in_memory(rows)
     Y = Y - Y.mean(axis=0)
     n = len(Y)
     if n < 2 * _N_FOLDS or not np.any(Y):

@@ -20,6 +20,7 @@ from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import (
     Identity,
     Knots,
+    Landmarks,
     LowRank,
     PivotedCholesky,
     Preconditioner,
@@ -164,10 +165,16 @@ class KernelSystem:
         """The training rows, as the kernel takes minima of them, with sorted columns."""
         if self.transformed_columns is not None:
             return self.transformed_columns
-        base = self.base_columns
-        if base is None:
-            base = _histrs.SortedColumns(to_core(self.X), self.n_threads)
-        return self.kernel.columns(base, self.n_threads)
+        return self.kernel.columns(self.sorted_base(), self.n_threads)
+
+    def sorted_base(self) -> _histrs.SortedColumns:
+        """Return the columns of `X`, sorted."""
+        if self.base_columns is not None:
+            return self.base_columns
+        return self._sorted(self.X)
+
+    def _sorted(self, X: Matrix) -> _histrs.SortedColumns:
+        return _histrs.SortedColumns(to_core(X), self.n_threads)
 
     @cached_property
     def rows(self) -> Matrix:
@@ -258,7 +265,7 @@ class KernelSystem:
         return product
 
     @cached_property
-    def preconditioner(self) -> Preconditioner | LowRank:
+    def preconditioner(self) -> Preconditioner | LowRank | Landmarks:
         """The preconditioner that was asked for, or that suits the shape of the data."""
         if self.smooth is not None and self.preconditioner_name is not None:
             return self._low_rank(self.smooth)
@@ -290,16 +297,25 @@ class KernelSystem:
             self.row_scale,
         )
 
-    def _additive_preconditioner(self) -> Preconditioner:
+    @property
+    def _name_of_preconditioner(self) -> PreconditionerName:
+        """The preconditioner, chosen by the number of columns if it is to be."""
+        if self.preconditioner_name != "auto":
+            return self.preconditioner_name
+        return "knots" if self.X.shape[1] <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"
+
+    @property
+    def _n_knots(self) -> int:
+        """Knots of a column."""
         n_rows, n_columns = self.X.shape
+        wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
+        return int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
+
+    def _additive_preconditioner(self) -> Preconditioner:
         s = self._noise_of_preconditioner
-        name = self.preconditioner_name
-        if name == "auto":
-            name = "knots" if n_columns <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"
+        name = self._name_of_preconditioner
         if name == "knots":
-            wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
-            n_knots = int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
-            return Knots(self.columns, s, n_knots, self.n_threads, self.row_scale)
+            return Knots(self.columns, s, self._n_knots, self.n_threads, self.row_scale)
         if name == "pivoted-cholesky":
             return PivotedCholesky(
                 self.rows, self.row_sums, s, self._rank, self.n_threads, self.row_scale

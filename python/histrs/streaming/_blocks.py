@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import FeatureUnion
 
+from histrs._dask import is_dask
 from histrs._sparse import is_sparse
-from histrs.streaming._dask import is_dask
 from histrs.streaming._linear import check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath

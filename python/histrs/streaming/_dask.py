@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._dask import is_dask
 from histrs._labels import classes_of
 
 Array = Any
-
-
-def is_dask(rows: Any) -> bool:
-    """Say whether rows are a dask array, without importing dask."""
-    return all(hasattr(rows, name) for name in ("__dask_graph__", "to_delayed", "numblocks"))
 
 
 def unique(labels: Any) -> NDArray[Any]:

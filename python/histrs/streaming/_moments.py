@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
+from histrs._dask import is_dask
 from histrs.streaming._consumed import Consumed
-from histrs.streaming._dask import is_dask
 from histrs.streaming._fingerprint import fingerprint as fingerprint_of
 from histrs.streaming._reduction import reduced
 from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns

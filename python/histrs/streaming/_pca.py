@@ -14,11 +14,11 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._dask import is_dask
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
-from histrs.streaming._dask import is_dask
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
 from histrs.streaming._row_space import row_space

@@ -13,10 +13,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
+from histrs._dask import is_dask
 from histrs._labels import best_class, check_labels, classes_of
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._calibration import HighestScores
-from histrs.streaming._dask import is_dask, unique
+from histrs.streaming._dask import unique
 from histrs.streaming._linear import (
     learns_in_chunks,
 )

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._dask import is_dask
 from histrs._sparse import is_sparse, sound
 from histrs._validation import canonical
-from histrs.streaming._dask import computed_partitions, is_dask
+from histrs.streaming._dask import computed_partitions
 from histrs.streaming._parquet import is_parquet, parquet_chunks
 
 # An array or a frame, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or

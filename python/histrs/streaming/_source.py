@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from histrs._dask import is_dask
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
 from histrs._validation import count_threads
 from histrs.streaming._consumed import Consumed
-from histrs.streaming._dask import is_dask
 from histrs.streaming._rows import Chunk, Rows, chunks
 from histrs.streaming._sums import BLOCK_ROWS
 from histrs.streaming._weights import checked_weights

@@ -6,6 +6,8 @@ import numpy as np
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
+from histrs.gaussian_process._distributed.columns import DistributedScore
+from histrs.gaussian_process._distributed.system import DistributedSystem
 from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._interactions.term import PairTerm
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
@@ -51,6 +53,8 @@ def score_of(
     """Return `K(X, X_train) V` as a score of rows; with bins, from tables."""
     if system.smooth is not None:
         return SmoothScore(system.smooth, V, n_bins)
+    if isinstance(system, DistributedSystem):
+        return DistributedScore(system.blocks, V, n_bins, interpolation)
     additive: Score
     if n_bins is None:
         additive = ExactScore(system.columns, V, system.n_threads)

@@ -17,6 +17,7 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
@@ -103,6 +104,7 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _targets_are_single: bool = True
     _inner: BaseIntersectionGP | ProjectedGPRegressor
     _projection: Projection
     _table: Table
@@ -230,6 +232,8 @@ class BaseSlicedGP(BaseEstimator):
         # Made once, and not by each copy after the model was unpickled.
         self._inner._state()
         inner = copied(self._inner)
+        # Its rows may be rounded, and answers are not.
+        inner._targets_are_single = False
         if isinstance(inner, ProjectedGPRegressor):
             if self.n_bins is not None:
                 raise ValueError(
@@ -239,6 +243,7 @@ class BaseSlicedGP(BaseEstimator):
             names = [name for name in names if name in ("n_jobs", "verbose")]
         return inner.set_params(**{name: getattr(self, name) for name in names})
 
+    @in_precision_of_rows
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return mean and variance of the latent functions, without the noise.
 

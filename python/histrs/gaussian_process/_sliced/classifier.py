@@ -21,6 +21,7 @@ from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
     SEARCHED_ROWS,
@@ -305,6 +306,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> NDArray[Any]: ...
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[NDArray[Any], Array]: ...
+    @in_precision_of_rows
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
@@ -330,6 +332,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         )
         return answers
 
+    @in_precision_of_rows
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the logits of the probabilities.
 
@@ -346,6 +349,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         scores: Array = self._answers(X, lambda inner, T: inner.decision_function(T))
         return scores
 
+    @in_precision_of_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return calibrated class probabilities.
 

@@ -23,6 +23,7 @@ from histrs.gaussian_process._missing import (
     with_targets,
 )
 from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
@@ -190,6 +191,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
     }
 
+    _targets_are_single = False
     _of_columns = (*MissingTargets._of_columns, "_table")
 
     def __init__(
@@ -255,6 +257,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             differ, or a weight is negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
+            draft._targets_are_single = is_single(y)
             draft._fit_real(draft._weighted(X, y, sample_weight, reset=True))
         return self
 
@@ -352,6 +355,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             self.fit(X, y, sample_weight)
             return self
         with replaced_whole(self) as draft:
+            draft._targets_are_single = self._targets_are_single and is_single(y)
             given = draft._weighted(X, y, sample_weight, reset=False)
             if draft._has_patterns():
                 n_rows, n_targets = draft._n_learned(), np.size(draft.noise_)
@@ -443,6 +447,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         n_outputs = self._inner.dual_coef_.shape[1]
         self.n_iter_ = self._inner.n_iter_ if iterative else np.ones(n_outputs, dtype=np.intp)
 
+    @in_precision_of_rows
     def predict(
         self,
         X: ArrayLike,
@@ -505,6 +510,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         bounds: tuple[Array, Array] = self._answers(X, lambda inner, T: inner.std_bounds(T, rtol))
         return bounds
 
+    @in_precision_of_rows
     def sample_y(
         self,
         X: ArrayLike,

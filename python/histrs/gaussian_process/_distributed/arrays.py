@@ -1,0 +1,140 @@
+"""Dask arrays at the door of a Gaussian process, and what it does not do with them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from histrs import _histrs
+from histrs._dask import in_memory
+from histrs._solvers.block_cg import Array
+from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
+from histrs.gaussian_process._distributed.block import Part, as_rows, weighted_rows
+
+_REFUSED: dict[str, tuple[Any, ...]] = {
+    "solver": ("coordinate-descent", "greedy-block"),
+    "variance": ("fine", "coarse", "coarse-quantized"),
+    "smoothness": ("cubic", "both"),
+}
+
+
+def check_supported(model: Any) -> None:
+    """Refuse parameters that ask for what needs all columns of a row, or rows, in one place."""
+    for name, refused in _REFUSED.items():
+        if (given := getattr(model, name)) in refused:
+            raise ValueError(
+                f"{name}={given!r} goes without dask arrays: leave {name} as it is by default, or "
+                "give X as a NumPy array."
+            )
+    if model.interactions is not None or model.n_interactions > 0:
+        raise ValueError(
+            "Pairs of features go without dask arrays, whose columns lie apart: leave "
+            "interactions out, or give X as a NumPy array."
+        )
+    if model.feature_transform != "identity":
+        raise ValueError(
+            f"feature_transform={model.feature_transform!r} goes without dask arrays: transform "
+            "the array before the fit, which dask does where its parts lie."
+        )
+
+
+def refuse_distributed(model: Any, what: str) -> None:
+    """Refuse what would bring the training rows here, or needs them here."""
+    from histrs._dask import is_dask
+
+    if is_dask(getattr(model, "X_fit_", None)):
+        raise ValueError(
+            f"{what} needs the training rows in one process, and those of this fit are a dask "
+            "array: fit a NumPy array, or a part of the rows."
+        )
+
+
+def rows_to_fit(
+    model: Any, X: Any, y: ArrayLike, *, reset: bool, **checks: Any
+) -> tuple[Any, NDArray[Any]]:
+    """Return training rows, whose entries are looked at by the workers, and checked targets."""
+    _check_shape(X)
+    if np.isnan(X.shape[0]):
+        raise ValueError(
+            "The partitions of X have unknown sizes: X.compute_chunk_sizes() finds them, and "
+            "to_dask_array(lengths=True) those of a frame."
+        )
+    # As large as X to whoever looks at its shape, and one number to memory.
+    stand_in = np.broadcast_to(np.zeros((), _dtype(X)), X.shape)
+    _, y = validate_fit(model, stand_in, in_memory(y), reset=reset, **checks)
+    return _of_floats(X), y
+
+
+def rows_to_predict(model: Any, X: Any) -> Any:
+    """Return rows, whose entries are looked at where they lie."""
+    _check_shape(X)
+    n_rows = 1 if np.isnan(X.shape[0]) else int(X.shape[0])
+    stand_in = np.broadcast_to(np.zeros((), _dtype(X)), (n_rows, X.shape[1]))
+    validate_data(model, stand_in, reset=False, **HISTOGRAM_CHECKS)
+    return _with_checks(_of_floats(X))
+
+
+def check_entries(X: Any) -> None:
+    """Refuse entries of rows that are none of histograms, where they lie."""
+    partitions = _with_checks(X).to_delayed().ravel()
+    import dask
+
+    nothing = dask.delayed(_nothing, pure=False, traverse=False)
+    dask.compute(*(nothing(part) for part in partitions))
+
+
+def weighted(X: Any, weights: Array | None) -> Any:
+    """Return rows of dask, each feature times its weight, in double precision."""
+    if weights is None:
+        return X
+    from dask import array
+
+    of_chunks = array.from_array(weights[None, :], chunks=(1, X.chunks[1]))
+    return array.map_blocks(
+        _weighted, X, of_chunks, dtype=np.float64, meta=np.empty((0, 0), np.float64)
+    )
+
+
+def _check_shape(X: Any) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}: expected rows and columns, a 2D array.")
+    if sparse.issparse(X._meta) or not isinstance(X._meta, np.ndarray):
+        raise TypeError(
+            f"The partitions of X are {type(X._meta).__name__}: give dense ones, "
+            "X.map_blocks(lambda part: part.toarray())."
+        )
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X is of {X.dtype}: give numbers.")
+
+
+def _dtype(X: Any) -> Any:
+    return X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+
+
+def _of_floats(X: Any) -> Any:
+    return X if X.dtype == _dtype(X) else X.astype(np.float64)
+
+
+def _with_checks(X: Any) -> Any:
+    return X.map_blocks(_checked, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+
+
+def _nothing(rows: NDArray[Any]) -> None:
+    pass
+
+
+def _checked(rows: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
+    rows = as_rows(rows)
+    try:
+        _histrs.check_histograms(rows, 1)
+    except ValueError as error:
+        (first, _), (column, _) = block_info[0]["array-location"]
+        # Where sizes of partitions are unknown, the place is that in the partition.
+        row = 0 if np.isnan(first) else int(first)
+        raise ValueError(Part(row, int(column)).moved(str(error))) from None
+    return rows
+
+
+def _weighted(rows: NDArray[Any], weights: Array) -> Array:
+    return weighted_rows(rows, weights[0])

@@ -1,0 +1,49 @@
+"""Answers in the precision of what is asked, as those of every estimator here."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from histrs._scale import may_overflow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_single(values: Any) -> bool:
+    """Say whether numbers are of single precision: an array of any library, or all of a frame."""
+    if hasattr(values, "dtype") or not hasattr(values, "dtypes"):
+        return _is_single(getattr(values, "dtype", None))
+    dtypes = list(values.dtypes)
+    return len(dtypes) > 0 and all(_is_single(dtype) for dtype in dtypes)
+
+
+def _is_single(dtype: Any) -> bool:
+    return str(dtype).lower().endswith("float32")
+
+
+def in_precision_of_rows(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a method whose answers are float32 where its rows, and a regression's targets, are.
+
+    They are computed as ever, and rounded at last.
+    """
+
+    @wraps(method)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        found = method(*args, **kwargs)
+        model: Any = args[0]
+        X = args[1] if len(args) > 1 else kwargs.get("X", getattr(model, "X_fit_", None))
+        return _rounded(found) if model._targets_are_single and is_single(X) else found
+
+    return answer
+
+
+def _rounded(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return tuple(_rounded(part) for part in found)
+    if not isinstance(found, np.ndarray) or found.dtype != np.float64:
+        return found
+    with may_overflow():
+        return found.astype(np.float32)

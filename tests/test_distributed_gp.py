@@ -1,0 +1,403 @@
+"""The Gaussian process of dask arrays, and a cluster that loses workers."""
+
+import json
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._distributed.columns import DistributedColumns
+from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
+from histrs.gaussian_process._latent_classes import _MAX_CUBES
+from tests.helpers import assert_close, start_python
+from tests.oracles import intersection as oracle
+
+dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
+dask_array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
+
+PARAMETERS = {"solver": "cg", "tol": 1e-9}
+
+
+@pytest.fixture(autouse=True)
+def _in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def data(rng, n=300, d=5):
+    X = rng.random((n, d))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(n)
+    return X, y
+
+
+def chunked(X, rows=80, columns=2):
+    return dask_array.from_array(X, chunks=(rows, columns))
+
+
+# ---- answers are those of one machine, and of the definition -------------------------------------
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    n=st.integers(1, 30),
+    d=st.integers(1, 6),
+    rows=st.integers(1, 30),
+    columns=st.integers(1, 6),
+    seed=st.integers(0, 1000),
+)
+def test_predictions_solve_the_system(n, d, rows, columns, seed):
+    with dask.config.set(scheduler="synchronous"):
+        rng = np.random.default_rng(seed)
+        X, T = np.round(rng.random((n, d)), 1), rng.random((4, d))
+        y = rng.standard_normal(n)
+        weights = rng.random(d) + 0.1
+        model = IntersectionGPRegressor(
+            noise=0.3, amplitude=2.0, feature_weights=weights, optimizer=None, **PARAMETERS
+        ).fit(chunked(X, rows, columns), y)
+        K, k = (oracle.intersection_kernel(weights * A, weights * X) for A in (X, T))
+        spread = np.std(y) if np.std(y) > 0 else 1.0
+        weighed = np.linalg.solve(2.0 * K + 0.3 * np.eye(n), (y - y.mean()) / spread)
+        expected = y.mean() + spread * (2.0 * k @ weighed)
+        assert_close(model.predict(T), expected, 1e-6)
+        assert_close(model.predict(chunked(T, 3, 2)), expected, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"solver": "cholesky"},
+        {"optimizer": None, **PARAMETERS},
+        {"optimizer": None, "feature_weights": None, **PARAMETERS},
+        {"optimizer": None, "preconditioner": None, **PARAMETERS},
+        {"optimizer": None, "preconditioner": "knots", **PARAMETERS},
+        {"optimizer": None, "preconditioner": "pivoted-cholesky", **PARAMETERS},
+        {"feature_weights": "ard"},
+        {"feature_weights": "relevance"},
+        {"log_det": "bound", "optimizer": "nelder-mead"},
+    ],
+    ids=str,
+)
+def test_a_regression_is_that_of_one_machine(rng, parameters):
+    X, y = data(rng)
+    T = rng.random((30, 5))
+    one = IntersectionGPRegressor(**parameters).fit(X, y)
+    # Chunks of rows alone, and of columns too.
+    for D in (chunked(X, 80, -1), chunked(X)):
+        model = IntersectionGPRegressor(**parameters).fit(D, dask_array.from_array(y, chunks=90))
+        for rows in (T, chunked(T, 11), sparse.csr_array(T)):
+            assert_close(model.predict(rows), one.predict(T), 1e-7)
+            assert_close(
+                model.predict(rows, return_std=True)[1], one.predict(T, return_std=True)[1], 1e-7
+            )
+    assert model.score(D, y) == pytest.approx(one.score(X, y), rel=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+@pytest.mark.parametrize("likelihood", ["auto", "gaussian", "bernoulli"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, solver):
+    X, y = data(rng)
+    labels = np.array(["a", "b", "c"])[
+        np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    ]
+    parameters = {"likelihood": likelihood, "solver": solver, "tol": 1e-8}
+    one = IntersectionGPClassifier(**parameters).fit(X, labels)
+    model = IntersectionGPClassifier(**parameters)
+    model.fit(chunked(X), dask_array.from_array(labels, chunks=100))
+    assert model.likelihood_ == one.likelihood_
+    T = rng.random((30, 5))
+    for rows in (T, chunked(T)):
+        assert_close(model.predict_proba(rows), one.predict_proba(T), 1e-6)
+        assert_close(model.decision_function(rows), one.decision_function(T), 1e-5)
+        np.testing.assert_array_equal(model.predict(rows), one.predict(T))
+
+
+def test_several_classes_are_learned_together_by_default(rng):
+    X, y = data(rng, 400, 2)
+    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    T = rng.random((30, 2))
+    one = IntersectionGPClassifier().fit(X, labels)
+    model = IntersectionGPClassifier().fit(chunked(X, 200, -1), labels)
+    assert model.likelihood_ == one.likelihood_ == "softmax"
+    assert_close(model.predict_proba(T), one.predict_proba(T), 1e-3)
+    # Of as many rows as that is the default for, the matrix is stored.
+    assert _MAX_CUBES <= 3 * _MAX_STORED_ROWS**3
+
+
+def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng):
+    # More than are stored here.
+    X, y = data(rng, 2500, 3)
+    parameters = {"optimizer": None, "noise": 0.01, "tol": 1e-9, "solver": "cg"}
+    one = IntersectionGPRegressor(**parameters).fit(X, y)
+    model = IntersectionGPRegressor(**{**parameters, "solver": "auto"}).fit(chunked(X, 900, -1), y)
+    assert model.n_iter_[0] > 1
+    mean, std = model.predict(X[:50], return_std=True)
+    expected, expected_std = one.predict(X[:50], return_std=True)
+    assert_close(mean, expected, 1e-7)
+    assert_close(std, expected_std, 1e-3)
+    assert 0.0 < model.std_error_ < 0.05
+    labels = y > np.median(y)
+    parameters = {"optimizer": None, "noise": 0.1, "tol": 1e-9, "solver": "cg"}
+    one = IntersectionGPClassifier(**parameters).fit(X, labels)
+    model = IntersectionGPClassifier(**parameters).fit(chunked(X, 900, -1), labels)
+    assert_close(model.predict_proba(X[:50]), one.predict_proba(X[:50]), 1e-6)
+
+
+def test_weights_several_targets_and_missing_ones(rng):
+    X, y = data(rng)
+    Y = np.column_stack([y, X[:, 2] - y])
+    weights = rng.random(len(y)) * (np.arange(len(y)) % 3 > 0)
+    T = rng.random((20, 5))
+    missing = Y.copy()
+    missing[:40, 1] = np.nan
+    missing[:5] = np.nan
+    for targets, of_rows in ((Y, None), (y, weights), (Y, weights), (missing, weights)):
+        one = IntersectionGPRegressor().fit(X, targets, of_rows)
+        lazy = None if of_rows is None else dask_array.from_array(of_rows, chunks=70)
+        model = IntersectionGPRegressor().fit(chunked(X), targets, lazy)
+        assert_close(model.predict(T), one.predict(T), 1e-7)
+        assert_close(model.predict(chunked(T)), one.predict(T), 1e-7)
+    labels = y > 1
+    parameters = {"class_weight": {False: 3.0, True: 1.0}}
+    one = IntersectionGPClassifier(**parameters).fit(X, labels, weights)
+    model = IntersectionGPClassifier(**parameters).fit(chunked(X), labels, weights)
+    assert_close(model.predict_proba(T), one.predict_proba(T), 1e-7)
+
+
+def test_other_answers_are_those_of_one_machine(rng):
+    X, y = data(rng)
+    T = rng.random((20, 5))
+    one = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor().fit(chunked(X), y)
+    for rows in (T, chunked(T)):
+        for options in ({"return_cov": True}, {"return_quantiles": [0.1, 0.9]}):
+            assert_close(model.predict(rows, **options)[1], one.predict(T, **options)[1], 1e-7)
+        assert_close(model.std_bounds(rows), one.std_bounds(T), 1e-7)
+        assert_close(model.sample_y(rows, 2), one.sample_y(T, 2), 1e-5)
+        assert_close(
+            model.latent_mean_and_variance(rows)[1], one.latent_mean_and_variance(T)[1], 1e-7
+        )
+    assert_close(model.predict_leave_one_out(), one.predict_leave_one_out(), 1e-7)
+    assert model.log_marginal_likelihood() == pytest.approx(one.log_marginal_likelihood())
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "nearest"])
+def test_tables_keep_their_certificate(rng, interpolation):
+    X, y = data(rng)
+    T = rng.random((40, 5))
+    parameters = {"interpolation": interpolation, "optimizer": None}
+    exact = IntersectionGPRegressor(**parameters).fit(chunked(X), y)
+    model = IntersectionGPRegressor(n_bins=20, **parameters).fit(chunked(X), y)
+    bound = model.quantization_error_bound_[0]
+    for rows in (T, chunked(T)):
+        error = np.max(np.abs(model.predict(rows) - exact.predict(T)))
+        assert 0.0 < error <= bound
+    whole = np.floor(256 * T).astype(np.uint8)
+    assert_close(model.predict(whole), model.predict(whole.astype(float)), 1e-12)
+
+
+def test_bits_depend_on_the_blocks_alone(rng):
+    X, y = data(rng)
+    T = rng.random((20, 5))
+    found = set()
+    for scheduler in ("synchronous", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            for n_jobs in (None, 2):
+                model = IntersectionGPRegressor(n_jobs=n_jobs, **PARAMETERS).fit(chunked(X), y)
+                found.add(model.predict(T).tobytes() + model.predict(chunked(T)).tobytes())
+    assert len(found) == 1
+
+
+def test_a_model_is_pickled_with_the_graph_of_its_rows(rng):
+    X, y = data(rng)
+    model = IntersectionGPRegressor().fit(chunked(X), y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
+    assert isinstance(again.X_fit_, dask_array.Array)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
+def test_other_numbers(rng, dtype):
+    X, y = data(rng)
+    X = (4 * X).astype(dtype)
+    expected = IntersectionGPRegressor().fit(X, y).predict(X)
+    assert_close(IntersectionGPRegressor().fit(chunked(X), y).predict(chunked(X)), expected, 1e-7)
+
+
+# ---- what goes wrong is said ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "greedy-block"}, "solver='greedy-block' goes without dask arrays"),
+        ({"solver": "coordinate-descent"}, "goes without dask arrays"),
+        ({"variance": "fine"}, "goes without dask arrays"),
+        ({"variance": "coarse"}, "goes without dask arrays"),
+        ({"variance": "coarse-quantized"}, "goes without dask arrays"),
+        ({"smoothness": "cubic"}, "goes without dask arrays"),
+        ({"n_interactions": 1}, "Pairs of features go without dask arrays"),
+        ({"interactions": [(0, 1)]}, "Pairs of features go without dask arrays"),
+        ({"feature_transform": "power"}, "transform the array before the fit"),
+    ],
+)
+def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
+    X, y = data(rng, 40)
+    for model in (IntersectionGPRegressor(), IntersectionGPClassifier()):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**parameters).fit(chunked(X), y > 1)
+
+
+@pytest.mark.parametrize(
+    ("ask", "name"),
+    [
+        (lambda model, X, y: model.explain(X), "explain"),
+        (lambda model, X, y: model.shape_functions(), "shape_functions"),
+        (lambda model, X, y: model.export_tables(), "export_tables"),
+        (lambda model, X, y: model.partial_fit(X, y), "A change of rows"),
+        (lambda model, X, y: model.forget([0]), "A change of rows"),
+    ],
+)
+def test_methods_that_need_the_rows_are_refused(rng, ask, name):
+    X, y = data(rng, 40)
+    model = IntersectionGPRegressor().fit(chunked(X), y)
+    with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
+        ask(model, X, y)
+
+
+def test_bad_entries_are_named_by_their_place(rng):
+    X, y = data(rng)
+    model = IntersectionGPRegressor().fit(chunked(X), y)
+    before = model.predict(X)
+    for value, message in ((-1.0, r"X\[250, 4\] = -1"), (np.nan, r"X\[250, 4\] = NaN")):
+        bad = X.copy()
+        bad[250, 4] = value
+        with pytest.raises(ValueError, match=message):
+            model.predict(chunked(bad))
+        for weights in ("scale", None):
+            with pytest.raises(ValueError, match=message):
+                model.set_params(feature_weights=weights).fit(chunked(bad), y)
+        missing = np.column_stack([y, y])
+        missing[0, 0] = np.nan
+        with pytest.raises(ValueError, match=message):
+            model.fit(chunked(bad), missing)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("nth", [1, 3, 6, 12])
+def test_nothing_is_half_learned_where_the_cluster_fails(rng, monkeypatch, nth):
+    X, y = data(rng)
+    model = IntersectionGPRegressor(**PARAMETERS).fit(chunked(X), y)
+    before = model.predict(X)
+    calls = []
+    product = DistributedColumns.product
+
+    def failing(*arguments):
+        calls.append(1)
+        if len(calls) == nth:
+            raise OSError("no worker is left")
+        return product(*arguments)
+
+    monkeypatch.setattr(DistributedColumns, "product", failing)
+    with pytest.raises(OSError, match="no worker is left"):
+        model.fit(chunked(X), -y)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_arrays_that_are_no_tables_of_numbers(rng):
+    X, y = data(rng, 40)
+    D = chunked(X)
+    model = IntersectionGPRegressor()
+    for rows, message in (
+        (dask_array.ones((3, 3, 3)), "2D"),
+        (D[D[:, 0] > 0.5], "compute_chunk_sizes"),
+        (D.astype(str), "give numbers"),
+        (D[:30], "inconsistent numbers of samples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(rows, y)
+    with pytest.raises(TypeError, match="give dense ones"):
+        model.fit(D.map_blocks(sparse.csr_array), y)
+    model.fit(D, y)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.predict(D[:, :3])
+    assert model.predict(D[D[:, 0] > 0.5]).shape == (np.sum(X[:, 0] > 0.5),)
+    with pytest.raises(TypeError, match="in memory"):
+        IntersectionGPRegressor().fit(X, y).partial_fit(D, y)
+
+
+# ---- a cluster -----------------------------------------------------------------------------------
+
+CLUSTER = """
+import json, os, signal, sys, warnings
+
+sys.warnoptions.clear()  # the workers' own: dask's warnings are not ours
+warnings.simplefilter("ignore")
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process._distributed.columns import DistributedColumns
+
+product = DistributedColumns.product
+X = np.random.default_rng(0).random((600, 6))
+y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+rows = da.from_array(X, chunks=(150, 6))
+
+
+def fitted(X):
+    return IntersectionGPRegressor(solver="cg", tol=1e-8, optimizer=None).fit(X, y)
+
+
+def bits(values):
+    return values.tobytes().hex()
+
+
+def killing(pid, nth):
+    calls = []
+
+    def multiply(*arguments):
+        calls.append(1)
+        if len(calls) == nth:
+            os.kill(pid, signal.SIGKILL)
+        return product(*arguments)
+
+    return multiply
+
+
+if __name__ == "__main__":
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    found = {}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+        # In the middle of the iterations, one of the workers is gone.
+        DistributedColumns.product = killing(pids[0], 3)
+        model = fitted(rows)
+        DistributedColumns.product = product
+        found["killed in fit"] = bits(model.predict(X))
+        found["predictions of dask rows"] = bits(model.predict(rows))
+    with dask.config.set(scheduler="synchronous"):
+        found["alone"] = bits(fitted(rows).predict(X))
+    found["one machine"] = bits(fitted(X).predict(X))
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_worker_changes_no_bit():
+    pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
+    with start_python(CLUSTER) as process:
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert found["killed in fit"] == found["predictions of dask rows"] == found["alone"]
+    alone, one = (np.frombuffer(bytes.fromhex(found[k])) for k in ("alone", "one machine"))
+    assert_close(alone, one, 1e-7)
