@@ -155,3 +155,17 @@ def test_tables_of_bytes_are_given_features_as_they_are(rng, monkeypatch):
     cached = CachedVariance(model._posterior.system)
     assert cached._score.takes_features
     np.testing.assert_allclose(cached.of(X), expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("n", [1500, 3000, 5000])
+def test_a_second_call_says_the_same(n):
+    # What is cached was solved by a factor, which made later answers exact ones.
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 8))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(n)
+    model = IntersectionGPRegressor(optimizer=None, noise=0.05).fit(X, y)
+    T = rng.random((20, 8))
+    before = model.std_error_
+    first, second = (model.predict(T, return_std=True)[1] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert model.std_error_ == before

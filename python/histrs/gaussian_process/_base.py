@@ -584,9 +584,15 @@ class BaseIntersectionGP(GaussianProcess):
         all standard deviations are exact.
         """
         posterior: Posterior = self._state()["_posterior"]
-        if self.variance == "cached" or (self.variance == "auto" and not posterior.is_factorised):
-            errors = [posterior.cached_variance(k).error for k in range(len(posterior.systems))]
-            return max(errors)
+        ks = range(len(posterior.systems))
+        cached = [
+            k
+            for k in ks
+            if self.variance == "cached"
+            or (self.variance == "auto" and not posterior.has_exact_variance(k))
+        ]
+        if cached:
+            return max(posterior.cached_variance(k).error for k in cached)
         if self.variance in ("auto", "exact"):
             return 0.0
         raise AttributeError(f"std_error_ is not measured with variance={self.variance!r}.")

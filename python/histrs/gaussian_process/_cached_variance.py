@@ -36,6 +36,11 @@ _APART = 1e-6
 _ROUNDING = 1e-12
 
 
+def n_solved_of(n_rows: int) -> int:
+    """Return how many training rows are solved for."""
+    return min(n_rows, int(np.clip(_MAX_SOLVED_NUMBERS / max(n_rows, 1), _MIN_SOLVED, _N_SOLVED)))
+
+
 class CachedVariance:
     r"""Variances from a few directions, corrected by rows that are solved exactly.
 
@@ -62,7 +67,7 @@ class CachedVariance:
         # A seed of its own: variances must not change from call to call.
         rng = np.random.default_rng(0)
         rank = int(np.clip(_MAX_NUMBERS / max(n, 1), _N_PROBES, _RANK))
-        n_solved = min(n, int(np.clip(_MAX_SOLVED_NUMBERS / max(n, 1), _MIN_SOLVED, _N_SOLVED)))
+        n_solved = n_solved_of(n)
         rows = np.sort(rng.choice(n, n_solved, replace=False))
         space = _krylov_space(system, min(rank, n), rows, rng)
         self._score = _score(system, space.root(system.s))

@@ -16,7 +16,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs._warnings import warn
 from histrs.gaussian_process._bias import BiasSolution
-from histrs.gaussian_process._cached_variance import CachedVariance
+from histrs.gaussian_process._cached_variance import CachedVariance, n_solved_of
 from histrs.gaussian_process._interactions.score import score_of
 from histrs.gaussian_process._score import ExactScore, Score
 from histrs.gaussian_process._smooth.term import SmoothTerm
@@ -246,7 +246,6 @@ class Posterior(BasePosterior[KernelSystem]):
         self, X: Matrix, method: VarianceName, n_bins: int | None, n_eigenvectors: int
     ) -> Array:
         """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
-        n_outputs = self.n_outputs_a_system
         if self.system.smooth is not None and method not in ("auto", "exact", "cached"):
             raise ValueError(
                 f"variance={method!r} is for piecewise linear functions; with smooth ones, set "
@@ -260,14 +259,29 @@ class Posterior(BasePosterior[KernelSystem]):
         columns = []
         for k, system in enumerate(self.systems):
             name: VarianceName = method
+            n_outputs = self.n_outputs_a_system
             if name == "auto":
-                name = "exact" if system.uses_cholesky(n_outputs) else "cached"
+                name = "exact" if self.has_exact_variance(k) else "cached"
+                n_outputs = self._n_solved(k)
             if name == "exact":
                 columns.append(self._exact_variance(system, X, n_outputs))
             else:
                 columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
         variance = np.column_stack(columns) * self.amplitude
         return variance + self._roots_of_bias(X, 1.0) ** 2
+
+    def has_exact_variance(self, k: int) -> bool:
+        """Whether a system has, or is worth, a factor by which variances are exact.
+
+        What is cached takes solves for some rows, which may be worth one too. Once it is decided,
+        it stays so: variances must not change from call to call.
+        """
+        system, n_solved = self.systems[k], self._n_solved(k)
+        return self._once(("has exact", k), lambda: system.uses_cholesky(n_solved))
+
+    def _n_solved(self, k: int) -> int:
+        """Return how many right-hand sides a system is solved for at once, at most."""
+        return max(self.n_outputs_a_system, n_solved_of(self.systems[k].X.shape[0]))
 
     def variance_bounds(self, X: Matrix, gap: float) -> tuple[Array, Array]:
         """Return what posterior variances are between, a column for each system."""
