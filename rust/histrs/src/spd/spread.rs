@@ -55,6 +55,8 @@ struct Part {
     next: AlignedVec<f64>,
     present_scales: Vec<LaneValues>,
     next_scales: Vec<LaneValues>,
+    /// Where logarithms are computed, kept for the next ones.
+    scratch: AlignedVec<f64>,
     value: f64,
     curvature: f64,
     packed: Vec<f64>,
@@ -77,9 +79,12 @@ impl WithSimd for Logarithms<'_> {
         let Self { exec, p, whitener, part } = self;
         let lanes = S::F64_LANES;
         let len = LogScratch::<S::f64s>::len(p);
-        let mut buffer = AlignedVec::zeros((len + 2 * triangle(p)) * lanes)?;
-        let (scratch, rest) = vectors_mut::<S>(&mut buffer).split_at_mut(len);
+        if part.scratch.is_empty() {
+            part.scratch = AlignedVec::zeros((len + 2 * triangle(p)) * lanes)?;
+        }
+        let (scratch, rest) = vectors_mut::<S>(&mut part.scratch).split_at_mut(len);
         let (result, sums) = rest.split_at_mut(triangle(p));
+        sums.fill(simd.splat_f64s(0.0));
         let mut scratch = LogScratch::new(p, scratch);
         (part.value, part.curvature) = (0.0, 0.0);
         let mut n_rotated = 0;
@@ -234,6 +239,7 @@ impl Spread {
                 present,
                 present_scales: vec![LaneValues::default(); groups.len()],
                 next_scales: vec![LaneValues::default(); groups.len()],
+                scratch: AlignedVec::zeros(0)?,
                 value: 0.0,
                 curvature: 0.0,
                 packed: vec![0.0; triangle(p)],
