@@ -174,7 +174,7 @@ pub(crate) fn keep_factors<K: Keep>(
         Err(error) => {
             // Of several the first is named.
             exec.map_blocks(halves.n_groups(), |group| {
-                keep_group(group, &mut *scratch()?, &mut *AlignedVec::zeros(len)?)
+                keep_group(group, &mut scratch()?, &mut AlignedVec::zeros(len)?)
             })?;
             Err(error)
         }

@@ -102,8 +102,8 @@ impl WithSimd for Logarithms<'_> {
             let mut weight = square;
             let weights: &mut [f64] =
                 pulp::bytemuck::cast_slice_mut(core::slice::from_mut(&mut weight));
+            weights.copy_from_slice(&own[..lanes]);
             for lane in 0..lanes {
-                weights[lane] = own[lane];
                 part.value += own[lane] * 0.5 * squares[lane];
                 part.curvature += own[lane] * curvature(Dispersion::Airm, spans.spread[lane]);
             }
