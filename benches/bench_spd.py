@@ -11,9 +11,13 @@ from benches import _peers
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.metrics import airm_distances, jbld_distances
 from histrs.prototypes._covariance import make_loss
+from histrs.spd import MDM, TangentSpace, airm_mean
 
 try:
+    from pyriemann import classification as pyriemann_classification
+    from pyriemann import tangentspace as pyriemann_tangent
     from pyriemann.geometry import distance as pyriemann
+    from pyriemann.geometry import mean as pyriemann_mean
 except ImportError:  # a peer less
     pyriemann = None
 try:
@@ -274,3 +278,99 @@ def compression(quick: bool) -> Trial:
 
 
 row("scc-loss", "`CovarianceCompressor`, loss and gradient")(compression)
+
+
+# ---- pipelines ---------------------------------------------------------------------------------
+
+
+def trials(n: int, p: int):
+    """Covariances of trials of four classes: mixed channels, of which one is louder in each."""
+    rng = np.random.default_rng(0)
+    mixing = rng.standard_normal((p, p)) * np.logspace(0, -1.5, p)[:, None]
+    y = np.arange(n) % 4
+    signals = rng.standard_normal((n, p, 4 * p)) * (1 + 0.3 * rng.random((n, p, 1)))
+    signals[np.arange(n), y % p] *= 1.5
+    signals = mixing @ signals
+    return signals @ signals.transpose(0, 2, 1) / (4 * p), y
+
+
+def _works(X, y):
+    """Return each work: ours, and that of pyRiemann where it is installed."""
+    if pyriemann is None:
+        return {
+            "mean": (lambda: airm_mean(X), None),
+            "tangent-fit": (lambda: TangentSpace().fit(X).reference_, None),
+            "tangent": (partial(TangentSpace().fit(X).transform, X), None),
+            "mdm-fit": (lambda: MDM().fit(X, y).means_, None),
+            "mdm": (partial(MDM().fit(X, y).transform, X), None),
+        }
+    ours, theirs = TangentSpace().fit(X), pyriemann_tangent.TangentSpace("riemann").fit(X)
+    nearest, their_nearest = MDM().fit(X, y), pyriemann_classification.MDM("riemann").fit(X, y)
+    return {
+        "mean": (lambda: airm_mean(X), lambda: pyriemann_mean.mean_riemann(X)),
+        "tangent-fit": (
+            lambda: TangentSpace().fit(X).reference_,
+            lambda: pyriemann_tangent.TangentSpace("riemann").fit(X).reference_,
+        ),
+        "tangent": (partial(ours.transform, X), partial(theirs.transform, X)),
+        "mdm-fit": (
+            lambda: MDM().fit(X, y).means_,
+            lambda: pyriemann_classification.MDM("riemann").fit(X, y).covmeans_,
+        ),
+        "mdm": (partial(nearest.transform, X), partial(their_nearest.transform, X)),
+    }
+
+
+def pipeline(quick: bool, *, work: str, p: int, n: int, times: float) -> Trial:
+    """One step of a pipeline, learned or answering."""
+    n = 40 if quick else n
+    mine, theirs = _works(*trials(n, p))[work]
+    sides = [Side("histrs", lambda _: mine())]
+    if theirs is not None:
+        sides.append(Side("pyRiemann", lambda _: theirs(), peer=True))
+    expected = mine()
+
+    def figures(m: Measured):
+        return [
+            Figure(f"{side.name}: a trial", m.median(side.name) / n * 1e6, "us") for side in sides
+        ]
+
+    return Trial(
+        sides,
+        targets=[
+            Target(
+                f"at least {times:g}x faster than pyRiemann",
+                lambda m: m.speedup("histrs"),
+                at_least=times,
+            )
+        ]
+        if theirs is not None
+        else [],
+        checks=[
+            Check(
+                "largest difference over the largest value",
+                lambda results: {
+                    name: np.max(np.abs(found - expected)) / np.max(np.abs(expected))
+                    for name, found in results.items()
+                },
+                # pyRiemann ends where a step is below 1e-8.
+                limit=1e-6,
+            )
+        ],
+        figures=figures,
+        note=f"{n:,} covariances of {p} x {p} in four classes, Riemannian metric.",
+    )
+
+
+WORKS = {
+    "mean": ("`airm_mean`", 5),
+    "tangent-fit": ("`TangentSpace.fit`", 5),
+    "tangent": ("`TangentSpace.transform`", 10),
+    "mdm-fit": ("`MDM.fit`", 5),
+    "mdm": ("`MDM`, distances to the means", 10),
+}
+for _p, _n in ((8, 2000), (16, 2000), (32, 1000), (64, 400)):
+    for _work, (_title, _times) in WORKS.items():
+        row(f"spd-{_work}-{_p}", f"{_title}, {_p} channels")(
+            partial(pipeline, work=_work, p=_p, n=_n, times=_times)
+        )

@@ -424,3 +424,20 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
         with pytest.raises(ValueError, match=f"'{name}' parameter"):
             clone(model).set_params(**{name: value}).fit(X, y)
     assert pickle.dumps(model) == before
+
+
+def test_a_pass_that_begins_where_the_last_ended_says_the_same():
+    """At a regularisation that only the log domain holds, too."""
+    rng = np.random.default_rng(0)
+    X = rng.dirichlet(np.full(12, 0.3), 20)
+    labels, own = np.arange(20) % 2, np.array([0, 1, 0, 1])
+    M = np.abs(np.subtract.outer(np.arange(12.0), np.arange(12.0)))
+    logarithms = np.log(rng.dirichlet(np.ones(12), 4))
+    for reg in (0.5, 0.002):
+        loss = TransportLoss(X, labels, own, M=M, reg=reg, gamma=1.0, tol=1e-6, n_threads=1)
+        first, gradient = loss(logarithms, None)
+        again, same = loss(logarithms, None)
+        np.testing.assert_allclose(again, first, rtol=1e-6)
+        np.testing.assert_allclose(same, gradient, atol=1e-4 * np.abs(gradient).max())
+        nearby, _ = loss(logarithms + 1e-3 * rng.standard_normal(logarithms.shape), None)
+        assert abs(nearby - first) < 0.1 * first

@@ -201,6 +201,39 @@ def test_coordinates_at_every_size_and_precision(rng, p):
         np.testing.assert_array_equal(TangentSpace(M, n_jobs=n_jobs).fit(X).transform(X), V)
 
 
+def test_coordinates_do_not_depend_on_their_neighbours(rng):
+    """Matrices of any condition are computed side by side, by one method or another."""
+    for p in (1, 2, 3, 5, 8, 12, 17):
+        X = np.concatenate(
+            [ill_conditioned(rng, 3, p, 10.0**power) for power in (0, 1, 2, 3, 4, 5, 7, 9)]
+        )
+        X *= 10.0 ** rng.integers(-140, 140, (len(X), 1, 1))
+        X = X[rng.permutation(len(X))]
+        model = TangentSpace(np.eye(p)).fit(X)
+        rows = model.transform(X)
+        alone = np.concatenate([model.transform(x[None]) for x in X])
+        np.testing.assert_array_equal(rows, alone)
+        near = X[np.linalg.cond(X) < 1e6]
+        D = airm_distances(near[:3], near)
+        alone = [airm_distances(near[:3], x[None]) for x in near]
+        np.testing.assert_array_equal(D, np.concatenate(alone, axis=1))
+
+
+def test_coordinates_on_both_sides_of_the_condition_at_which_rotations_take_over(rng):
+    for p in (2, 3, 7, 8, 9, 16, 21, 33):
+        for condition in (1.0, 27.0, 29.0, 190.0, 1e3, 8e3, 3e4, 4e4, 1e6):
+            X = ill_conditioned(rng, 9, p, condition)
+            rows = TangentSpace(np.eye(p)).fit(X).transform(X)
+            values, vectors = np.linalg.eigh(X)
+            logs = (vectors * np.log(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+            i, j = np.triu_indices(p)
+            expected = np.where(i == j, 1.0, np.sqrt(2.0)) * logs[:, i, j]
+            atol = 1e-14 * p + 1e-15 * p * condition
+            np.testing.assert_allclose(rows, expected, rtol=0, atol=atol)
+            own = airm_distances(np.eye(p)[None], X)[0]
+            np.testing.assert_allclose(own, np.linalg.norm(rows, axis=1), rtol=0, atol=atol)
+
+
 @pytest.mark.parametrize("reference", ["airm", "riemann", "jbld", "logeuclid", "euclid"])
 def test_references_are_the_means(rng, reference):
     X = wishart(rng, 15, 4)
@@ -227,7 +260,10 @@ def test_pyriemann_agrees_about_tangent_vectors(rng):
     ours, theirs = TangentSpace().fit(X), pyriemann.TangentSpace().fit(X)
     np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-7)
     V = ours.transform(X)
-    np.testing.assert_allclose(ours.inverse_transform(V), theirs.inverse_transform(V), rtol=1e-6)
+    # Both means are right to 1e-8.
+    np.testing.assert_allclose(
+        ours.inverse_transform(V), theirs.inverse_transform(V), rtol=1e-6, atol=1e-8
+    )
 
 
 def test_names_of_coordinates(rng):

@@ -10,10 +10,11 @@ use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
 use crate::spd::ldl::add_products;
+use crate::spd::log_map::{self, reduce, reduced_logarithm, squared_norm};
 use crate::spd::logarithm::ln;
 use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size, triangle};
-use crate::spd::tridiagonal::{scratch_len, tridiagonalize};
+use crate::spd::tridiagonal::Tridiagonal;
 
 /// Rows and columns of a register tile.
 const TILE: usize = 4;
@@ -164,24 +165,20 @@ fn zero_where_equal<'a>(
 
 struct Scratch<'a, V> {
     whitened: &'a mut [V],
-    matrix: &'a mut [V],
-    diagonal: &'a mut [V],
-    squared_off_diagonal: &'a mut [V],
-    rest: &'a mut [V],
+    logarithm: &'a mut [V],
+    log_map: log_map::Scratch<'a, V>,
 }
 
 impl<'a, V> Scratch<'a, V> {
     const fn len(p: usize) -> usize {
-        p * p + triangle(p) + 2 * p + scratch_len(p)
+        p * p + triangle(p) + log_map::Scratch::<V>::len(p)
     }
 
     #[inline(always)]
     fn new(p: usize, buffer: &'a mut [V]) -> Self {
         let (whitened, rest) = buffer.split_at_mut(p * p);
-        let (matrix, rest) = rest.split_at_mut(triangle(p));
-        let (diagonal, rest) = rest.split_at_mut(p);
-        let (squared_off_diagonal, rest) = rest.split_at_mut(p);
-        Self { whitened, matrix, diagonal, squared_off_diagonal, rest }
+        let (logarithm, rest) = rest.split_at_mut(triangle(p));
+        Self { whitened, logarithm, log_map: log_map::Scratch::new(p, rest) }
     }
 }
 
@@ -193,13 +190,33 @@ fn distances<S: Simd, X: Entries<S>>(
     roots: &[S::f64s],
     scratch: &mut [S::f64s],
 ) -> LaneValues {
-    let scratch = Scratch::new(p, scratch);
-    whiten(simd, p, inverse, roots, scratch.whitened);
-    let log_scale = scaled_gram(simd, p, scratch.whitened, scratch.matrix);
-    let (diagonal, squared_off_diagonal) = (scratch.diagonal, scratch.squared_off_diagonal);
-    tridiagonalize(simd, p, scratch.matrix, diagonal, squared_off_diagonal, scratch.rest);
-    let converged = tridiagonal_eigenvalues(simd, diagonal, squared_off_diagonal);
-    norm_of_logarithms::<S>(p, pulp::bytemuck::cast_slice(diagonal), log_scale, converged)
+    let Scratch { whitened, logarithm, mut log_map } = Scratch::new(p, scratch);
+    whiten(simd, p, inverse, roots, whitened);
+    let log_scale = scaled_gram(simd, p, whitened, log_map.matrix);
+    let bounds = reduce(simd, p, &mut log_map);
+    let mut out = LaneValues::default();
+    let is_beyond = |lane: usize| bounds.is_beyond(lane) || !log_scale[lane].is_finite();
+    if !(0..S::F64_LANES).all(is_beyond) {
+        reduced_logarithm(simd, &bounds, &log_scale, &mut log_map, logarithm);
+        let square = squared_norm(simd, p, logarithm);
+        let squares: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&square));
+        for lane in 0..S::F64_LANES {
+            out[lane] = squares[lane].sqrt();
+        }
+    }
+    if (0..S::F64_LANES).any(is_beyond) {
+        let Tridiagonal { diagonal, off, .. } = log_map.tridiagonal;
+        for value in &mut *off {
+            *value = simd.mul_f64s(*value, *value);
+        }
+        let converged = tridiagonal_eigenvalues(simd, diagonal, off);
+        let eigenvalues = pulp::bytemuck::cast_slice(diagonal);
+        let norms = norm_of_logarithms::<S>(p, eigenvalues, log_scale, converged);
+        for lane in (0..S::F64_LANES).filter(|&lane| is_beyond(lane)) {
+            out[lane] = norms[lane];
+        }
+    }
+    out
 }
 
 /// `|ln(scale lambda)|_2` of the eigenvalues in each lane; NaN where one is lost in rounding.

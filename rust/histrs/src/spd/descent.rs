@@ -18,7 +18,7 @@ use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::Element;
-use crate::spd::direction::{Direction, product};
+use crate::spd::direction::{Direction, exponential, product};
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::mean::Dispersion;
 use crate::spd::spectra::square;
@@ -122,13 +122,12 @@ pub fn dispersion_mean<T: Element>(
     let (mut target, mut is_stuck) = (near, false);
     let residual = loop {
         while at.residual() > target && n_iter < max_iter {
-            let direction = Direction::new(p, &at.gradient)?;
             let residual = at.residual();
             let worst = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let mut next = None;
             for _ in 0..MOST_HALVINGS {
                 step = step.min(LONGEST / residual);
-                let found = spread.moved(exec, &direction.exponential(0.5 * step))?;
+                let found = spread.moved(exec, &exponential(p, &at.gradient, 0.5 * step))?;
                 let enough = worst - ENOUGH * step * residual * residual;
                 // Near the minimum values differ by rounding, and the gradient decides.
                 if found.value <= enough || found.residual() < residual {
@@ -143,7 +142,7 @@ pub fn dispersion_mean<T: Element>(
                 break;
             };
             spread.accept();
-            root = product(p, &root, &direction.exponential(-0.5 * step));
+            root = product(p, &root, &exponential(p, &at.gradient, -0.5 * step));
             n_iter += 1;
             let (mut along, mut size) = (0.0, 0.0);
             for (old, new) in at.gradient.iter().zip(&next.gradient) {

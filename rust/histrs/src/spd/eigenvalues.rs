@@ -2,6 +2,8 @@
 
 use pulp::Simd;
 
+use crate::spd::lanes::minus;
+
 /// Sweeps after which an eigenvalue is given up; it takes two or three.
 const MAX_SWEEPS: usize = 60;
 
@@ -47,7 +49,7 @@ pub(crate) fn tridiagonal_eigenvalues<S: Simd>(
 #[inline(always)]
 fn negligible<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
     let size = simd.mul_f64s(a, b);
-    let size = simd.max_f64s(size, simd.neg_f64s(size));
+    let size = simd.max_f64s(size, minus(simd, size));
     let epsilon = simd.splat_f64s(f64::EPSILON * f64::EPSILON);
     simd.mul_add_e_f64s(epsilon, size, simd.splat_f64s(f64::MIN_POSITIVE))
 }
@@ -100,6 +102,6 @@ fn wilkinson_shift<S: Simd>(simd: S, a: S::f64s, b: S::f64s, square: S::f64s) ->
     let half = simd.mul_f64s(simd.splat_f64s(0.5), simd.sub_f64s(b, a));
     let root = simd.sqrt_f64s(simd.mul_add_e_f64s(half, half, square));
     let below = simd.less_than_f64s(half, zero);
-    let sum = simd.add_f64s(half, simd.select_f64s(below, simd.neg_f64s(root), root));
+    let sum = simd.add_f64s(half, simd.select_f64s(below, minus(simd, root), root));
     simd.sub_f64s(a, simd.div_f64s(square, sum))
 }

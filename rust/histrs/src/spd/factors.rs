@@ -11,16 +11,22 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, dispatch};
-use crate::spd::lanes::{Groups, Interleaved, vectors, vectors_mut};
+use crate::spd::lanes::{Groups, Interleaved, minus, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
 use crate::spd::logarithm::ln_product;
 use crate::spd::stack::{SymmetricStack, triangle};
 
+/// Groups in a block.
+const GROUPS: usize = 4;
+
 /// What to keep of `A = L D L^T`.
 pub(crate) trait Keep: Sync {
+    /// Whether it takes the rows of `L^-1`.
+    const INVERSE: bool = false;
     /// Numbers kept of a matrix of `p` rows.
     fn len(p: usize) -> usize;
-    /// Writes them, a vector each; `inverse` has the rows of `L^-1`, packed.
+    /// Writes them, a vector each; `inverse` has the rows of `L^-1`, packed, where
+    /// [`Self::INVERSE`].
     fn write<S: Simd>(
         simd: S,
         p: usize,
@@ -73,8 +79,8 @@ impl Keep for TransposedCholesky {
             out[j * p..j * p + j].fill(simd.splat_f64s(0.0));
             out[j * p + j] = root;
             for i in j + 1..p {
-                let minus = factor.lower[triangle(i) + j];
-                out[j * p + i] = simd.neg_f64s(simd.mul_f64s(minus, root));
+                let entry = factor.lower[triangle(i) + j];
+                out[j * p + i] = minus(simd, simd.mul_f64s(entry, root));
             }
         }
     }
@@ -84,6 +90,8 @@ impl Keep for TransposedCholesky {
 pub(crate) struct InverseCholesky;
 
 impl Keep for InverseCholesky {
+    const INVERSE: bool = true;
+
     fn len(p: usize) -> usize {
         p * p
     }
@@ -98,7 +106,7 @@ impl Keep for InverseCholesky {
     ) {
         out.fill(simd.splat_f64s(0.0));
         for i in 0..p {
-            let root = simd.sqrt_f64s(simd.neg_f64s(factor.inverses[i]));
+            let root = simd.sqrt_f64s(minus(simd, factor.inverses[i]));
             let from = &inverse[triangle(i)..=triangle(i) + i];
             for (to, &value) in out[i * p..].iter_mut().zip(from) {
                 *to = simd.mul_f64s(value, root);
@@ -135,13 +143,11 @@ pub(crate) fn keep_factors<K: Keep>(
 ) -> Result<Groups> {
     let (p, precision) = (stack.p(), stack.precision());
     let mut out = Groups::zeros(halves.n(), K::len(p))?;
-    let len = out.group_len();
-    let parts = exec.map_blocks(halves.n_groups(), |group| {
-        let mut kept = AlignedVec::zeros(len)?;
+    let keep_group = |group: usize, scratch: &mut [f64], kept: &mut [f64]| {
         let first = group * halves.lanes();
         let halves = halves.group(group);
         let keep = std::marker::PhantomData;
-        let outcome = dispatch(Group::<K> { p, precision, halves, kept: &mut kept, keep })?;
+        let outcome = dispatch(Group::<K> { p, precision, halves, scratch, kept, keep });
         outcome.map_err(|bad| {
             let matrix = first + bad.lane;
             if bad.is_zero {
@@ -150,13 +156,29 @@ pub(crate) fn keep_factors<K: Keep>(
             } else {
                 Error::NotPositiveDefinite { name, matrix, pivot: bad.pivot, value: bad.value }
             }
-        })?;
-        Ok(kept)
-    })?;
-    for (group, part) in parts.iter().enumerate() {
-        out.group_mut(group).copy_from_slice(part);
+        })
+    };
+    let scratch = || AlignedVec::zeros(Group::<K>::scratch_len(p) * halves.lanes());
+    let len = out.group_len();
+    let parts = exec.for_chunks(out.all_mut(), GROUPS * len, |block, part| {
+        let mut scratch = scratch()?;
+        for (k, kept) in part.chunks_exact_mut(len.max(1)).enumerate() {
+            exec.check()?;
+            keep_group(block * GROUPS + k, &mut scratch, kept)?;
+        }
+        Ok(())
+    });
+    match parts {
+        Ok(()) => Ok(out),
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error) => {
+            // Of several the first is named.
+            exec.map_blocks(halves.n_groups(), |group| {
+                keep_group(group, &mut scratch()?, &mut AlignedVec::zeros(len)?)
+            })?;
+            Err(error)
+        }
     }
-    Ok(out)
 }
 
 /// The number of pivots above rounding, the largest first, of a matrix whose half is given.
@@ -203,29 +225,39 @@ struct Group<'a, K> {
     /// The relative error of an entry.
     precision: f64,
     halves: &'a [f64],
+    scratch: &'a mut [f64],
     kept: &'a mut [f64],
     keep: std::marker::PhantomData<K>,
 }
 
+impl<K: Keep> Group<'_, K> {
+    /// Vectors of scratch.
+    const fn scratch_len(p: usize) -> usize {
+        Factor::<f64>::len(p) + triangle(p) + p
+    }
+}
+
 impl<K: Keep> WithSimd for Group<'_, K> {
     /// The first pivot that is not positive, where a matrix is not positive definite.
-    type Output = Result<std::result::Result<(), Bad>>;
+    type Output = std::result::Result<(), Bad>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { p, precision, halves, kept, .. } = self;
-        let mut scratch = AlignedVec::zeros(Factor::<S::f64s>::len(p) * S::F64_LANES)?;
-        let mut factor = Factor::new(p, vectors_mut::<S>(&mut scratch));
+        let Self { p, precision, halves, scratch, kept, .. } = self;
+        let (factor, rest) = vectors_mut::<S>(scratch).split_at_mut(Factor::<S::f64s>::len(p));
+        let (inverse, bounds) = rest.split_at_mut(triangle(p));
+        let mut factor = Factor::new(p, factor);
         let entries = halves;
         let halves = Interleaved(vectors::<S>(halves));
         factorize(simd, p, halves, halves, &mut factor);
-        let mut inverse = AlignedVec::zeros(triangle(p) * S::F64_LANES)?;
-        let inverse = vectors_mut::<S>(&mut inverse);
-        invert(simd, p, &factor, inverse);
+        let is_certain = is_certain(simd, p, precision, halves, &factor, bounds);
+        if K::INVERSE || !is_certain {
+            invert(simd, p, &factor, inverse);
+        }
         let lanes = S::F64_LANES;
         let pivots: &[f64] = pulp::bytemuck::cast_slice(factor.pivots);
         let rows: &[f64] = pulp::bytemuck::cast_slice(inverse);
-        for lane in 0..lanes {
+        for lane in 0..if is_certain { 0 } else { lanes } {
             for pivot in 0..p {
                 let value = pivots[pivot * lanes + lane];
                 let scale: f64 = (0..=pivot)
@@ -237,11 +269,57 @@ impl<K: Keep> WithSimd for Group<'_, K> {
                 let zero = p as f64 * precision * scale;
                 let is_normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&value);
                 if !(is_normal && value > zero) {
-                    return Ok(Err(Bad { lane, pivot, value, is_zero: value.abs() <= zero }));
+                    return Err(Bad { lane, pivot, value, is_zero: value.abs() <= zero });
                 }
             }
         }
         K::write(simd, p, &factor, inverse, vectors_mut::<S>(kept));
-        Ok(Ok(()))
+        Ok(())
     }
+}
+
+/// Whether all pivots are so large that they are above rounding whatever the rows of `L^-1`.
+///
+/// Entries of a row are at most those of the inverse of the matrix with `|L|` below its diagonal
+/// and its signs turned: a substitution, where the row itself would take a product.
+#[inline(always)]
+fn is_certain<S: Simd>(
+    simd: S,
+    p: usize,
+    precision: f64,
+    halves: Interleaved<'_, S::f64s>,
+    factor: &Factor<'_, S::f64s>,
+    bounds: &mut [S::f64s],
+) -> bool {
+    let zero = simd.splat_f64s(0.0);
+    // Twice what is allowed, for the rounding of the bounds themselves.
+    let share = simd.splat_f64s(2.0 * p as f64 * precision);
+    let (one, infinity) = (simd.splat_f64s(1.0), simd.splat_f64s(f64::INFINITY));
+    let tiny = simd.splat_f64s(f64::MIN_POSITIVE);
+    let mut certain = one;
+    for i in 0..p {
+        let entry = halves.0[triangle(i) + i];
+        let mut sums = [zero; 4];
+        sums[0] = simd.sqrt_f64s(simd.add_f64s(entry, entry));
+        let (weights, weights_rest) = row(factor.lower, i).as_chunks::<4>();
+        let (before, before_rest) = bounds[..i].as_chunks::<4>();
+        for (weights, before) in weights.iter().zip(before) {
+            for k in 0..4 {
+                sums[k] = simd.mul_add_e_f64s(simd.abs_f64s(weights[k]), before[k], sums[k]);
+            }
+        }
+        for (&weight, &before) in weights_rest.iter().zip(before_rest) {
+            sums[0] = simd.mul_add_e_f64s(simd.abs_f64s(weight), before, sums[0]);
+        }
+        let sum = simd.add_f64s(simd.add_f64s(sums[0], sums[1]), simd.add_f64s(sums[2], sums[3]));
+        bounds[i] = sum;
+        let bound = simd.max_f64s(simd.mul_f64s(simd.mul_f64s(share, sum), sum), tiny);
+        // Comparisons, of which those with NaN are false.
+        let pivot = factor.pivots[i];
+        certain = simd.select_f64s(simd.less_than_f64s(bound, pivot), certain, zero);
+        let size = simd.add_f64s(sum, pivot);
+        certain = simd.select_f64s(simd.less_than_f64s(size, infinity), certain, zero);
+    }
+    let certain: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&certain));
+    certain.iter().all(|&value| value > 0.0)
 }

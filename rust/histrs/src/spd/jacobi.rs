@@ -9,6 +9,8 @@
 
 use pulp::Simd;
 
+use crate::spd::lanes::minus;
+
 /// Sweeps after which a lane is given up; it takes six to nine.
 const MAX_SWEEPS: usize = 40;
 
@@ -44,7 +46,7 @@ pub(crate) fn orthogonalize<S: Simd>(
                 }
                 rotated = true;
                 let (tangent, cosine, sine) = angle(simd, large, (a, b), product);
-                squares[i] = simd.mul_add_e_f64s(simd.neg_f64s(tangent), product, a);
+                squares[i] = simd.mul_add_e_f64s(minus(simd, tangent), product, a);
                 squares[j] = simd.mul_add_e_f64s(tangent, product, b);
                 rotate(simd, cosine, sine, first, second);
             }
@@ -73,7 +75,7 @@ fn angle<S: Simd>(
     let square = simd.mul_add_e_f64s(difference, difference, simd.mul_f64s(twice, twice));
     let root = simd.sqrt_f64s(square);
     let below = simd.less_than_f64s(difference, zero);
-    let root = simd.select_f64s(below, simd.neg_f64s(root), root);
+    let root = simd.select_f64s(below, minus(simd, root), root);
     let tangent = simd.div_f64s(twice, simd.add_f64s(difference, root));
     let tangent = simd.select_f64s(wanted, tangent, zero);
     let cosine = simd.div_f64s(one, simd.sqrt_f64s(simd.mul_add_e_f64s(tangent, tangent, one)));
@@ -110,12 +112,12 @@ fn dot<S: Simd>(simd: S, x: &[S::f64s], y: &[S::f64s]) -> S::f64s {
 /// Turns two rows.
 #[inline(always)]
 fn rotate<S: Simd>(simd: S, cosine: S::f64s, sine: S::f64s, x: &mut [S::f64s], y: &mut [S::f64s]) {
-    let minus = simd.neg_f64s(sine);
+    let less = minus(simd, sine);
     let n = x.len();
     let y = &mut y[..n];
     for k in 0..n {
         let (a, b) = (x[k], y[k]);
-        x[k] = simd.mul_add_e_f64s(minus, b, simd.mul_f64s(cosine, a));
+        x[k] = simd.mul_add_e_f64s(less, b, simd.mul_f64s(cosine, a));
         y[k] = simd.mul_add_e_f64s(sine, a, simd.mul_f64s(cosine, b));
     }
 }

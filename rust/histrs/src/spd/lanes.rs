@@ -74,6 +74,11 @@ impl Groups {
         &self.data[group * self.group_len()..(group + 1) * self.group_len()]
     }
 
+    /// All groups, one after the other.
+    pub(crate) fn all_mut(&mut self) -> &mut [f64] {
+        &mut self.data
+    }
+
     /// As [`Self::group`], to write.
     pub(crate) fn group_mut(&mut self, group: usize) -> &mut [f64] {
         let len = self.group_len();
@@ -129,6 +134,12 @@ impl<S: Simd> Entries<S> for Interleaved<'_, S::f64s> {
     fn part(self, start: usize, n: usize) -> Self {
         Self(&self.0[start..start + n])
     }
+}
+
+/// `-x`. That of `pulp` is a call, which costs more than the kernels around it.
+#[inline(always)]
+pub(crate) fn minus<S: Simd>(simd: S, x: S::f64s) -> S::f64s {
+    simd.sub_f64s(simd.splat_f64s(0.0), x)
 }
 
 /// A group as vectors.

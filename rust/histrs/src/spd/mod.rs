@@ -16,6 +16,7 @@
 //! | `factors` | what is kept of the factorisation of each matrix | |
 //! | `logarithm` | logarithms and log-determinants in all lanes | |
 //! | `tridiagonal`, `eigenvalues` | Householder reduction and QL iteration in all lanes | |
+//! | `rational`, `log_map` | logarithms without iteration, of matrices of moderate condition | |
 //! | `pairs` | all pairs, or row by row, in blocks | |
 //! | `jbld` | [`jbld_distances`], [`jbld_paired`] | eq. 1 |
 //! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
@@ -42,9 +43,11 @@ mod jacobi;
 mod jbld;
 mod lanes;
 mod ldl;
+mod log_map;
 mod logarithm;
 mod mean;
 mod pairs;
+mod rational;
 mod spectra;
 mod spread;
 mod stack;

@@ -8,7 +8,7 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::pairwise::mirror;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
-use crate::spd::lanes::{LaneValues, vectors_mut};
+use crate::spd::lanes::{LaneValues, MAX_LANES, vectors_mut};
 
 /// Rows of the result in a block; a group of `Y` stays in the cache for them.
 const ROWS: usize = 8;
@@ -44,7 +44,11 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     let flat = memory::flat_mut(&mut out)?;
     // A group that two blocks share is computed by both.
     let rows = if n_x >= ROWS { ROWS } else { 1 };
-    let chunk = if rows == 1 && n_y > SHORT { n_y.div_ceil(PARTS) } else { rows * n_y };
+    let chunk = if rows == 1 && n_y > SHORT {
+        n_y.div_ceil(PARTS).next_multiple_of(MAX_LANES)
+    } else {
+        rows * n_y
+    };
     exec.for_chunks(flat, chunk, |block, out| {
         dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
     })?;

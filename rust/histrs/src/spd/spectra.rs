@@ -12,6 +12,7 @@ use crate::spd::factors::{TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
 use crate::spd::lanes::{Groups, LaneValues, Shared, vectors};
 use crate::spd::ldl::add_products;
+use crate::spd::log_map::{self, add_outer, reduce, reduced_logarithm, restore, scale};
 use crate::spd::logarithm::ln;
 use crate::spd::stack::{SymmetricStack, triangle};
 
@@ -67,6 +68,85 @@ impl<'a, V> Scratch<'a, V> {
     }
 }
 
+/// Where the logarithms of a group of matrices are computed.
+pub(crate) struct LogScratch<'a, V> {
+    /// The factors `K`, column by column.
+    pub(crate) factors: &'a mut [V],
+    pub(crate) log_map: log_map::Scratch<'a, V>,
+    rotated: &'a mut [V],
+    rest: Rest<'a, V>,
+}
+
+impl<'a, V> LogScratch<'a, V> {
+    /// Vectors that it takes.
+    pub(crate) const fn len(p: usize) -> usize {
+        p * p + log_map::Scratch::<V>::len(p) + triangle(p) + Rest::<V>::len(p)
+    }
+
+    /// Splits a buffer of [`Self::len`] vectors.
+    #[inline(always)]
+    pub(crate) fn new(p: usize, buffer: &'a mut [V]) -> Self {
+        let (factors, rest) = buffer.split_at_mut(p * p);
+        let (log_map, rest) = rest.split_at_mut(log_map::Scratch::<V>::len(p));
+        let (rotated, rest) = rest.split_at_mut(triangle(p));
+        let log_map = log_map::Scratch::new(p, log_map);
+        Self { factors, log_map, rotated, rest: Rest::new(p, rest) }
+    }
+}
+
+/// What is known of the eigenvalues of the matrices of a group.
+pub(crate) struct Spans {
+    /// About half the difference of the largest and smallest logarithm of each lane.
+    pub(crate) spread: LaneValues,
+    /// Lanes that took rotations.
+    pub(crate) n_rotated: usize,
+}
+
+/// Writes the logarithms of `K K^T`, packed, whose factors `K` are in `scratch`, where they change.
+/// Fails with the first lane whose smallest eigenvalue is lost.
+#[inline(always)]
+pub(crate) fn log_of_factors<S: Simd>(
+    simd: S,
+    p: usize,
+    scratch: &mut LogScratch<'_, S::f64s>,
+    out: &mut [S::f64s],
+) -> std::result::Result<Spans, usize> {
+    let LogScratch { factors, log_map, rotated, rest } = scratch;
+    let lanes = S::F64_LANES;
+    add_outer(simd, p, factors, factors, log_map.matrix);
+    let log_scale = scale(simd, p, log_map.matrix);
+    let bounds = reduce(simd, p, log_map);
+    let is_beyond = |lane: usize| bounds.is_beyond(lane) || !log_scale[lane].is_finite();
+    let n_rotated = (0..lanes).filter(|&lane| is_beyond(lane)).count();
+    if n_rotated < lanes {
+        reduced_logarithm(simd, &bounds, &log_scale, log_map, out);
+        restore(simd, p, log_map, out);
+    }
+    let mut spread = LaneValues::default();
+    for lane in 0..lanes {
+        spread[lane] = bounds.spread(lane);
+    }
+    if n_rotated > 0 {
+        let (mut least, mut largest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
+        let mut see = |lane: usize, l: f64| {
+            least[lane] = l.min(least[lane]);
+            largest[lane] = l.max(largest[lane]);
+        };
+        let mut log_scale = LaneValues::default();
+        function(simd, p, factors, &mut log_scale, |l| l, &mut see, rest, rotated)?;
+        let from: &[f64] = pulp::bytemuck::cast_slice(rotated);
+        let to: &mut [f64] = pulp::bytemuck::cast_slice_mut(out);
+        for lane in (0..lanes).filter(|&lane| is_beyond(lane)) {
+            spread[lane] = 0.5 * (largest[lane] - least[lane]);
+            let from = from.iter().skip(lane).step_by(lanes);
+            for (to, from) in to.iter_mut().skip(lane).step_by(lanes).zip(from) {
+                *to = *from;
+            }
+        }
+    }
+    Ok(Spans { spread, n_rotated })
+}
+
 impl<'a> Whitened<'a> {
     /// Factorises the matrices; `None` for the identity.
     pub(crate) fn new(
@@ -115,6 +195,21 @@ impl<'a> Whitened<'a> {
             .map_err(|lane| Error::TooFarFromReference { matrix: group * S::F64_LANES + lane })
     }
 
+    /// As [`Self::function`] with the logarithm itself for the function.
+    #[inline(always)]
+    pub(crate) fn logarithm<S: Simd>(
+        &self,
+        simd: S,
+        group: usize,
+        scratch: &mut LogScratch<'_, S::f64s>,
+        out: &mut [S::f64s],
+    ) -> Result<()> {
+        self.multiply(simd, group, scratch.factors);
+        log_of_factors(simd, self.p, scratch, out)
+            .map(|_| ())
+            .map_err(|lane| Error::TooFarFromReference { matrix: group * S::F64_LANES + lane })
+    }
+
     /// The factors of the matrices.
     pub(crate) fn into_roots(self) -> Groups {
         self.roots
@@ -122,22 +217,14 @@ impl<'a> Whitened<'a> {
 
     /// `W C`, column by column.
     #[inline(always)]
-    fn multiply<S: Simd>(&self, simd: S, group: usize, out: &mut [S::f64s]) {
+    pub(crate) fn multiply<S: Simd>(&self, simd: S, group: usize, out: &mut [S::f64s]) {
         let p = self.p;
         let roots = vectors::<S>(self.roots.group(group));
         let Some(whitener) = self.whitener else {
             out.copy_from_slice(roots);
             return;
         };
-        // C is lower triangular.
-        for j in (0..p).step_by(TILE) {
-            match p - j {
-                1 => columns::<S, 1>(simd, p, j, j, whitener, roots, out),
-                2 => columns::<S, 2>(simd, p, j, j, whitener, roots, out),
-                3 => columns::<S, 3>(simd, p, j, j, whitener, roots, out),
-                _ => columns::<S, TILE>(simd, p, j, j, whitener, roots, out),
-            }
-        }
+        whiten_columns(simd, p, whitener, roots, out);
     }
 }
 
@@ -186,6 +273,25 @@ pub(crate) fn function<S: Simd>(
     }
     add_outer(simd, p, scratch.scaled, vectors, out);
     Ok(())
+}
+
+/// `W C`, column by column, of lower triangles `C`.
+#[inline(always)]
+pub(crate) fn whiten_columns<S: Simd>(
+    simd: S,
+    p: usize,
+    whitener: &[f64],
+    roots: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    for j in (0..p).step_by(TILE) {
+        match p - j {
+            1 => columns::<S, 1>(simd, p, j, j, whitener, roots, out),
+            2 => columns::<S, 2>(simd, p, j, j, whitener, roots, out),
+            3 => columns::<S, 3>(simd, p, j, j, whitener, roots, out),
+            _ => columns::<S, TILE>(simd, p, j, j, whitener, roots, out),
+        }
+    }
 }
 
 /// `K R^T` of the rows `K` of every lane, for one matrix `R`.
@@ -263,43 +369,6 @@ fn rescale<S: Simd>(simd: S, p: usize, k: &mut [S::f64s]) -> LaneValues {
         logarithms[lane] = if normal { ln(means[lane]) } else { f64::NAN };
     }
     logarithms
-}
-
-/// The lower triangle of `sum_k a_k b_k^T` of the rows of two matrices, packed.
-#[inline(always)]
-fn add_outer<S: Simd>(simd: S, p: usize, a: &[S::f64s], b: &[S::f64s], out: &mut [S::f64s]) {
-    for i in (0..p).step_by(TILE) {
-        for j in (0..=i).step_by(TILE) {
-            let mut sums = [[simd.splat_f64s(0.0); TILE]; TILE];
-            if i + TILE <= p {
-                for k in 0..p {
-                    let (left, right) = (&a[k * p + i..][..TILE], &b[k * p + j..][..TILE]);
-                    for r in 0..TILE {
-                        for c in 0..TILE {
-                            sums[r][c] = simd.mul_add_e_f64s(left[r], right[c], sums[r][c]);
-                        }
-                    }
-                }
-            } else {
-                for k in 0..p {
-                    let left = &a[k * p + i..(k + 1) * p];
-                    let right = &b[k * p + j..][..TILE.min(p - j)];
-                    for (r, &left) in left.iter().enumerate() {
-                        for (c, &right) in right.iter().enumerate() {
-                            sums[r][c] = simd.mul_add_e_f64s(left, right, sums[r][c]);
-                        }
-                    }
-                }
-            }
-            for r in 0..TILE.min(p - i) {
-                for c in 0..TILE {
-                    if j + c <= i + r {
-                        out[triangle(i + r) + j + c] = sums[r][c];
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// The entries of a square matrix of `p` rows.

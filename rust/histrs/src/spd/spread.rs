@@ -5,11 +5,22 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, dispatch, lanes};
-use crate::spd::direction::{Direction, rotated};
+use crate::spd::direction::{Direction, product, rotated};
 use crate::spd::lanes::{LaneValues, vectors, vectors_mut};
+use crate::spd::log_map::squared_norm;
 use crate::spd::mean::{Dispersion, curvature, least_curvature, part_size, slope, value};
-use crate::spd::spectra::{Rest, Whitened, function, multiply_rows};
+use crate::spd::spectra::{
+    LogScratch, Rest, Whitened, function, log_of_factors, multiply_rows, whiten_columns,
+};
 use crate::spd::stack::{SymmetricStack, triangle};
+
+/// Where more than one in so many matrices takes rotations, all do.
+const ROTATED: usize = 4;
+
+/// The identity matrix.
+fn identity(p: usize) -> Vec<f64> {
+    (0..p * p).map(|k| if k / p == k % p { 1.0 } else { 0.0 }).collect()
+}
 
 /// The dispersion at some `M`, in its coordinates.
 pub(super) struct Point {
@@ -30,6 +41,9 @@ pub(super) struct Spread {
     p: usize,
     dispersion: Dispersion,
     parts: Vec<Part>,
+    /// What whitens the factors for the present mean and the next one, where it is done anew for each:
+    /// then the present factors are those of the matrices themselves.
+    whiteners: Option<[Vec<f64>; 2]>,
 }
 
 /// Some groups of matrices, with sums of their own.
@@ -41,9 +55,91 @@ struct Part {
     next: AlignedVec<f64>,
     present_scales: Vec<LaneValues>,
     next_scales: Vec<LaneValues>,
+    /// Where logarithms are computed, kept for the next ones.
+    scratch: AlignedVec<f64>,
     value: f64,
     curvature: f64,
     packed: Vec<f64>,
+}
+
+/// Evaluates a part of the Riemannian dispersion from the factors of the matrices themselves.
+struct Logarithms<'a> {
+    exec: &'a Executor,
+    p: usize,
+    whitener: &'a [f64],
+    part: &'a mut Part,
+}
+
+impl WithSimd for Logarithms<'_> {
+    /// How many matrices took rotations.
+    type Output = Result<usize>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<usize> {
+        let Self { exec, p, whitener, part } = self;
+        let lanes = S::F64_LANES;
+        let len = LogScratch::<S::f64s>::len(p);
+        if part.scratch.is_empty() {
+            part.scratch = AlignedVec::zeros((len + 2 * triangle(p)) * lanes)?;
+        }
+        let (scratch, rest) = vectors_mut::<S>(&mut part.scratch).split_at_mut(len);
+        let (result, sums) = rest.split_at_mut(triangle(p));
+        sums.fill(simd.splat_f64s(0.0));
+        let mut scratch = LogScratch::new(p, scratch);
+        (part.value, part.curvature) = (0.0, 0.0);
+        let mut n_rotated = 0;
+        let size = p * p * lanes;
+        for (k, own) in part.weights.iter().enumerate() {
+            exec.check()?;
+            let roots = vectors::<S>(&part.present[k * size..(k + 1) * size]);
+            whiten_columns(simd, p, whitener, roots, scratch.factors);
+            let spans = log_of_factors(simd, p, &mut scratch, result).map_err(|lane| {
+                Error::TooFarFromReference { matrix: (part.first + k) * lanes + lane }
+            })?;
+            n_rotated += spans.n_rotated;
+            let square = squared_norm(simd, p, result);
+            let squares: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&square));
+            let mut weight = square;
+            let weights: &mut [f64] =
+                pulp::bytemuck::cast_slice_mut(core::slice::from_mut(&mut weight));
+            weights.copy_from_slice(&own[..lanes]);
+            for lane in 0..lanes {
+                part.value += own[lane] * 0.5 * squares[lane];
+                part.curvature += own[lane] * curvature(Dispersion::Airm, spans.spread[lane]);
+            }
+            for (sum, &value) in sums.iter_mut().zip(&*result) {
+                *sum = simd.mul_add_e_f64s(weight, value, *sum);
+            }
+        }
+        for (packed, &sum) in part.packed.iter_mut().zip(&*sums) {
+            *packed = simd.reduce_sum_f64s(sum);
+        }
+        Ok(n_rotated)
+    }
+}
+
+/// Whitens the factors of a part.
+struct Whiten<'a> {
+    p: usize,
+    whitener: &'a [f64],
+    part: &'a mut Part,
+}
+
+impl WithSimd for Whiten<'_> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { p, whitener, part } = self;
+        let mut next = AlignedVec::zeros(part.present.len())?;
+        let size = (p * p * S::F64_LANES).max(1);
+        let groups = next.chunks_exact_mut(size).zip(part.present.chunks_exact(size));
+        for (next, present) in groups {
+            whiten_columns(simd, p, whitener, vectors::<S>(present), vectors_mut::<S>(next));
+        }
+        part.present = next;
+        Ok(())
+    }
 }
 
 struct Move<'a> {
@@ -139,16 +235,36 @@ impl Spread {
             parts.push(Part {
                 first,
                 weights: own,
-                next: AlignedVec::zeros(groups.len() * len)?,
+                next: AlignedVec::zeros(0)?,
                 present,
                 present_scales: vec![LaneValues::default(); groups.len()],
                 next_scales: vec![LaneValues::default(); groups.len()],
+                scratch: AlignedVec::zeros(0)?,
                 value: 0.0,
                 curvature: 0.0,
                 packed: vec![0.0; triangle(p)],
             });
         }
-        Ok(Self { p, dispersion, parts })
+        let whiteners = match dispersion {
+            Dispersion::Airm => Some([identity(p), identity(p)]),
+            Dispersion::Jbld => None,
+        };
+        Ok(Self { p, dispersion, parts, whiteners })
+    }
+
+    /// Whitens the factors for a next mean, and takes logarithms; returns how many matrices took
+    /// rotations.
+    fn log_moved(&mut self, exec: &Executor, whitener: &[f64]) -> Result<usize> {
+        let p = self.p;
+        let mut counts: Vec<(&mut Part, usize)> =
+            self.parts.iter_mut().map(|part| (part, 0)).collect();
+        exec.for_chunks(&mut counts, 1, |_, parts| {
+            for (part, count) in parts {
+                *count = dispatch(Logarithms { exec, p, whitener, part })?;
+            }
+            Ok(())
+        })?;
+        Ok(counts.iter().map(|(_, count)| count).sum())
     }
 
     /// Multiplies the present factors by a matrix from the left, to be the next ones.
@@ -173,11 +289,45 @@ impl Spread {
         phi: fn(Dispersion, f64) -> f64,
     ) -> Result<Point> {
         let (p, dispersion) = (self.p, self.dispersion);
+        if let Some([present, mut next]) = self.whiteners.take() {
+            next.copy_from_slice(&product(p, matrix, &present));
+            let n_rotated = self.log_moved(exec, &next);
+            if !n_rotated.as_ref().is_ok_and(|&n| n * ROTATED > self.n_lanes()) {
+                self.whiteners = Some([present, next]);
+                return n_rotated.map(|_| self.summed());
+            }
+            // Many take rotations, of which fewer are needed where the last ones left off.
+            self.rotate_from(exec, &present)?;
+        }
+        for part in &mut self.parts {
+            if part.next.len() < part.present.len() {
+                part.next = AlignedVec::zeros(part.present.len())?;
+            }
+        }
         exec.for_chunks(&mut self.parts, 1, |_, parts| {
             parts
                 .iter_mut()
                 .try_for_each(|part| dispatch(Move { exec, p, dispersion, phi, matrix, part }))
         })?;
+        Ok(self.summed())
+    }
+
+    /// Number of lanes of all groups.
+    fn n_lanes(&self) -> usize {
+        self.parts.iter().map(|part| part.weights.len() * lanes::<f64>()).sum()
+    }
+
+    /// Makes the present factors those of the present mean.
+    fn rotate_from(&mut self, exec: &Executor, whitener: &[f64]) -> Result<()> {
+        let p = self.p;
+        exec.for_chunks(&mut self.parts, 1, |_, parts| {
+            parts.iter_mut().try_for_each(|part| dispatch(Whiten { p, whitener, part }))
+        })
+    }
+
+    /// The sums of all parts, in their order.
+    fn summed(&self) -> Point {
+        let p = self.p;
         let mut point = Point { value: 0.0, curvature: 0.0, gradient: vec![0.0; p * p] };
         for part in &self.parts {
             point.value += part.value;
@@ -193,11 +343,15 @@ impl Spread {
                 point.gradient[j * p + i] = point.gradient[i * p + j];
             }
         }
-        Ok(point)
+        point
     }
 
     /// Makes the next factors the present ones.
     pub(super) fn accept(&mut self) {
+        if let Some([present, next]) = &mut self.whiteners {
+            std::mem::swap(present, next);
+            return;
+        }
         for part in &mut self.parts {
             std::mem::swap(&mut part.present, &mut part.next);
             std::mem::swap(&mut part.present_scales, &mut part.next_scales);
@@ -209,9 +363,7 @@ impl Spread {
     /// Solves `(A S + S A) / 2 = gradient` in the coordinates of the present mean.
     pub(super) fn step_left(&mut self, exec: &Executor, gradient: &[f64]) -> Result<StepLeft> {
         let p = self.p;
-        let identity: Vec<f64> =
-            (0..p * p).map(|k| if k / p == k % p { 1.0 } else { 0.0 }).collect();
-        let least = self.evaluated(exec, &identity, least_curvature)?.gradient;
+        let least = self.evaluated(exec, &identity(p), least_curvature)?.gradient;
         let least: Vec<f64> = least.iter().map(|a| -a).collect();
         let basis = Direction::new(p, &least)?;
         let curvature = |k: usize| basis.values[k].max(f64::MIN_POSITIVE);

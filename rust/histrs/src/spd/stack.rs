@@ -1,5 +1,7 @@
 //! A stack of symmetric matrices, checked, in double precision, half of each stored.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ndarray::{ArrayView2, ArrayView3, Axis};
 
 use crate::error::{Error, Result};
@@ -45,17 +47,23 @@ impl SymmetricStack {
         }
         let len = triangle(p);
         let block = (BLOCK_ENTRIES / (p * p).max(1)).max(1);
-        exec.map_blocks(n.div_ceil(block), |b| {
-            let matrices = (b * block)..n.min((b + 1) * block);
-            matrices.into_iter().try_for_each(|i| check(name, i, x.index_axis(Axis(0), i)))
-        })?;
         let mut halves = memory::filled(0.0, n * len)?;
+        let doubtful = AtomicBool::new(false);
         exec.for_chunks(&mut halves, block * len, |b, chunk| {
-            for (i, half) in chunk.chunks_exact_mut(len).enumerate() {
-                pack(x.index_axis(Axis(0), b * block + i), half);
+            let tolerance = precision::<T>().sqrt();
+            for (i, half) in chunk.chunks_exact_mut(len.max(1)).enumerate() {
+                if !pack(tolerance, x.index_axis(Axis(0), b * block + i), half) {
+                    doubtful.store(true, Ordering::Relaxed);
+                }
             }
             Ok(())
         })?;
+        if doubtful.into_inner() {
+            exec.map_blocks(n.div_ceil(block), |b| {
+                let matrices = (b * block)..n.min((b + 1) * block);
+                matrices.into_iter().try_for_each(|i| check(name, i, x.index_axis(Axis(0), i)))
+            })?;
+        }
         Ok(Self { halves, n, p, precision: precision::<T>() })
     }
 
@@ -113,13 +121,45 @@ fn check<T: Element>(name: &'static str, matrix: usize, a: ArrayView2<'_, T>) ->
     Ok(())
 }
 
-fn pack<T: Element>(a: ArrayView2<'_, T>, half: &mut [f64]) {
-    let mut entries = half.iter_mut();
-    for i in 0..a.nrows() {
-        for (j, entry) in (0..=i).zip(&mut entries) {
-            *entry = 0.25 * a[[i, j]].to_f64() + 0.25 * a[[j, i]].to_f64();
+/// Packs half of a matrix; says whether it is certain that all entries are finite, and the same
+/// across the diagonal.
+fn pack<T: Element>(tolerance: f64, a: ArrayView2<'_, T>, half: &mut [f64]) -> bool {
+    let p = a.nrows();
+    let mut is_certain = true;
+    let mut rest = half;
+    for i in 0..p {
+        let (entries, after) = std::mem::take(&mut rest).split_at_mut(i + 1);
+        rest = after;
+        let mut is_equal = true;
+        let mut sum = 0.0;
+        let mut entry = |to: &mut f64, value: T, mirrored: T| {
+            let (value, mirrored) = (value.to_f64(), mirrored.to_f64());
+            is_equal &= value == mirrored;
+            *to = 0.25 * value + 0.25 * mirrored;
+            // 0, but of what is not finite.
+            sum += 0.0 * value;
+        };
+        if let Some(flat) = a.as_slice() {
+            let row = &flat[i * p..=i * p + i];
+            let column = flat[i..].iter().step_by(p);
+            for ((to, &value), &mirrored) in entries.iter_mut().zip(row).zip(column) {
+                entry(to, value, mirrored);
+            }
+        } else {
+            for (j, to) in entries.iter_mut().enumerate() {
+                entry(to, a[[i, j]], a[[j, i]]);
+            }
+        }
+        is_certain &= sum == 0.0;
+        if !is_equal {
+            let size = |i: usize| a[[i, i]].to_f64().abs().sqrt();
+            is_certain &= (0..i).all(|j| {
+                let difference = (a[[i, j]].to_f64() - a[[j, i]].to_f64()).abs();
+                difference <= tolerance * size(i) * size(j)
+            });
         }
     }
+    is_certain
 }
 
 /// Fails when the matrices of two stacks have different sizes.

@@ -8,11 +8,14 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
 use crate::spd::lanes::vectors_mut;
-use crate::spd::spectra::{Scratch, Whitened, square};
+use crate::spd::spectra::{LogScratch, Whitened, square};
 use crate::spd::stack::{SymmetricStack, triangle};
 
-/// Groups of matrices in a block.
-const GROUPS: usize = 4;
+/// Blocks that the groups of matrices are cut into, where there are enough of them.
+const BLOCKS: usize = 16;
+/// The fewest and the most groups in a block.
+const FEW: usize = 4;
+const MANY: usize = 32;
 
 /// The coordinates `log(W X W^T)` of the matrices of a stack of shape `(n, p, p)`: the upper
 /// triangle, row by row, entries beside the diagonal times the root of 2, so that the length of a
@@ -47,9 +50,10 @@ pub fn tangent_vectors<T: Element>(
     let entries = whitener.as_ref().map(|w| square("a side of the whitener", p, w)).transpose()?;
     let whitened = Whitened::new(exec, &stack, entries)?;
     let mut out = memory::zero_matrix((stack.n(), triangle(p)))?;
-    let block = GROUPS * lanes::<f64>();
+    let groups = whitened.n_groups().div_ceil(BLOCKS).clamp(FEW, MANY);
+    let block = groups * lanes::<f64>();
     exec.for_chunks(memory::flat_mut(&mut out)?, block * triangle(p), |b, out| {
-        dispatch(Block { exec, whitened: &whitened, first: b * GROUPS, out })
+        dispatch(Block { exec, whitened: &whitened, first: b * groups, out })
     })?;
     Ok(out)
 }
@@ -68,22 +72,25 @@ impl<T: Element> WithSimd for Block<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { exec, whitened, first, out } = self;
         let (p, lanes) = (whitened.p(), S::F64_LANES);
-        let len = Scratch::<S::f64s>::len(p);
+        let len = LogScratch::<S::f64s>::len(p);
         let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
         let (scratch, result) = vectors_mut::<S>(&mut buffer).split_at_mut(len);
-        let mut scratch = Scratch::new(p, scratch);
+        let mut scratch = LogScratch::new(p, scratch);
         for (group, out) in (first..).zip(out.chunks_mut(lanes * triangle(p).max(1))) {
             exec.check()?;
-            whitened.function(simd, group, |l| l, |_, _| (), &mut scratch, result)?;
+            whitened.logarithm(simd, group, &mut scratch, result)?;
             let result: &[f64] = pulp::bytemuck::cast_slice(result);
-            for (lane, row) in out.chunks_exact_mut(triangle(p)).enumerate() {
-                let mut entries = row.iter_mut();
-                for i in 0..p {
-                    for (j, entry) in (i..p).zip(&mut entries) {
-                        let value = result[(triangle(j) + i) * lanes + lane];
-                        let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
-                        *entry = T::from_f64(weight * value);
+            // Vector by vector, as they lie: lanes are rows that are written side by side.
+            let len = triangle(p);
+            let mut place = 0;
+            for i in 0..p {
+                for j in i..p {
+                    let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
+                    let values = &result[(triangle(j) + i) * lanes..][..lanes];
+                    for (to, value) in out.iter_mut().skip(place).step_by(len).zip(values) {
+                        *to = T::from_f64(weight * value);
                     }
+                    place += 1;
                 }
             }
         }

@@ -13,6 +13,9 @@ pub(super) const HANDED_ON: f64 = 1e-4;
 pub(super) const SINGLE_PATIENCE: usize = 20;
 /// The same for double precision, after which Newton's method takes over.
 pub(super) const PATIENCE: usize = 200;
+/// Iterations in the log domain from where pairs ended before, until they take the way through coarser
+/// regularisations.
+pub(super) const WARM_STEPS: usize = 100;
 /// Tolerance and factor of the coarser regularisations that lead to a fine one.
 pub(super) const COARSE_ERROR: f64 = 1e-2;
 pub(super) const COARSER: f64 = 4.0;

@@ -9,7 +9,8 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
 use crate::transport::cascade::{
-    COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, start,
+    COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE,
+    WARM_STEPS, start,
 };
 use crate::transport::lanes::{Domain, Job, Limits, Marginals, Pairing, Solved, Status, solve};
 use crate::transport::log_domain::LogDomain;
@@ -225,6 +226,18 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             let mut domain = Scaling::new(self.ground.double(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = pending.keep(solved, jobs, |s| s.status != Status::Failed)?;
+        }
+        if !jobs.is_empty() {
+            let exponents = self.ground.finest(kernels, bins)?;
+            let is_warm = |job: &&Job| job.start.iter().any(|&f| f != 0.0);
+            if 2 * jobs.iter().filter(is_warm).count() > jobs.len() {
+                // From where most ended before it is a few steps, which coarser regularisations
+                // would only lead away from.
+                let few = Limits { max_iter: max_iter.min(WARM_STEPS), ..limits };
+                let mut domain = LogDomain::new(exponents, *pairing)?;
+                let solved = solve(self.exec, &mut domain, marginals, &jobs, few)?;
+                jobs = pending.keep(solved, jobs, |s| s.status == Status::Converged)?;
+            }
         }
         if !jobs.is_empty() {
             jobs = self.scale_epsilon(block, jobs)?;
