@@ -6,8 +6,10 @@ from scipy import sparse
 
 from histrs.descriptors import FisherVector
 from histrs.feature_selection import SelectRelevant
-from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.kernel_approximation import AdditiveChi2Map, SparseAdditiveMap
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor
+from histrs.spd import MDM
 from histrs.streaming import MomentLasso, PCARidgeClassifier
 
 
@@ -78,3 +80,31 @@ def test_fisher_vectors_of_large_features(rng):
 def test_any_gap_is_below_an_infinite_tolerance(rng):
     X = rng.random((12, 4)) * 1e10
     assert np.isfinite(MomentLasso(tol=1e300).fit(X, X[:, 0] * 1e10).coef_).all()
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-44, 1e30, 3e38, 4e38, 1e39, 1e60])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_bounds_of_tables_hold_beyond_single_precision(scale, columns):
+    rng = np.random.default_rng(0)
+    X = scale * rng.random((200, columns))
+    y = X.sum(axis=1) / scale
+    model = IntersectionGPRegressor(n_bins=100, optimizer=None).fit(X, y)
+    coarse, bound = model.predict(X), model.quantization_error_bound_
+    off = np.abs(coarse - model.set_params(n_bins=None).predict(X)).max()
+    assert off <= bound
+    assert bound < 0.2
+
+
+def test_distances_beyond_single_precision_are_infinite():
+    A = np.array([1.0, 2.0, 1e60, 2e60]).reshape(4, 1, 1)
+    model = MDM(metric="euclid").fit(A, [0, 0, 1, 1])
+    D = model.transform(A[:2].astype(np.float32))
+    assert D.dtype == np.float32
+    np.testing.assert_array_equal(D, [[0.5, np.inf], [0.5, np.inf]])
+
+
+def test_powers_of_a_hundred_thousand_have_one_maximum():
+    # Each of as many equal poles was searched behind, for minutes.
+    rows = np.random.default_rng(0).random((3, 2))
+    model = AdditiveChi2Map(100_000, method="power").fit(rows)
+    assert np.isfinite(model.error_bound_)

@@ -253,7 +253,7 @@ def test_metrics_of_histograms(rng, metric):
     found = single.kneighbors(queries.astype(np.float32))[0]
     np.testing.assert_allclose(found, distances, rtol=1e-4, atol=1e-5)
     model.set_params(metric_params={**PARAMS.get(metric, {}), "unknown": 1})
-    with pytest.raises(TypeError, match="unknown"):
+    with pytest.raises(ValueError, match="unknown"):
         model.fit(X, y)
     np.testing.assert_array_equal(model.kneighbors(queries)[1], indices)
 

@@ -499,7 +499,7 @@ def test_errors_of_kernels_and_representatives(rng, Map):
             model.transform(bad)
     with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
         Map(n_representatives=4).fit(bad)
-    with pytest.raises(TypeError, match="gamma"):
+    with pytest.raises(ValueError, match="gamma"):
         Map("chi2", 4, kernel_params={"gamma": 1.0}).fit(X)
 
 

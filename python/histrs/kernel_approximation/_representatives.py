@@ -31,7 +31,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
-from histrs.metrics._registry import KERNELS, KernelName
+from histrs.metrics._registry import KERNELS, KernelName, check_parameters
 
 Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
@@ -88,6 +88,8 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         with unchanged_on_error(self):
             self.kernel_, self.kernel_params_ = self.kernel, dict(self.kernel_params or {})
+            if not callable(self.kernel_):
+                check_parameters(self.kernel_, self.kernel_params_, "kernel_params")
             X = self._validate(X, reset=True)
             Z = self._choose(X)
             K = self._kernel(Z, Z)
@@ -135,7 +137,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if callable(self.kernel_):
             K = np.asarray(self.kernel_(X, Z, **self.kernel_params_), dtype=np.float64)
         else:
-            K = KERNELS[self.kernel_](X, Z, n_jobs=self.n_jobs, **self.kernel_params_)
+            K = KERNELS[self.kernel_](X, Z, **{"n_jobs": self.n_jobs, **self.kernel_params_})
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
                 f"the kernel returned an array of shape {K.shape}; a kernel of {X.shape[0]} and "

@@ -65,6 +65,9 @@ def rational_bound(poles: Array, low: Array, high: Array) -> Array:
     ordered = np.sort(poles, axis=0)
     lower_ends = np.vstack([_below_first_maximum(ordered), ordered[:-1]])
     for left, right in zip(lower_ends, ordered, strict=True):
+        if np.array_equal(left, right):
+            # Between poles that are equal it is 0.
+            continue
         x = np.clip(_maximum(ordered, left, right), low, high)
         largest = np.maximum(largest, diagonal_error(ordered, x))
     return largest

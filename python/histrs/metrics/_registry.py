@@ -1,6 +1,7 @@
 """The kernels and metrics by name: what each is between, and what makes a search in it cheaper."""
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -97,6 +98,40 @@ KERNELS: Mapping[str, Pairwise] = {
     name: metric.kernel for name, metric in METRICS.items() if metric.kernel is not None
 }
 ADDITIVE_KERNELS = {name for name, metric in METRICS.items() if metric.is_additive}
+
+
+def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> None:
+    """Fail where parameters are not those of a metric or kernel; `what` names them.
+
+    Raises
+    ------
+    ValueError
+        If there is one that it does not take, or one is missing that it needs.
+    """
+    metric, given = METRICS[name], {"n_jobs", *(params or {})}
+    options = {
+        option.name: option
+        for option in list(signature(metric.kernel or metric.distances).parameters.values())[2:]
+        # All pairs are asked for, and nothing beside their distances.
+        if option.name not in ("paired", "return_info")
+    }
+    takes_any = any(option.kind is Parameter.VAR_KEYWORD for option in options.values())
+    unknown = sorted(given - set(options))
+    if unknown and not takes_any:
+        raise ValueError(
+            f"{what} has {unknown[0]!r}, which {name!r} does not take: it takes "
+            f"{', '.join(sorted(options))}."
+        )
+    missing = sorted(
+        option.name
+        for option in options.values()
+        if option.default is Parameter.empty
+        and option.kind is not Parameter.VAR_KEYWORD
+        and option.name not in given
+    )
+    if missing:
+        raise ValueError(f"{name!r} needs {what}={{{missing[0]!r}: ...}}.")
+
 
 CHECKS: dict[Kind, dict[str, Any]] = {
     "covariances": {**STACK_CHECKS},

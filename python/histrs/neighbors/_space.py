@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from histrs._scale import check_squares
 from histrs._validation import Matrix, canonical, validate_data
-from histrs.metrics._registry import CHECKS, METRICS, Metric
+from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked
 
@@ -27,7 +27,11 @@ class Space:
         params: dict[str, Any] | None,
         n_jobs: int | None,
     ) -> None:
-        self._metric = METRICS[metric] if isinstance(metric, str) else Metric(metric, "vectors")
+        if isinstance(metric, str):
+            self._metric = METRICS[metric]
+            check_parameters(metric, params, "metric_params")
+        else:
+            self._metric = Metric(metric, "vectors")
         self._options = {"n_jobs": n_jobs, **(params or {})}
         self.kind = self._metric.kind
 
@@ -52,7 +56,7 @@ class Space:
 
     def distances(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
         """Return the distances of all pairs."""
-        return self._metric.distances(self.shaped(X), self.shaped(Y), **self._options)
+        return self._all_pairs(self.shaped(X), self.shaped(Y))
 
     def centroid(self, X: Matrix) -> NDArray[Any]:
         """Return a stack of one: the centre of `X`."""

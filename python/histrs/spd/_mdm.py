@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels, encode
 from histrs._likely_sharpness import likely_sharpness
+from histrs._scale import may_overflow
 from histrs._validation import unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
@@ -325,8 +326,10 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             Distances, of "jbld" the root of the divergence, in the order of `classes_`.
         """
         stack = self._queries(X)
-        distances = np.ldexp(np.sqrt(self._from_means(stack)), self._exponent())
-        return distances.astype(stack.dtype)
+        # Beyond the precision they are infinite.
+        with may_overflow():
+            distances = np.ldexp(np.sqrt(self._from_means(stack)), self._exponent())
+            return distances.astype(stack.dtype)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of the nearest mean.

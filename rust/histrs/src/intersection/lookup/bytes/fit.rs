@@ -177,6 +177,10 @@ impl Function<'_> {
             let (nodes, errors) = (zeros(NODES * self.n_outputs)?, zeros(self.n_outputs)?);
             return Ok(Some((placement, nodes, errors)));
         }
+        // Codes are of single precision, in which a larger number is infinite and has the last one.
+        if top > f64::from(f32::MAX) {
+            return Ok(None);
+        }
         let mut best: Option<(f64, Placement, Vec<f64>, Vec<f64>)> = None;
         for placement in self.placements(top) {
             if !placement.scale.is_normal() {
