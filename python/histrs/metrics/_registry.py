@@ -112,12 +112,12 @@ def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> 
     options = {
         option.name: option
         for option in list(signature(metric.kernel or metric.distances).parameters.values())[2:]
-        # All pairs are asked for, and nothing beside their distances.
-        if option.name not in ("paired", "return_info")
+        # All pairs are asked for, and nothing beside their distances; who passes parameters on has
+        # none of its own.
+        if option.name not in ("paired", "return_info") and option.kind is not Parameter.VAR_KEYWORD
     }
-    takes_any = any(option.kind is Parameter.VAR_KEYWORD for option in options.values())
     unknown = sorted(given - set(options))
-    if unknown and not takes_any:
+    if unknown:
         raise ValueError(
             f"{what} has {unknown[0]!r}, which {name!r} does not take: it takes "
             f"{', '.join(sorted(options))}."
@@ -125,9 +125,7 @@ def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> 
     missing = sorted(
         option.name
         for option in options.values()
-        if option.default is Parameter.empty
-        and option.kind is not Parameter.VAR_KEYWORD
-        and option.name not in given
+        if option.default is Parameter.empty and option.name not in given
     )
     if missing:
         raise ValueError(f"{name!r} needs {what}={{{missing[0]!r}: ...}}.")
