@@ -18,6 +18,7 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
+from histrs.streaming._tables import names_of_features
 from histrs.streaming._weights import weights_of
 
 
@@ -210,8 +211,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
             an iterator.
         Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
-            Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
-            array.
+            Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
+            or an array.
         sample_weight : {array-like of shape (n_rows,), str}, default=None
             Weights of the rows, as `Moments.of` takes them.
         feature_map : estimator, default=None
@@ -233,7 +234,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         with unchanged_on_error(self):
             self._forget()
             self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
-            set_n_features(self, self.coef_.shape[-1])
+            names = None if feature_map is not None else names_of_features(rows, (Y, sample_weight))
+            set_n_features(self, self.coef_.shape[-1], names)
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self

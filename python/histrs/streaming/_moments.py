@@ -445,17 +445,19 @@ class Moments:
 
         Parameters
         ----------
-        rows : {ndarray, memmap, DataFrame, sparse matrix, dask array, path, iterable}
-            The rows. A path is that of an .npy file, or of a Parquet file or a folder of them
-            (with pyarrow). An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where `Y` may be
-            None, or triples ``(Z, Y, sample_weight)``. The partitions of a dask array are reduced
-            where they lie, and merged.
+        rows : {ndarray, memmap, DataFrame, LazyFrame, sparse matrix, dask array, path, iterable}
+            The rows. A path is that of an .npy file, of an .npz file, which is read whole, or of a
+            table: a Parquet file, a CSV file with a line of names (both with pyarrow), a folder of
+            such files, or a pattern like ``"day-*.csv"``; a list of such paths is one table, and so
+            is a lazy frame of polars. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where
+            `Y` may be None, or triples ``(Z, Y, sample_weight)``. The partitions of a dask array
+            are reduced where they lie, and merged.
         Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
-            Targets, unless `rows` is an iterable; for Parquet the columns that hold them, or an
-            array.
+            Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
+            or an array.
         sample_weight : {array-like of shape (n_rows,), str}, default=None
-            Weights of the rows, as `update` takes them, unless `rows` is an iterable; for Parquet
-            the column that holds them, or an array.
+            Weights of the rows, as `update` takes them, unless `rows` is an iterable of chunks; of
+            a table the column that holds them, or an array.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its fingerprint is kept.
         chunk_size : int, default=4096
@@ -485,7 +487,7 @@ class Moments:
             damaged, has another chunk size, or was made of other rows, targets or another map; it
             is not overwritten.
         ImportError
-            For a Parquet file without pyarrow.
+            For a Parquet or CSV file without pyarrow.
 
         Examples
         --------

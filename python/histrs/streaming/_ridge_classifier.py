@@ -31,6 +31,7 @@ from histrs.streaming._probabilities import (
 from histrs.streaming._ridge_on_components import RidgeOnComponents
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._tables import names_of_features
 from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
 
 
@@ -289,7 +290,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
             an iterator.
         Y : {array-like of shape (n_rows,), str}, default=None
-            Classes of the rows, unless `rows` is an iterable of pairs; for Parquet the column
+            Classes of the rows, unless `rows` is an iterable of pairs; of a table the column
             that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
             The classes; needed unless `Y` is an array.
@@ -316,7 +317,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             self._forget()
             self._set_classes(unique(Y if classes is None else classes))
             self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
-            set_n_features(self, self.coef_.shape[1])
+            names = None if feature_map is not None else names_of_features(rows, (Y, sample_weight))
+            set_n_features(self, self.coef_.shape[1], names)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,10 @@ from histrs._dask import is_dask
 from histrs._sparse import is_sparse, sound
 from histrs._validation import canonical
 from histrs.streaming._dask import computed_partitions
-from histrs.streaming._parquet import is_parquet, parquet_chunks
+from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
 
-# An array or a frame, a CSR matrix, a dask array, the path of an .npy file or of Parquet files, or
-# an iterable of such chunks.
+# An array or a frame, a CSR matrix, a dask array, the path of an .npy or .npz file or of Parquet or
+# CSV files, a lazy frame, or an iterable of such chunks.
 Rows: TypeAlias = Any
 # Rows, their targets and their weights.
 Chunk: TypeAlias = tuple[Any, NDArray[Any] | None, Any]
@@ -24,10 +25,12 @@ Chunk: TypeAlias = tuple[Any, NDArray[Any] | None, Any]
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
-def set_n_features(model: Any, n_features: int) -> None:
-    """Take note of features that have no names; those of an earlier fit are not theirs."""
+def set_n_features(model: Any, n_features: int, names: NDArray[Any] | None = None) -> None:
+    """Take note of features, and of their names; those of an earlier fit are not theirs."""
     model.n_features_in_ = n_features
     model.__dict__.pop("feature_names_in_", None)
+    if names is not None:
+        model.feature_names_in_ = names
 
 
 def checked(rows: Any, name: str = "Z") -> Any:
@@ -84,16 +87,15 @@ def chunks(rows: Rows, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]
 
 
 def _chunks(rows: Rows, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
-    if isinstance(rows, str | os.PathLike):
+    table = as_table(rows)
+    if table is not None:
+        yield from _of_table(table, Y, weights, chunk_size)
+    elif isinstance(rows, str | os.PathLike):
         path = Path(rows)
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: there is no such file or folder.")
-        if path.is_dir() and not is_parquet(path):
-            raise ValueError(f"{path} is a folder without Parquet files.")
-        if is_parquet(path):
-            yield from _parquet(path, Y, weights, chunk_size)
-            return
-        yield from _slices(_NpyFile(path), Y, weights, chunk_size)
+        if path.suffix == ".npz":
+            yield from _slices(*_npz(path, Y, weights), chunk_size)
+        else:
+            yield from _slices(_NpyFile(path), Y, weights, chunk_size)
     elif is_dask(rows):
         yield from computed_partitions(rows, Y, weights)
     elif is_sparse(rows) or hasattr(rows, "__array__"):
@@ -146,53 +148,70 @@ class _NpyFile:
                 rows.close()
             raise ValueError(
                 f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
-                "written, a Parquet file, or an iterable of chunks, such as "
+                "written, a Parquet or CSV file, or an iterable of chunks, such as "
                 "pandas.read_csv(..., chunksize=4096) yields."
             )
         return rows
 
 
-def _parquet(path: Path, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of an .npz file, targets and weights, which may be names of its arrays."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (ValueError, OSError, BadZipFile) as error:
+        raise ValueError(
+            f"{path} is not an .npz file of numbers: give one that numpy.savez has written."
+        ) from error
+    parts = []
+    for part in (Y, weights):
+        if isinstance(part, str):
+            if part not in arrays:
+                raise ValueError(f"{path} has no array {part!r}; its arrays are {sorted(arrays)}.")
+            part = arrays.pop(part)
+        parts.append(part)
+    if "X" not in arrays and len(arrays) != 1:
+        raise ValueError(
+            f"{path} has arrays {sorted(arrays)}: the one of the rows is named X, or is the only "
+            "one beside targets and weights."
+        )
+    rows = arrays["X"] if "X" in arrays else next(iter(arrays.values()))
+    n_columns(rows, str(path))
+    return rows, parts[0], parts[1]
+
+
+def _of_table(table: Table, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
     """Yield rows; targets and weights are the names of columns, or arrays."""
-    columns = [_column_names(part) for part in (Y, weights)]
+    known = table.names()
+    columns = [named_columns(part, known) for part in (Y, weights)]
     arrays = [
         None if part is None or names else np.asarray(part)
         for part, names in zip((Y, weights), columns, strict=True)
     ]
     start = 0
-    for Z, values in parquet_chunks(
-        path, [name for names in columns for name in names], chunk_size
-    ):
+    for Z, own in table_chunks(table, columns, chunk_size):
         stop = start + len(Z)
-        named = np.split(values, [len(columns[0])], axis=1)
         chunk: list[Any] = [Z]
-        for what, array, names, own in zip(_EACH, arrays, columns, named, strict=True):
+        for what, array, names, values in zip(_EACH, arrays, columns, own, strict=True):
             if array is not None and stop > len(array):
-                raise _not_one_each(what, array, path)
-            picked = own[:, 0] if len(names) == 1 else own
+                raise _not_one_each(what, array, table)
+            picked = values[:, 0] if len(names) == 1 else values
             chunk.append(picked if names else None if array is None else array[start:stop])
         yield tuple(chunk)
         start = stop
     for what, array in zip(_EACH, arrays, strict=True):
         if array is not None and start != len(array):
-            raise _not_one_each(what, array, path)
+            raise _not_one_each(what, array, table)
 
 
 # What there is one of for each row, by the name of its argument.
 _EACH = {"Y": "target", "sample_weight": "weight"}
 
 
-def _column_names(part: Any) -> list[str]:
-    """Return the names of columns; none of what is no name."""
-    if isinstance(part, str):
-        return [part]
-    named = part is not None and np.asarray(part).dtype.kind == "U"
-    return np.asarray(part).ravel().tolist() if named else []
-
-
-def _not_one_each(what: str, array: NDArray[Any], path: Path) -> ValueError:
+def _not_one_each(what: str, array: NDArray[Any], table: Table) -> ValueError:
     return ValueError(
-        f"{what} has {len(array)} rows, not as many as {path}: give a {_EACH[what]} for each row."
+        f"{what} has {len(array)} rows, not as many as {table.given}: give a {_EACH[what]} for "
+        "each row."
     )
 
 
