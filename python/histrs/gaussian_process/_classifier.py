@@ -297,8 +297,8 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     >>> model = IntersectionGPClassifier().fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.93
     True
-    >>> bool(0.05 < model.noise_ < 0.2), bool(0.001 < model.amplitude_ < 0.02)
-    (True, True)
+    >>> model.likelihood_, bool(0.1 < model.amplitude_ < 10.0)
+    ('softmax', True)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
