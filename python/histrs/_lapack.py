@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cython_lapack
 
-from histrs._threads import leavable
+from histrs._threads import leavable_if
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def qr(matrix: Array) -> tuple[Array, Array]:
 
 
 def _leavable(n: int, work: Any) -> Any:
-    return work() if n < _SHORT else leavable(work)
+    return leavable_if(n >= _SHORT)(work)
 
 
 def _largest(matrix: Array, k: int) -> tuple[Array, Array]:

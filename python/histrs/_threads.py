@@ -41,6 +41,15 @@ def leavable(work: Callable[..., Result], *arguments: Any, **options: Any) -> Re
     return outcome.result()
 
 
+def leavable_if(is_long: bool) -> Callable[..., Any]:
+    """Return `leavable` for calls that take long, and what just calls for others."""
+    return leavable if is_long else _called
+
+
+def _called(work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+    return work(*arguments, **options)
+
+
 def in_threads(
     function: Callable[..., Result], *arguments: Iterable[Any], n_threads: int
 ) -> list[Result]:

@@ -1,15 +1,15 @@
 """Cholesky factorisation that Ctrl-C can stop, and factors of matrices that grow and shrink."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array
-from histrs._threads import leavable
+from histrs._threads import leavable_if
 
 # Floating-point operations of one call of BLAS, some tenths of a second.
 _OPERATIONS = 2e10
@@ -17,7 +17,7 @@ _OPERATIONS = 2e10
 _BLOCK = 1024
 _MIN_ROWS = 64
 # Rows that are factorised in a few hundredths of a second.
-_SHORT_ROWS = 1024
+SHORT_ROWS = 1024
 # Rows and columns that stay in the cache while they are transposed.
 _CACHED = 256
 # Right-hand sides solved at a time.
@@ -50,7 +50,7 @@ def factorise_in_place(A: Array) -> Array:
     """
     n = len(A)
     # On a busy machine, a few tenths of a second of BLAS are many of the wall's.
-    call = leavable if n > _SHORT_ROWS else _called
+    call = leavable_if(n > SHORT_ROWS)
     # What takes one call no longer than others is left to LAPACK whole.
     size = max(n, 1) if n**3 <= 3 * _OPERATIONS else _BLOCK
     for start in range(0, n, size):
@@ -67,10 +67,6 @@ def factorise_in_place(A: Array) -> Array:
                 linalg.blas.dtrsm, 1.0, L, A[rows, here], side=1, lower=1, trans_a=1
             )
     return A
-
-
-def _called(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    return work(*arguments, **options)
 
 
 def _row_blocks(start: int, end: int, operations: int) -> Iterator[slice]:

@@ -175,37 +175,6 @@ class Knots:
         return changed
 
 
-class LowRank:
-    """A low-rank approximation of any kernel from some of its columns: `M = F F^T + s I`.
-
-    As `PivotedCholesky`, for a kernel whose columns are computed by a function.
-    """
-
-    def __init__(
-        self,
-        columns: Callable[[Indices], Array],
-        diagonal: Array,
-        s: float,
-        rank: int,
-        n_threads: int,
-        row_scale: Array | None = None,
-    ) -> None:
-        self._n_threads = n_threads
-        floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
-        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
-        if row_scale is not None:
-            F_T *= row_scale
-        _, self._inverse = _low_rank_inverse(F_T, s, n_threads)
-
-    def solve(self, V: Array) -> Array:
-        """Return `M^-1 V`."""
-        return self._inverse.apply(V, self._n_threads)
-
-    def solve_cheaply(self, V: Array) -> Array:
-        """Return nearly `M^-1 V`: sums in single precision."""
-        return self._inverse.apply_single(V, self._n_threads)
-
-
 class _PartialFactor:
     """`M = F F^T + s I` by the factors of what is inverted."""
 
@@ -214,6 +183,14 @@ class _PartialFactor:
     _factor: Array
     """`L` with `L L^T = F^T F + s I`."""
     _inverse: _histrs.LowRankInverse
+
+    def _invert(self, F_T: NDArray[Any], s: float, n_threads: int, row_scale: Array | None) -> None:
+        """Take `F^T`, which is overwritten, of rows that are multiplied by the scale."""
+        self._s = s
+        self._n_threads = n_threads
+        if row_scale is not None:
+            F_T *= row_scale.astype(F_T.dtype)
+        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
@@ -240,6 +217,26 @@ class _PartialFactor:
         return changed
 
 
+class LowRank(_PartialFactor):
+    """A low-rank approximation of any kernel from some of its columns: `M = F F^T + s I`.
+
+    As `PivotedCholesky`, for a kernel whose columns are computed by a function.
+    """
+
+    def __init__(
+        self,
+        columns: Callable[[Indices], Array],
+        diagonal: Array,
+        s: float,
+        rank: int,
+        n_threads: int,
+        row_scale: Array | None = None,
+    ) -> None:
+        floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
+        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
+        self._invert(F_T, s, n_threads, row_scale)
+
+
 class Landmarks(_PartialFactor):
     """`PivotedCholesky` of a kernel matrix whose columns are computed elsewhere, by a function.
 
@@ -255,17 +252,11 @@ class Landmarks(_PartialFactor):
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
-        self._s = s
-        self._n_threads = n_threads
-        squares = 1.0 if row_scale is None else row_scale**2
-        single = survives_single_precision(float(np.sum(squares * diagonal)), s)
         largest = float(np.max(diagonal, initial=0.0))
-        single &= _FITTING[0] < largest < _FITTING[1]
+        single = _is_single(diagonal, s, row_scale) and _FITTING[0] < largest < _FITTING[1]
         dtype = np.float32 if single else np.float64
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
-        if row_scale is not None:
-            F_T *= row_scale.astype(F_T.dtype)
-        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
+        self._invert(F_T, s, n_threads, row_scale)
 
 
 class PivotedCholesky(_PartialFactor):
@@ -291,19 +282,12 @@ class PivotedCholesky(_PartialFactor):
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
-        self._s = s
-        self._n_threads = n_threads
-        # Single precision is twice as fast, unless it drowns what is added to the diagonal.
-        squares = 1.0 if row_scale is None else row_scale**2
-        single = survives_single_precision(float(np.sum(squares * diagonal)), s)
-        dtype = np.float32 if single else np.float64
+        dtype = np.float32 if _is_single(diagonal, s, row_scale) else np.float64
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)
         # Lower triangular: the rows of `F` that belong to the pivots.
         self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
-        if row_scale is not None:
-            F_T *= row_scale.astype(F_T.dtype)
-        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
+        self._invert(F_T, s, n_threads, row_scale)
 
     def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows for what the pivots say of them."""
@@ -315,6 +299,12 @@ class PivotedCholesky(_PartialFactor):
         E_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
         old = self._inverse.e_transposed()
         return self._changed(np.hstack([old, E_T.astype(old.dtype)]), F_T, 1.0)
+
+
+def _is_single(diagonal: Array, s: float, row_scale: Array | None) -> bool:
+    """Say whether single precision, which is twice as fast, drowns nothing on the diagonal."""
+    squares = 1.0 if row_scale is None else row_scale**2
+    return survives_single_precision(float(np.sum(squares * diagonal)), s)
 
 
 def _low_rank_inverse(

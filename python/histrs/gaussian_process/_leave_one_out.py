@@ -1,6 +1,5 @@
 """What the model predicts of rows that it was not fitted to."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,14 +7,12 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import CholeskyFactor
-from histrs._threads import leavable
+from histrs._solvers.cholesky import SHORT_ROWS, CholeskyFactor
+from histrs._threads import leavable_if
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import BasePosterior, Posterior
 
 _COLUMNS = 256
-# Rows of which columns are found in a few hundredths of a second.
-_SHORT_ROWS = 1024
 # Where no factor is at hand, a tenth of the rows is held out at a time, until there are enough.
 _FOLDS = 10
 _ENOUGH_ROWS = 4000
@@ -31,14 +28,10 @@ def inverse_diagonal(factor: CholeskyFactor) -> Array:
         # Columns of the inverse are 0 above the diagonal.
         unit = np.eye(len(L) - start, end - start)
         # `solve_triangular` mostly waits for threads where matrices are small.
-        corner, call = L[start:, start:], leavable if len(L) > _SHORT_ROWS else _called
+        corner, call = L[start:, start:], leavable_if(len(L) > SHORT_ROWS)
         columns = call(linalg.blas.dtrsm, 1.0, corner, unit, lower=1)
         diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
     return diagonal
-
-
-def _called(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    return work(*arguments, **options)
 
 
 def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array]:

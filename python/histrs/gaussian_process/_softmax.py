@@ -21,9 +21,9 @@ from scipy.special import log_softmax, softmax
 
 from histrs._labels import place_of_best
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import factorise_in_place
+from histrs._solvers.cholesky import SHORT_ROWS, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides
-from histrs._threads import leavable
+from histrs._threads import leavable_if
 from histrs.gaussian_process._bias import BIAS_VARIANCE
 from histrs.gaussian_process._dense.system import check_memory
 from histrs.gaussian_process._hyperparameters import Hyperparameters
@@ -48,8 +48,6 @@ _STALE = 12
 # Rows whose covariances are computed at a time, at most, and numbers that they take.
 _ROWS = 256
 _NUMBERS = 2**24
-# Rows of which a call of LAPACK takes a few hundredths of a second.
-_SHORT_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class SoftmaxPrior:
 
     def _inverses(self, mode: SoftmaxMode, w: Array) -> tuple[Array, float, list[Array]]:
         """Return the factor of the sum of `E_c`, half of all `log |I + C D_c|`, and each `E_c`."""
-        n, call = len(mode.f), leavable if len(mode.f) > _SHORT_ROWS else _called
+        n, call = len(mode.f), leavable_if(len(mode.f) > SHORT_ROWS)
         total, half_log_det, inverses = np.zeros((n, n), order="F"), 0.0, []
         for column in np.maximum(w[:, None] * mode.probabilities, LEAST_CURVATURE).T:
             root = np.sqrt(column)
@@ -267,13 +265,8 @@ def softmax_modes(
         targets = f + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
         weights, bias, of_bias = regress(system, targets, tol)
-        log_posterior = mode.log_posterior
-        modes.append(
-            Mode(
-                *(system, targets, weights, bias, mode.residual, mode.n_steps),
-                *(log_posterior, of_bias),
-            )
-        )
+        found = mode.residual, mode.n_steps, mode.log_posterior
+        modes.append(Mode(system, targets, weights, bias, *found, of_bias))
     return modes
 
 
@@ -408,7 +401,3 @@ def _factor(C: Array, root: Array) -> Array:
     scale_both_sides(root, B)
     B[np.diag_indices_from(B)] += 1.0
     return factorise_in_place(B)
-
-
-def _called(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    return work(*arguments, **options)

@@ -73,7 +73,7 @@ def as_table(rows: Any) -> Table | None:
     ValueError
         If a folder has no tables, or files are of several kinds.
     """
-    if hasattr(rows, "collect_schema") and hasattr(rows, "lazy") and not _has_values(rows):
+    if hasattr(rows, "collect_schema") and hasattr(rows, "lazy") and not hasattr(rows, "__array__"):
         return LazyTable(rows)
     if isinstance(rows, str | os.PathLike):
         paths = _paths(str(rows))
@@ -88,10 +88,6 @@ def as_table(rows: Any) -> Table | None:
         raise ValueError(f"{rows}: give files of one kind, Parquet or CSV, not of several.")
     given = str(rows) if _is_path(rows) else f"{paths[0]} and others"
     return TableFiles(tuple(paths), kinds == {"parquet"}, given)
-
-
-def _has_values(rows: Any) -> bool:
-    return hasattr(rows, "__array__")
 
 
 def _is_path(part: Any) -> bool:

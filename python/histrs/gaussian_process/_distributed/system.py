@@ -11,6 +11,7 @@ from histrs import _histrs
 from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.preconditioners import Identity, Knots, Landmarks
+from histrs._solvers.row_scale import scale_both_sides
 from histrs._validation import Matrix
 from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore
 from histrs.gaussian_process._distributed.projection import DistributedProjection
@@ -52,11 +53,10 @@ class DistributedSystem(KernelSystem):
         return super().gram(X.compute() if is_dask(X) else X)
 
     def kernel_matrix(self) -> Array:
-        K = self.blocks.kernel_matrix()
-        if self.row_scale is not None:
-            K = K * self.row_scale * self.row_scale[:, None]
         # Sums may be what a scheduler of this process still holds.
-        return np.array(K, order="C")
+        K = np.array(self.blocks.kernel_matrix(), order="C")
+        scale_both_sides(self.row_scale, K)
+        return K
 
     def uses_cholesky(self, n_outputs: int) -> bool:
         if self.solver == "auto" and self.X.shape[0] > _MAX_STORED_ROWS:
