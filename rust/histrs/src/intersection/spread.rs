@@ -10,9 +10,10 @@ const TAIL: f64 = 0.005;
 
 impl SortedColumns {
     /// Winsorised standard deviation of every column, zeros included: values beyond the 0.5% and
-    /// 99.5% quantiles count as these, so that few outliers do not decide the scale of a column.
-    /// Where nothing is left of the spread by that, as in a column of few entries, it is the
-    /// standard deviation; it is 0 for constant columns alone.
+    /// 99.5% quantiles count as these, so that few outliers do not decide the scale of a column; the
+    /// latter is 0.5% of the entries that are not zero from the end, of which columns may have few.
+    /// Where nothing is left of the spread by that, it is the standard deviation; it is 0 for
+    /// constant columns alone.
     ///
     /// # Errors
     ///
@@ -31,9 +32,11 @@ fn spread(column: &Column, n_rows: usize) -> Result<f64> {
         counts.insert(0, n_zeros);
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below the number of rows
-    let n_tail = (TAIL * n_rows as f64) as usize;
-    let low = value_of_rank(&values, &counts, n_tail);
-    let high = value_of_rank(&values, &counts, n_rows.saturating_sub(n_tail + 1));
+    let tail = |n: usize| (TAIL * n as f64) as usize;
+    let low = value_of_rank(&values, &counts, tail(n_rows));
+    // Of few entries among zeros none is an outlier: the least of them may be next to nothing.
+    let n_entries = n_rows - if values.first() == Some(&0.0) { counts[0] } else { 0 };
+    let high = value_of_rank(&values, &counts, n_rows.saturating_sub(tail(n_entries) + 1));
     let winsorised = deviation(&values, &counts, low, high);
     Ok(if winsorised > 0.0 { winsorised } else { deviation(&values, &counts, 0.0, f64::INFINITY) })
 }
@@ -92,6 +95,18 @@ mod tests {
         let rare = 2.0 * (0.001_f64 * 0.999).sqrt();
         assert!((spreads[2] - rare).abs() < 1e-12);
         assert_eq!(&spreads[3..], &[0.0, 0.0]);
+    }
+
+    #[test]
+    fn few_entries_are_no_outliers() {
+        let exec = Executor::new(1).unwrap();
+        let values = [0.9, 0.5, 1e-9];
+        let x = Array2::from_shape_fn((500, 1), |(i, _)| *values.get(i).unwrap_or(&0.0));
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        let mean = values.iter().sum::<f64>() / 500.0;
+        let square = values.iter().map(|v| v * v).sum::<f64>() / 500.0;
+        let spread = columns.spreads(&exec).unwrap()[0];
+        assert!((spread - (square - mean * mean).sqrt()).abs() < 1e-12);
     }
 
     #[test]
