@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from histrs.kernel_approximation import SparseKernelMap
+from histrs.kernel_approximation import SparseAdditiveMap, SparseKernelMap
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CondensedNN, RandomSubset
+from histrs.quantization import ProductQuantizer
+from histrs.spd import MDM
 
 
 def test_parameters_of_a_metric_are_named():
@@ -37,3 +39,23 @@ def test_what_a_callable_returns_is_checked(make):
     np.testing.assert_array_equal(*answers)
     with pytest.raises(ValueError, match="metric returned distances of shape"):
         make(metric=lambda A, B, n_jobs=None: np.zeros((3, 3)), **given).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameter"),
+    [
+        (MetricKNNClassifier, "metric"),
+        (CondensedNN, "metric"),
+        (SparseKernelMap, "kernel"),
+        (SparseAdditiveMap, "kernel"),
+        (ProductQuantizer, "metric"),
+        (MDM, "metric"),
+    ],
+)
+def test_errors_of_wrong_names_list_the_names_in_order(make, parameter):
+    X, y = np.random.default_rng(0).random((20, 4)), np.arange(20) % 2
+    with pytest.raises(ValueError, match="Got 'unknown'") as caught:
+        make(**{parameter: "unknown"}).fit(X, y)
+    names = str(caught.value).split("{")[1].split("}")[0].split(", ")
+    assert len(names) > 1
+    assert names == sorted(names)

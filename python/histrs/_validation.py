@@ -1,7 +1,7 @@
 """Arguments at the door: histograms as the core takes them, and numbers of threads."""
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads,
     _openmp_parallelism_enabled,
 )
+from sklearn.utils._param_validation import StrOptions
 
 from histrs import _histrs
 from histrs._dask import is_dask
@@ -39,6 +40,19 @@ _ABSENT = "no_validation"
 
 # Sums that only look for what is not finite, and casts: errors tell of it, not NumPy's warnings.
 _QUIET: Mapping[str, Any] = {"over": "ignore", "invalid": "ignore"}
+
+
+class NameOptions(StrOptions):
+    """The names that a parameter may have, which errors list in the order of the alphabet.
+
+    Those of a set come in an order that differs from run to run.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(set(names))
+
+    def __str__(self) -> str:
+        return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
 
 
 def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: Any) -> Any:

@@ -25,6 +25,7 @@ from histrs._sparse_result import small_indices
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
+    NameOptions,
     canonical,
     check_random_state,
     unchanged_on_error,
@@ -46,7 +47,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     """Base of the maps on the span of representatives; it has parameters and `fit`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(KERNELS)), callable],
+        "kernel": [NameOptions(KERNELS), callable],
         "n_representatives": [Interval(Integral, 1, None, closed="left")],
         "representatives": [StrOptions({"kmeans", "sample"}), "array-like", "sparse matrix"],
         "kernel_params": [dict, None],

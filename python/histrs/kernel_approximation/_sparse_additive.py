@@ -18,6 +18,7 @@ from histrs._sparse_result import csr_result, small_indices
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
+    NameOptions,
     canonical,
     count_threads,
     to_core,
@@ -138,7 +139,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(ADDITIVE_KERNELS)],
+        "kernel": [NameOptions(ADDITIVE_KERNELS)],
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, gen_batches
-from sklearn.utils._param_validation import StrOptions
 
 from histrs._scale import check_squares
-from histrs._validation import Matrix, canonical, validate_data
+from histrs._validation import Matrix, NameOptions, canonical, validate_data
 from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked
@@ -117,7 +116,7 @@ class Space:
 
 
 # What the parameter `metric` may be.
-METRIC_CONSTRAINTS = [StrOptions({"auto", *METRICS}), callable]
+METRIC_CONSTRAINTS = [NameOptions({"auto", *METRICS}), callable]
 
 
 def chosen(metric: Any, X: Any) -> Any:

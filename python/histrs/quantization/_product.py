@@ -24,6 +24,7 @@ from histrs._scale import check_squares, may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
+    NameOptions,
     canonical,
     check_random_state,
     count_threads,
@@ -171,7 +172,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_codes": [Interval(Integral, 2, MOST_CODES, closed="both")],
-        "metric": [StrOptions(set(METRICS))],
+        "metric": [NameOptions(METRICS)],
         "rotation": [StrOptions({"opq"}), None],
         # A level more than there are bits in a number says nothing; each is learned by itself.
         "n_levels": [Interval(Integral, 1, 64, closed="both")],

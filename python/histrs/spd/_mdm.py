@@ -10,14 +10,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels, encode
 from histrs._likely_sharpness import likely_sharpness
 from histrs._scale import may_overflow
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._validation import NameOptions, unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
 from histrs.spd._reference import Running, reference_mean, tangent_rows
@@ -103,7 +103,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     sharpness_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [StrOptions(METRICS)],
+        "metric": [NameOptions(METRICS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
     }

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
-from histrs._validation import check_array, unchanged_on_error, validate_data
+from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
 from histrs.spd._mean import METRICS, Float64, MetricName, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
     Running,
@@ -88,7 +88,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     weight_seen_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "reference": [StrOptions(METRICS), "array-like"],
+        "reference": [NameOptions(METRICS), "array-like"],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
     }

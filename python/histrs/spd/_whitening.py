@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
-from histrs._validation import unchanged_on_error, validate_data
+from histrs._validation import NameOptions, unchanged_on_error, validate_data
 from histrs.spd._mean import METRICS, Float64, MetricName, roots, weights_of
 from histrs.spd._reference import Running, reference_mean
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
@@ -78,7 +78,7 @@ class Whitening(TransformerMixin, BaseEstimator):
     weights_seen_: Float64
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [StrOptions(METRICS)],
+        "metric": [NameOptions(METRICS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
     }

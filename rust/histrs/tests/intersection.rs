@@ -560,6 +560,44 @@ fn scaled_whole_numbers_lie_at_the_edges_of_cells() {
 }
 
 #[test]
+fn bounds_of_tables_hold_where_single_precision_ends() {
+    let alpha = right_hand_side::<f64>(200, 3, 4);
+    // One byte is enough for the first, two are for levels, up to where codes have no scale.
+    let smooth =
+        Array2::from_shape_fn((200, 3), |(i, d)| (((i * 37 + d * 11) % 200) as f64 + 0.37) / 200.0);
+    for x in [smooth, levels(3).0.mapv(|v| v / 17.0)] {
+        for (scale, compact) in [
+            (1e-60, Some(false)),
+            (1e-44, Some(false)),
+            (1e-38, None),
+            (1e-30, Some(true)),
+            (1e30, Some(true)),
+            (3.3e38, None),
+            (4e38, Some(false)),
+            (1e39, Some(false)),
+            (1e60, Some(false)),
+        ] {
+            let scaled = x.mapv(|v| v * scale);
+            let want = times(&kernel(&scaled, &scaled), &alpha);
+            let columns = sort(&Stored::new(&scaled, Layout::Rows, 0));
+            let table = LookupTable::compact(exec(), &columns, alpha.view(), 100, None).unwrap();
+            if let Some(compact) = compact {
+                assert_eq!(table.is_compact(), compact, "{scale:e}");
+            }
+            for layout in [Layout::Rows, Layout::Csr] {
+                let got = table.evaluate(exec(), &Stored::new(&scaled, layout, 1).view()).unwrap();
+                for (output, bound) in table.error_bound().iter().enumerate() {
+                    for (got, want) in got.column(output).iter().zip(want.column(output)) {
+                        let error = (got - want).abs();
+                        assert!(error <= *bound, "{scale:e}: {error:e} {bound:e}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_of_bytes_have_the_scores_of_the_same_numbers() {
     for top in [1.0, 100.0, 127.0, 128.0, 255.0, 300.0] {
         let (x, alpha, _) = rough(70, 3, 1);

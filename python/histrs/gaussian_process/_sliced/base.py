@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._estimator import BaseEstimator
 from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
-from histrs._validation import check_random_state, count_threads, validate_data
+from histrs._validation import NameOptions, check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
@@ -59,7 +59,7 @@ class BaseSlicedGP(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_projections": [StrOptions({"auto"}), Interval(Integral, 1, 1 << 20, closed="both")],
-        "metric": [StrOptions(set(get_args(MetricName)))],
+        "metric": [NameOptions(get_args(MetricName))],
         "n_metric_steps": [Interval(Integral, 0, 100, closed="both")],
         "n_interactions": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
