@@ -132,7 +132,12 @@ class ExactGP(NamedTuple):
 
 
 # The kernel and the posterior of the paper, with hyper-parameters as they are given.
-PLAIN = {"optimizer": None, "feature_weights": None, "variance": "exact"}
+PLAIN = {
+    "optimizer": None,
+    "feature_weights": None,
+    "intercept_variance": 0.0,
+    "variance": "exact",
+}
 
 
 def standardised(Y):

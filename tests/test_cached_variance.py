@@ -67,7 +67,13 @@ def test_auto_is_exact_where_there_is_a_factor(rng):
 def test_few_rows(rng, n):
     X = awkward_histograms(rng, n) if n > 2 else rng.random((n, 6))
     y = rng.normal(size=n)
-    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "tol": 1e-9}
+    parameters = {
+        "optimizer": None,
+        "feature_weights": None,
+        "intercept_variance": 0.0,
+        "solver": "cg",
+        "tol": 1e-9,
+    }
     model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y)
     X_star = np.vstack([X, rng.random((9, 6)), np.zeros((1, 6))])
     _, variance = model.latent_mean_and_variance(X_star)
@@ -82,7 +88,12 @@ def test_few_rows(rng, n):
 
 def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
     X = rng.random((60, 4))
-    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg"}
+    parameters = {
+        "optimizer": None,
+        "feature_weights": None,
+        "intercept_variance": 0.0,
+        "solver": "cg",
+    }
     model = IntersectionGPRegressor(**parameters).fit(X, rng.normal(size=60))
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((20, 4))
@@ -94,7 +105,13 @@ def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
 
 def test_fewer_directions_bound_from_above(rng):
     X, y = additive(rng, 600)
-    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "noise": 0.01}
+    parameters = {
+        "optimizer": None,
+        "feature_weights": None,
+        "intercept_variance": 0.0,
+        "solver": "cg",
+        "noise": 0.01,
+    }
     model = IntersectionGPRegressor(**parameters).fit(X, y)
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((50, 8))
@@ -128,7 +145,13 @@ def test_containers_and_calls_do_not_matter(rng):
 
 def test_rows_that_come_and_go_are_counted(rng):
     X, y = additive(rng, 400)
-    parameters = {"variance": "cached", "optimizer": None, "solver": "cg", "feature_weights": None}
+    parameters = {
+        "variance": "cached",
+        "optimizer": None,
+        "solver": "cg",
+        "feature_weights": None,
+        "intercept_variance": 0.0,
+    }
     model = IntersectionGPRegressor(**parameters).fit(X[:200], y[:200])
     before = model.latent_mean_and_variance(X[200:])[1]
     model.partial_fit(X[200:], y[200:])

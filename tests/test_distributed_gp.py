@@ -57,10 +57,16 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
         y = rng.standard_normal(n)
         weights = rng.random(d) + 0.1
         model = IntersectionGPRegressor(
-            noise=0.3, amplitude=2.0, feature_weights=weights, optimizer=None, **PARAMETERS
+            noise=0.3,
+            amplitude=2.0,
+            feature_weights=weights,
+            intercept_variance=1.5,
+            optimizer=None,
+            **PARAMETERS,
         ).fit(chunked(X, rows, columns), y)
         K, k = (oracle.intersection_kernel(weights * A, weights * X) for A in (X, T))
         spread = np.std(y) if np.std(y) > 0 else 1.0
+        K, k = K + 1.5, k + 1.5
         weighed = np.linalg.solve(2.0 * K + 0.3 * np.eye(n), (y - y.mean()) / spread)
         expected = y.mean() + spread * (2.0 * k @ weighed)
         assert_close(model.predict(T), expected, 1e-6)
@@ -73,7 +79,7 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
         {},
         {"solver": "cholesky"},
         {"optimizer": None, **PARAMETERS},
-        {"optimizer": None, "feature_weights": None, **PARAMETERS},
+        {"optimizer": None, "feature_weights": None, "intercept_variance": 0.0, **PARAMETERS},
         {"optimizer": None, "preconditioner": None, **PARAMETERS},
         {"optimizer": None, "preconditioner": "knots", **PARAMETERS},
         {"optimizer": None, "preconditioner": "pivoted-cholesky", **PARAMETERS},

@@ -130,7 +130,7 @@ def test_powers_of_large_nodes():
 def test_a_kernel_that_is_nearly_zero(rng, fixed):
     X, y = rng.random((5, 12)) * 1e-312, rng.random(5)
     model = IntersectionGPRegressor(
-        optimizer="nelder-mead", feature_weights=None, max_iter=20, **fixed
+        optimizer="nelder-mead", feature_weights=None, intercept_variance=0.0, max_iter=20, **fixed
     )
     mean, std = model.fit(X, y).predict(X, return_std=True)
     np.testing.assert_allclose(mean, y.mean())

@@ -83,6 +83,7 @@ def test_agrees_with_the_exact_solution(rng, solver, transform, weighted, contai
         **solver,
     ).fit(CONTAINERS[container](X), Y)
     kernel = {"name": name, "exponent": exponent, "weights": weights}
+    kernel["intercept"] = model.intercept_variance_
     K = 0.5 * oracle.generalized_kernel(X, **kernel)
     exact = intersection.gp_fit(K, Y - Y.mean(axis=0), 0.2)
     assert_close(model.dual_coef_, exact.alpha, 1e-6)
@@ -130,7 +131,8 @@ def test_forms_are_those_of_each_feature(data):
 def test_weights_of_a_power_of_two_are_columns_scaled(rng):
     X, Y = regression(rng)
     weights = 2.0 ** np.arange(-3, 3)
-    model = IntersectionGPRegressor(optimizer=None, feature_weights=weights).fit(X, Y)
+    given = {**PLAIN, "feature_weights": weights}
+    model = IntersectionGPRegressor(**given).fit(X, Y)
     scaled = IntersectionGPRegressor(**PLAIN).fit(X * weights, Y)
     np.testing.assert_allclose(model.predict(X), scaled.predict(X * weights), rtol=1e-12)
 
@@ -294,7 +296,7 @@ def given_model(rng, transform, weighted, **options):
 
 def exact_likelihood(X, Y, model, theta):
     noise, amplitude, *rest = np.exp(theta)
-    kernel = {"name": model.feature_transform_}
+    kernel = {"name": model.feature_transform_, "intercept": model.intercept_variance_}
     if model.feature_transform_ != "identity":
         kernel["exponent"], *rest = rest
     if len(rest) > 0:
@@ -364,7 +366,12 @@ def smooth(rng, n=300, noise=0.3):
 @each_way
 def test_learned_scales_are_the_most_likely(rng, way):
     X, y = smooth(rng)
-    parameters = {"noise": 5.0, "amplitude": 0.01, "feature_weights": None}
+    parameters = {
+        "noise": 5.0,
+        "amplitude": 0.01,
+        "feature_weights": None,
+        "intercept_variance": 0.0,
+    }
     model = IntersectionGPRegressor(**parameters, **way).fit(X, y)
     K = oracle.generalized_kernel(X)
     centred = standardised(y)
@@ -388,7 +395,7 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
     X = np.exp(4 * rng.random((300, 2)) - 3)
     K = 4 * oracle.generalized_kernel(X, name=name, exponent=exponent) + 0.01 * np.eye(300)
     y = np.linalg.cholesky(K) @ rng.normal(size=300)
-    parameters = {"feature_weights": None, **way}
+    parameters = {"feature_weights": None, "intercept_variance": 0.0, **way}
     plain = IntersectionGPRegressor(**parameters).fit(X, y)
     model = IntersectionGPRegressor(feature_transform=name, **parameters).fit(X, y)
     assert 0.7 < model.exponent_ / exponent < 1.4
@@ -576,7 +583,9 @@ def test_a_search_that_does_not_improve_says_so(rng, monkeypatch):
     monkeypatch.setattr(Likelihood, "evaluate", downhill)
     X, y = smooth(rng)
     scales = {"noise_bounds": "fixed", "amplitude_bounds": "fixed"}
-    model = IntersectionGPRegressor(feature_transform="power", exponent=5.0, **scales)
+    model = IntersectionGPRegressor(
+        feature_transform="power", exponent=5.0, intercept_variance=0, **scales
+    )
     with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept"):
         model.fit(X, y)
     assert model.exponent_ == pytest.approx(5.0)
@@ -709,18 +718,17 @@ def test_shape_functions_add_up_to_the_mean(rng, transform, container):
         optimizer=None, feature_transform=name, exponent=exponent, feature_weights=weights
     ).fit(CONTAINERS[container](X), Y)
     functions = model.shape_functions(return_std=True)
-    total = np.tile(Y.mean(axis=0), (len(X), 1))
+    total = np.tile(model.intercept_, (len(X), 1))
+    kernel = {"name": name, "exponent": exponent, "weights": weights}
     for d, function in enumerate(functions):
         assert function.feature == d
         np.testing.assert_array_equal(function.knots, np.union1d([0.0], X[:, d]))
         total += function.values[np.searchsorted(function.knots, X[:, d])]
-        K = oracle.generalized_kernel(X, name=name, exponent=exponent, weights=weights)
+        K = oracle.generalized_kernel(X, **kernel, intercept=model.intercept_variance_)
         part = np.zeros((len(function.knots), 6))
         part[:, d] = function.knots
-        k = oracle.generalized_kernel(part, X, name=name, exponent=exponent, weights=weights)
-        prior = np.diag(
-            oracle.generalized_kernel(part, name=name, exponent=exponent, weights=weights)
-        )
+        k = oracle.generalized_kernel(part, X, **kernel)
+        prior = np.diag(oracle.generalized_kernel(part, **kernel))
         variance = prior - np.einsum("ij,ij->i", k, np.linalg.solve(K + 0.1 * np.eye(60), k.T).T)
         variance = variance[:, None] * model.y_std_**2
         np.testing.assert_allclose(function.std**2, variance, atol=1e-8)

@@ -14,7 +14,13 @@ from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegr
 from tests.oracles import interactions as oracle
 from tests.oracles import intersection
 
-KEPT = {"optimizer": None, "feature_weights": None, "noise": 0.1, "amplitude": 0.7}
+KEPT = {
+    "optimizer": None,
+    "feature_weights": None,
+    "intercept_variance": 0.0,
+    "noise": 0.1,
+    "amplitude": 0.7,
+}
 SOLVERS = [{"solver": "cholesky"}, {"solver": "cg", "tol": 1e-10, "variance": "exact"}]
 
 

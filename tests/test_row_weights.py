@@ -80,7 +80,7 @@ def test_intersection_kernel(solver, container):
     X, y, weights = sample()
     rows = sample(1, 9)[0]
     model = IntersectionGPRegressor(
-        feature_weights=None, variance="exact", **{**GIVEN, **solver}
+        feature_weights=None, intercept_variance=0.0, variance="exact", **{**GIVEN, **solver}
     ).fit(container(X), y, sample_weight=weights)
     mean, std = model.predict(container(rows), return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, rows)
@@ -96,7 +96,9 @@ def test_any_weights(seed, n, scale):
     rng = np.random.default_rng(seed)
     X, y = rng.random((n, 3)), rng.normal(size=n)
     weights = 10.0**scale * 10.0 ** rng.uniform(-3, 3, n)
-    model = IntersectionGPRegressor(feature_weights=None, variance="exact", **GIVEN)
+    model = IntersectionGPRegressor(
+        feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN
+    )
     mean, std = model.fit(X, y, weights).predict(X, return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, X)
     size = np.ptp(y)
@@ -127,7 +129,7 @@ def test_samples_and_covariances_agree_with_standard_deviations(model_class):
 @each("name", ["fine", "coarse", "coarse-quantized"])
 def test_bounds_of_the_variance_bound_it(name):
     X, y, weights = sample()
-    parameters = {"feature_weights": None, **GIVEN}
+    parameters = {"feature_weights": None, "intercept_variance": 0.0, **GIVEN}
     exact = IntersectionGPRegressor(variance="exact", **parameters).fit(X, y, weights)
     bound = IntersectionGPRegressor(variance=name, **parameters).fit(X, y, weights)
     std, upper = (model.predict(X, return_std=True)[1] for model in (exact, bound))
@@ -151,7 +153,7 @@ def test_cached_standard_deviations():
 def test_leave_one_out(model_class):
     X, y, weights = sample()
     extra = (
-        {"feature_weights": None}
+        {"feature_weights": None, "intercept_variance": 0.0}
         if model_class is IntersectionGPRegressor
         else {"intersection_weight": 0.0}
     )
@@ -170,7 +172,9 @@ def test_leave_one_out(model_class):
 
 def test_likelihood_is_the_density():
     X, y, weights = sample()
-    model = IntersectionGPRegressor(feature_weights=None, **GIVEN).fit(X, y, weights)
+    model = IntersectionGPRegressor(feature_weights=None, intercept_variance=0.0, **GIVEN).fit(
+        X, y, weights
+    )
     in_units = weights / weights.mean()
     z, _, _ = oracle.standardised(y, in_units)
     K = intersection.intersection_kernel(X)
@@ -225,7 +229,7 @@ def test_rows_that_come_and_go(solver, weighted_first):
     if not weighted_first:
         weights[:40] = 1.0
     model = IntersectionGPRegressor(
-        feature_weights=None, variance="exact", **{**GIVEN, **solver}
+        feature_weights=None, intercept_variance=0.0, variance="exact", **{**GIVEN, **solver}
     ).fit(X[:40], y[:40], weights[:40] if weighted_first else None)
     model.predict(X[:2], return_std=True)
     model.partial_fit(X[40:], y[40:], weights[40:]).forget([3, 5, 50])

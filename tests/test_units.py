@@ -68,7 +68,7 @@ def test_units_of_columns_do_not_matter(rng, model_class):
     means = model.latent_mean_and_variance(X)[0]
     assert_close(scaled.latent_mean_and_variance(X * units)[0], means, 1e-6)
     # Without weights the largest column is all that counts.
-    parameters = {"feature_weights": None, "optimizer": None}
+    parameters = {"feature_weights": None, "intercept_variance": 0.0, "optimizer": None}
     plain = model_class(**parameters).fit(X, y)
     with pytest.warns(UserWarning, match="feature 2 spread over"):
         carried = model_class(**parameters).fit(X * units, y)
@@ -174,14 +174,22 @@ def test_targets_that_overflow_say_so(rng):
 def test_a_column_that_carries_the_kernel_is_named(rng):
     X = rng.random((60, 3)) * [1.0, 1e5, 2.0]
     with pytest.warns(UserWarning, match=r"feature 1 spread over .* feature_weights=\"scale\""):
-        IntersectionGPRegressor(feature_weights=None, optimizer=None).fit(X, X[:, 0])
+        IntersectionGPRegressor(feature_weights=None, intercept_variance=0.0, optimizer=None).fit(
+            X, X[:, 0]
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         IntersectionGPRegressor(optimizer=None).fit(X, X[:, 0])
         # A transform may make them alike.
         IntersectionGPRegressor(
-            feature_weights=None, optimizer=None, feature_transform="power", exponent=0.05
+            feature_weights=None,
+            intercept_variance=0.0,
+            optimizer=None,
+            feature_transform="power",
+            exponent=0.05,
         ).fit(X, X[:, 0])
         # Columns of one unit, and one beside constants.
         for rows in (X[:, [0, 2]], X[:, [1]], X * [0.0, 1.0, 0.0]):
-            IntersectionGPRegressor(feature_weights=None, optimizer=None).fit(rows, X[:, 0])
+            IntersectionGPRegressor(
+                feature_weights=None, intercept_variance=0.0, optimizer=None
+            ).fit(rows, X[:, 0])

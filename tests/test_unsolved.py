@@ -51,6 +51,7 @@ def stagnating(rng, n=400):
         "amplitude": 1.0,
         "optimizer": None,
         "feature_weights": None,
+        "intercept_variance": 0.0,
         "preconditioner": None,
         "tol": 1e-8,
     }

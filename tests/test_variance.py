@@ -148,7 +148,12 @@ def test_amplitude_and_weights_count(rng, name):
 def test_everything_that_needs_a_variance_uses_it(rng, name):
     X, y = load_digits(n_class=4, return_X_y=True)
     model = IntersectionGPClassifier(
-        noise=3.0, variance=name, optimizer=None, feature_weights=None, calibration=None
+        noise=3.0,
+        variance=name,
+        optimizer=None,
+        feature_weights=None,
+        intercept_variance=0.0,
+        calibration=None,
     ).fit(X[:300], y[:300])
     latent = model.latent_mean_and_variance(X[300:])[1]
     np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)

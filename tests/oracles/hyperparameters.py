@@ -29,12 +29,16 @@ def generalized_kernel(
     name: str = "identity",
     exponent: float = 1.0,
     weights: ArrayLike | None = None,
+    intercept: float = 0.0,
 ) -> Array:
-    """Eqs. 14 and 17: sum_d min(w_d g(x(d)), w_d g(x'(d))), for all pairs of rows."""
+    """Eqs. 14 and 17: sum_d min(w_d g(x(d)), w_d g(x'(d))), for all pairs of rows.
+
+    To it, a constant: the prior variance of an intercept.
+    """
     X = transform(X, name, exponent)
     Y = X if Y is None else transform(Y, name, exponent)
     w = np.ones(X.shape[1]) if weights is None else np.asarray(weights)
-    return np.array([np.minimum(w * x, w * Y).sum(axis=1) for x in X])
+    return np.array([np.minimum(w * x, w * Y).sum(axis=1) + intercept for x in X])
 
 
 def log_likelihood(X: ArrayLike, Y: ArrayLike, noise: float, amplitude: float, **kernel) -> float:

@@ -91,6 +91,9 @@ from histrs.gaussian_process._variance import VarianceName
 # fewer of which do not tell it.
 _CARRIED = 1e-3
 _MIN_ROWS_OF_SPREADS = 50
+# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
+# which.
+_INTERCEPT = 3.0
 # How often the weight of pairs, and noise and amplitude, are learned in turn.
 _ROUNDS = 2
 
@@ -117,6 +120,7 @@ class BaseIntersectionGP(GaussianProcess):
         "interactions": ["array-like", None],
         "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
         "interaction_weight": [Interval(Real, 0, None, closed="neither")],
+        "intercept_variance": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
         **{name: [Interval(Real, 0, None, closed="neither")] for name in OF_SMOOTH},
         **{f"{name}_bounds": [StrOptions({"fixed"}), "array-like"] for name in OF_SMOOTH},
@@ -147,6 +151,7 @@ class BaseIntersectionGP(GaussianProcess):
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
         feature_weights: WeightsName | ArrayLike | None = "scale",
+        intercept_variance: float | Literal["auto"] = "auto",
         n_interactions: int = 0,
         interactions: Interactions | None = None,
         n_interaction_knots: int = 12,
@@ -183,6 +188,7 @@ class BaseIntersectionGP(GaussianProcess):
         self.feature_transform = feature_transform
         self.exponent = exponent
         self.feature_weights = feature_weights
+        self.intercept_variance = intercept_variance
         self.n_interactions = n_interactions
         self.interactions = interactions
         self.n_interaction_knots = n_interaction_knots
@@ -251,7 +257,10 @@ class BaseIntersectionGP(GaussianProcess):
         if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
             start = self._with_relevant_weights(X, centred, start)
         make_system = partial(self._make_system, X)
-        make_system(start.kernel, start.scales()[0], columns).check()
+        system = make_system(start.kernel, start.scales()[0], columns)
+        system.check()
+        intercept = self._variance_of_intercept(system)
+        start = replace(start, kernel=replace(start.kernel, intercept_variance=intercept))
         likelihood = self._make_likelihood(make_system, columns, centred)
         if start.kernel.is_smooth:
             values = self._learn_smoothly(X, centred, start, likelihood)
@@ -267,6 +276,15 @@ class BaseIntersectionGP(GaussianProcess):
         if is_dask(X):
             return sorted_columns(X, self.n_jobs)
         return _histrs.SortedColumns(to_core(X), n_threads)
+
+    def _variance_of_intercept(self, system: KernelSystem) -> float:
+        """Return the variance of a constant beside the functions of the features."""
+        if self.intercept_variance != "auto":
+            return float(self.intercept_variance)
+        if system.kernel.is_smooth or system.solver == "coordinate-descent":
+            return 0.0
+        weights = None if system.row_scale is None else system.row_scale**2
+        return _INTERCEPT * float(np.average(system.row_sums, weights=weights))
 
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
@@ -428,6 +446,7 @@ class BaseIntersectionGP(GaussianProcess):
         self.feature_transform_, self.exponent_ = kernel.transform, kernel.exponent
         ones = np.ones(self.n_features_in_)
         self.feature_weights_ = ones if kernel.weights is None else kernel.weights
+        self.intercept_variance_ = kernel.intercept_variance
         pairs = kernel.pairs
         self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
         self.smoothness_ = kernel.smoothness
@@ -524,7 +543,12 @@ class BaseIntersectionGP(GaussianProcess):
 
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
         weights = None if np.all(state["feature_weights_"] == 1.0) else state["feature_weights_"]
-        kernel = GeneralizedKernel(state["feature_transform_"], state["exponent_"], weights)
+        kernel = GeneralizedKernel(
+            state["feature_transform_"],
+            state["exponent_"],
+            weights,
+            intercept_variance=state["intercept_variance_"],
+        )
         if len(state.get("interactions_", ())) > 0:
             knots, covariances = state["interaction_knots_"], state["_knot_covariances"]
             pairs = PairKernel(state["interactions_"], tuple(knots), tuple(covariances))
@@ -596,6 +620,12 @@ class BaseIntersectionGP(GaussianProcess):
         if self.variance in ("auto", "exact"):
             return 0.0
         raise AttributeError(f"std_error_ is not measured with variance={self.variance!r}.")
+
+    @property
+    def intercept_(self) -> Array:
+        """What is predicted where no feature and no pair of features adds anything."""
+        posterior: Posterior = self._state()["_posterior"]
+        return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
     @property
     def quantization_error_bound_(self) -> Array:
@@ -701,8 +731,8 @@ class BaseIntersectionGP(GaussianProcess):
     ) -> list[ShapeFunction]:
         r"""Return what each feature adds to the posterior mean.
 
-        The mean is :math:`\sum_d f_d(x(d))`, plus what pairs of features add (`pair_functions`)
-        where there are some, plus the mean of the targets in a regression, with
+        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what pairs of features add
+        (`pair_functions`) where there are some, with
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
@@ -762,8 +792,8 @@ class BaseIntersectionGP(GaussianProcess):
     ) -> list[PairFunction]:
         r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
 
-        The mean is :math:`\sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`, plus the mean of
-        the targets in a regression. A pair's function is bilinear between its knots, and constant
+        The mean is `intercept_` :math:`+ \sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`.
+        A pair's function is bilinear between its knots, and constant
         beyond them. Its mean over the training values of either feature is 0, whatever the other
         one is, so that it holds no main effect of them as if they were independent; where they are
         not, what they add together over the rows may have one.

@@ -80,6 +80,13 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         after how many to stop, which may be none; for many features of which few matter. "ard"
         (automatic relevance determination) follows the likelihood to its end, which overfits where
         features are many. By default "scale".
+    intercept_variance : float or "auto", default="auto"
+        Prior variance of a constant that is added to the functions of the features, which are 0 at
+        0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the
+        kernel over the training rows, with which a row of zeros is predicted as its neighbours say.
+        Smooth functions have none: their mean is that of the targets; nor does
+        ``solver="coordinate-descent"``. The likelihoods of classes have a bias of
+        their own.
     n_interactions : int, default=0
         At most so many pairs of features whose functions are added to those of the features: the
         pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
@@ -185,6 +192,10 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
+    intercept_ : ndarray of shape (n_outputs,)
+        What is predicted where no feature and no pair of features adds anything.
+    intercept_variance_ : float
+        Variance of the intercept, before `amplitude_` multiplies it.
     interactions_ : ndarray of shape (n_pairs, 2)
         The pairs of features, the strongest first, or as they were given.
     interaction_weight_ : float
@@ -323,6 +334,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
         feature_weights: WeightsName | ArrayLike | None = "scale",
+        intercept_variance: float | Literal["auto"] = "auto",
         n_interactions: int = 0,
         interactions: Interactions | None = None,
         n_interaction_knots: int = 12,
@@ -363,6 +375,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
             feature_transform=feature_transform,
             exponent=exponent,
             feature_weights=feature_weights,
+            intercept_variance=intercept_variance,
             n_interactions=n_interactions,
             interactions=interactions,
             n_interaction_knots=n_interaction_knots,

@@ -47,7 +47,7 @@ def explain(
     entries = data.ravel().copy()
     single = sparse.csr_array((entries, columns, np.arange(n * d + 1)), shape=(n * d, d))
     single.eliminate_zeros()
-    offset = posterior.readouts["mean"].offset
+    offset = posterior.intercept("mean")
     values = posterior.read_features("mean", single, n_threads).reshape(n, d, len(offset))
     std = np.sqrt(posterior.feature_variance(single)).reshape(n, d, -1)
     of_pairs = posterior.system.kernel.pairs
@@ -67,7 +67,7 @@ def explain(
 def _explain_smoothly(
     posterior: Posterior, data: Array, names: NDArray[Any], units: Array
 ) -> Explanation:
-    offset = posterior.readouts["mean"].offset
+    offset = posterior.intercept("mean")
     values = np.empty((*data.shape, len(offset)))
     std = np.empty((*data.shape, len(posterior.systems)))
     for d in range(data.shape[1]):

@@ -21,7 +21,7 @@ SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
 
 @dataclass(frozen=True)
 class GeneralizedKernel:
-    """`sum_d w_d min(g(x(d)), g(x'(d)))` with an increasing `g` (eqs. 14 to 17)."""
+    """`sum_d w_d min(g(x(d)), g(x'(d)))` with an increasing `g` (eqs. 14 to 17), and a constant."""
 
     transform: TransformName = "identity"
     exponent: float = 1.0
@@ -33,6 +33,8 @@ class GeneralizedKernel:
     """Other than "linear": a `SmoothTerm` takes the place of the minima."""
     slope_weight: float = 1.0
     rough_weight: float = 0.0
+    intercept_variance: float = 0.0
+    """A constant that is added: the prior variance of an intercept."""
 
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"slope_weight", "rough_weight"})
     """Parameters that a search may well leave at a bound."""

@@ -103,8 +103,14 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         )
         return of_classes if suits else "gaussian"
 
+    def _variance_of_intercept(self, system: KernelSystem) -> float:
+        # The other likelihoods have a bias of their own.
+        return super()._variance_of_intercept(system) if self._is_gaussian else 0.0
+
     def _what_asks_for_gaussian(self) -> str:
         """Name the parameter that only regression of targets knows."""
+        if self.intercept_variance != "auto":
+            return f"intercept_variance={self.intercept_variance!r}"
         if self.n_interactions > 0 or self.interactions is not None:
             return "pairs of features"
         if self.shared_hyperparameters is False:

@@ -190,6 +190,11 @@ class Posterior(BasePosterior[KernelSystem]):
             X = self.system.kernel.rows(X, n_threads)
         return score.evaluate(X, n_threads) + self.readouts[name].offset
 
+    def intercept(self, name: str) -> Array:
+        """Return what a readout is of a row to which no feature adds anything."""
+        readout = self.readouts[name]
+        return self.system.intercepts(self.weights @ readout.matrix) + readout.offset
+
     def read_features(self, name: str, X: Matrix, n_threads: int) -> Array:
         """Return what the features of every row add to a readout, without pairs and offset."""
 

@@ -69,6 +69,12 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         after how many to stop, which may be none; for many features of which few matter. "ard"
         (automatic relevance determination) follows the likelihood to its end, which overfits where
         features are many. By default "scale".
+    intercept_variance : float or "auto", default="auto"
+        Prior variance of a constant that is added to the functions of the features, which are 0 at
+        0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the
+        kernel over the training rows, with which a row of zeros is predicted as its neighbours say.
+        Smooth functions have none: their mean is that of the targets; nor does
+        ``solver="coordinate-descent"``.
     n_interactions : int, default=0
         At most so many pairs of features whose functions are added to those of the features: the
         pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
@@ -155,6 +161,10 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         0 where they are exact.
     feature_weights_ : ndarray of shape (n_features,)
         Weights of the features.
+    intercept_ : ndarray of shape (n_outputs,)
+        What is predicted where no feature and no pair of features adds anything.
+    intercept_variance_ : float
+        Variance of the intercept, before `amplitude_` multiplies it.
     interactions_ : ndarray of shape (n_pairs, 2)
         The pairs of features, the strongest first, or as they were given.
     interaction_weight_ : float
@@ -280,6 +290,14 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         if self._has_patterns():
             return float(max(fit.std_error_ for fit in self._fits_now()))
         return super().std_error_
+
+    @property
+    def intercept_(self) -> Array:
+        """What is predicted where no feature and no pair of features adds anything."""
+        if self._has_patterns():
+            intercepts: Array = self._of_patterns(lambda fit: fit.intercept_)
+            return intercepts
+        return super().intercept_
 
     @property
     def quantization_error_bound_(self) -> Array:

@@ -48,6 +48,24 @@ class ExactScore:
         return np.zeros(self._V.shape[1])
 
 
+class ScoreWithIntercept:
+    """A score and a number for each output, which is added to those of all rows."""
+
+    def __init__(self, score: Score, intercepts: Array) -> None:
+        self._score, self._intercepts = score, intercepts
+        self.takes_features = score.takes_features
+
+    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        scores = self._score.evaluate(X, n_threads)
+        scores += self._intercepts
+        return scores
+
+    def error_bound(self) -> Array:
+        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
+        return self._score.error_bound()
+
+
 class TabulatedScore:
     """A score from `n_bins` cells a column, with its certified error.
 

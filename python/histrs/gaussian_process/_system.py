@@ -149,6 +149,11 @@ class KernelSystem:
                 "solver='coordinate-descent' solves the additive kernel alone: choose another one "
                 "for pairs of features."
             )
+        if self.intercept_variance > 0.0 and self.solver == "coordinate-descent":
+            raise ValueError(
+                "solver='coordinate-descent' solves the additive kernel alone: choose another one, "
+                "or set intercept_variance=0."
+            )
         # Sorting reads every value and names the first bad one.
         _ = self.columns if self.smooth is None else self.smooth
         with np.errstate(over="ignore"):
@@ -211,10 +216,16 @@ class KernelSystem:
             return self.columns.n_knots
         return 4 * self.smooth.rows.columns.n_knots
 
+    @property
+    def intercept_variance(self) -> float:
+        """What is added to every entry of `K`, whatever the scale of rows."""
+        return self.kernel.intercept_variance
+
     @cached_property
     def diagonal(self) -> Array:
         """Diagonal of `K`."""
         sums = self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
+        sums = sums + self.intercept_variance
         return sums if self.row_scale is None else self.row_scale**2 * sums
 
     @cached_property
@@ -231,6 +242,7 @@ class KernelSystem:
         if self.smooth is not None:
             return self.smooth.prior(self.smooth.shifted(X))
         prior = _histrs.row_sums(to_core(X), self.n_threads)
+        prior += self.intercept_variance
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             prior += self.pairs.prior(others)
@@ -243,6 +255,7 @@ class KernelSystem:
         K = _histrs.intersection_gram(
             to_core(X.astype(np.float64, copy=False)), None, self.n_threads
         )
+        K += self.intercept_variance
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             K += self.pairs.gram(others)
@@ -254,9 +267,15 @@ class KernelSystem:
         if self.smooth is not None:
             return scaled(self.row_scale, self.smooth.product(V))
         product = self.columns.product(V, self.n_threads)
+        product += self.intercepts(V)
         if self.pairs is not None:
             product += self.pairs.product(V)
         return scaled(self.row_scale, product)
+
+    def intercepts(self, V: Array) -> Array:
+        """Return what weights of the training rows, whatever their scale, add to all rows."""
+        added: Array = self.intercept_variance * V.sum(axis=0)
+        return added
 
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
@@ -546,6 +565,7 @@ class KernelSystem:
         """Return nearly `(K + s I) V`: sums in single precision."""
         R = scaled(self.row_scale, V)
         product = self.columns.product_single(R, self.n_threads)
+        product += self.intercepts(R)
         if self.pairs is not None:
             product += self.pairs.product(R)
         product = scaled(self.row_scale, product)
@@ -620,6 +640,7 @@ class KernelSystem:
         if self.smooth is not None:
             return SmoothScore(self.smooth, V).evaluate(X, self.n_threads)
         product = self.columns.cross_product(to_core(X), V, self.n_threads)
+        product += self.intercepts(V)
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             product += others.cells @ self.pairs.cell_values(V)
@@ -631,6 +652,7 @@ class KernelSystem:
 
     def _unscaled_cross_kernel(self, X: Matrix) -> Array:
         K = self._additive_cross(X)
+        K += self.intercept_variance
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             K += self.pairs.cross(others)

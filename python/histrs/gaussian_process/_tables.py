@@ -123,7 +123,7 @@ def tables_of(
         tables[0, d, : len(t)] = v
         tables[1, d, : len(t) - 1] = np.diff(v, axis=0) / np.diff(t)[:, None]
         bound += error
-    offset = np.broadcast_to(posterior.readouts[readout].offset, (n_outputs,)).copy()
+    offset = np.broadcast_to(posterior.intercept(readout), (n_outputs,)).copy()
     pairs = pair_tables(posterior, readout)
     return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes, pairs)
 

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import largest_eigenvalue_bound
-from histrs._validation import Matrix, to_core
+from histrs._validation import Matrix
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._system import KernelSystem
 
@@ -81,7 +81,9 @@ class CoarseVariance:
 
     .. math:: k_{**} - \frac{1}{\xi_1} \sum_d \sum_i w_i \min(x_*(d)^2, x_i(d)^2)
 
-    With `n_bins` the score is tabulated (q-CAPU), less what the table may be too large by.
+    An intercept of variance `c` adds :math:`\sum_i w_i (2 c \sum_d \min(x_*(d), x_i(d)) + c^2)` to
+    the sums, a second score. With `n_bins` scores are tabulated (q-CAPU), less what tables may be
+    too large by.
     """
 
     def __init__(self, system: KernelSystem, n_bins: int | None) -> None:
@@ -91,25 +93,38 @@ class CoarseVariance:
         square = _histrs.Transform("power", 2.0)
         columns = system.columns.transformed(square, None, system.n_threads)
         weights = np.ones(len(start)) if system.row_scale is None else system.row_scale**2
-        V = weights[:, None]
-        self._score: Score
-        if n_bins is None:
-            self._score = ExactScore(columns, V, system.n_threads)
-        else:
-            self._score = TabulatedScore(columns, V, n_bins, "linear", system.n_threads)
+        self._score = _score(columns, weights, n_bins, system.n_threads)
+        c = system.intercept_variance
+        self._constant = c * c * float(np.sum(weights))
+        self._of_intercept = (
+            _score(system.columns, 2.0 * c * weights, n_bins, system.n_threads) if c > 0.0 else None
+        )
 
     def of(self, X: Matrix) -> Array:
         """Return the bound for every row."""
         n_threads = self._system.n_threads
         X, prior = _transformed(self._system, X)
         score = self._score.evaluate(_squared(X), n_threads) - self._score.error_bound()
-        return np.maximum(prior - np.maximum(score[:, 0], 0.0) / self._largest, 0.0)
+        squares = np.maximum(score[:, 0], 0.0) + self._constant
+        if self._of_intercept is not None:
+            sums = self._of_intercept.evaluate(X, n_threads) - self._of_intercept.error_bound()
+            squares += np.maximum(sums[:, 0], 0.0)
+        return np.maximum(prior - squares / self._largest, 0.0)
+
+
+def _score(
+    columns: _histrs.SortedColumns, weights: Array, n_bins: int | None, n_threads: int
+) -> Score:
+    V = weights[:, None]
+    if n_bins is None:
+        return ExactScore(columns, V, n_threads)
+    return TabulatedScore(columns, V, n_bins, "linear", n_threads)
 
 
 def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:
     """Return the features that the kernel takes minima of, and the prior variances."""
     X = system.kernel.rows(X, system.n_threads)
-    return X, _histrs.row_sums(to_core(X), system.n_threads)
+    return X, system.prior(X)
 
 
 def _squared(X: Matrix) -> Matrix:

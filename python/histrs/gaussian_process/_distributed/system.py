@@ -46,7 +46,7 @@ class DistributedSystem(KernelSystem):
     def prior(self, X: Any) -> Array:
         if not is_dask(X):
             return super().prior(X)
-        return np.asarray(X.astype(np.float64).sum(axis=1).compute())
+        return np.asarray(X.astype(np.float64).sum(axis=1).compute()) + self.intercept_variance
 
     def gram(self, X: Any) -> Array:
         # All pairs of rows: there are few.
@@ -55,6 +55,7 @@ class DistributedSystem(KernelSystem):
     def kernel_matrix(self) -> Array:
         # Sums may be what a scheduler of this process still holds.
         K = np.array(self.blocks.kernel_matrix(), order="C")
+        K += self.intercept_variance
         scale_both_sides(self.row_scale, K)
         return K
 
@@ -93,7 +94,9 @@ class DistributedSystem(KernelSystem):
         )
 
     def cross_product(self, X: Matrix, V: Array) -> Array:
-        return DistributedScore(self.blocks, np.ascontiguousarray(V)).evaluate(X, self.n_threads)
+        product = DistributedScore(self.blocks, np.ascontiguousarray(V)).evaluate(X, self.n_threads)
+        product += self.intercepts(V)
+        return product
 
     def _additive_cross(self, X: Matrix) -> Array:
         return self.blocks.cross_kernel(X)

@@ -10,7 +10,12 @@ from histrs.gaussian_process._distributed.columns import DistributedScore
 from histrs.gaussian_process._distributed.system import DistributedSystem
 from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._interactions.term import PairTerm
-from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._score import (
+    ExactScore,
+    Score,
+    ScoreWithIntercept,
+    TabulatedScore,
+)
 from histrs.gaussian_process._smooth.term import SmoothScore
 from histrs.gaussian_process._system import KernelSystem
 
@@ -53,6 +58,18 @@ def score_of(
     """Return `K(X, X_train) V` as a score of rows; with bins, from tables."""
     if system.smooth is not None:
         return SmoothScore(system.smooth, V, n_bins)
+    score = _without_intercept(system, V, n_bins, interpolation)
+    if system.intercept_variance == 0.0:
+        return score
+    return ScoreWithIntercept(score, system.intercepts(V))
+
+
+def _without_intercept(
+    system: KernelSystem,
+    V: Array,
+    n_bins: int | None,
+    interpolation: Literal["linear", "nearest"],
+) -> Score:
     if isinstance(system, DistributedSystem):
         return DistributedScore(system.blocks, V, n_bins, interpolation)
     additive: Score

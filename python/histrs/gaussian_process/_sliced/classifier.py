@@ -244,7 +244,10 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             )
         # Of projections, whose function is less sure, modes of a Bernoulli likelihood do no better.
         inner = IntersectionGPClassifier(
-            feature_weights=None, likelihood="gaussian", **self._inner_parameters()
+            feature_weights=None,
+            intercept_variance=0.0,
+            likelihood="gaussian",
+            **self._inner_parameters(),
         )
         T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
         weights = None if weights is None else weights[kept]

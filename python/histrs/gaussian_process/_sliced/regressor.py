@@ -319,7 +319,10 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             self._inner = dense.fit(T, y[kept], weights_of_rows)
         else:
             inner = IntersectionGPRegressor(
-                feature_weights=None, **scales, **self._inner_parameters()
+                feature_weights=None,
+                intercept_variance=0.0,
+                **scales,
+                **self._inner_parameters(),
             )
             inner = self._with_scales(inner, T, y[kept], random, sample_weight=weights_of_rows)
             self._inner = inner.fit(T, y[kept], weights_of_rows)

@@ -31,6 +31,11 @@ def check_supported(model: Any) -> None:
             f"{name} goes without pairs of features: leave interactions out, or smoothness as it "
             "is by default."
         )
+    if model.intercept_variance not in ("auto", 0):
+        raise ValueError(
+            f"intercept_variance={model.intercept_variance!r} goes without {name}, whose mean is "
+            'that of the targets: leave it at "auto".'
+        )
     if model.feature_transform != "identity":
         raise ValueError(
             f"feature_transform={model.feature_transform!r} goes without {name}: transform the "

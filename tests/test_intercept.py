@@ -1,0 +1,304 @@
+"""A constant beside the functions of the features, against a column that is one."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from tests.helpers import assert_close
+
+pytestmark = pytest.mark.simd_paths
+
+C = 2.5
+GIVEN = {"noise": 0.05, "amplitude": 0.8, "optimizer": None, "feature_weights": None}
+SOLVERS = {
+    "cholesky": {"solver": "cholesky"},
+    "knots": {"solver": "cg", "preconditioner": "knots", "tol": 1e-10},
+    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky", "tol": 1e-10},
+    "plain": {"solver": "cg", "preconditioner": None, "tol": 1e-10},
+}
+each = pytest.mark.parametrize
+each_solver = each("solver", SOLVERS.values(), ids=SOLVERS)
+
+
+def data(rng, n=80, d=4):
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.8)
+    return X, 3.0 + np.exp(-4.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(n)
+
+
+def with_column(X):
+    """Return rows with a column of one value, whose minima are that value."""
+    column = np.full((X.shape[0], 1), C)
+    if sparse.issparse(X):
+        return sparse.csr_array(sparse.hstack([X, column]))
+    return np.hstack([X, column])
+
+
+def pair(X, y, model_class=IntersectionGPRegressor, sample_weight=None, **given):
+    """Return a model with an intercept, and one with the column in its place."""
+    given = {**GIVEN, **given}
+    model = model_class(intercept_variance=C, **given).fit(X, y, sample_weight=sample_weight)
+    other = model_class(intercept_variance=0.0, **given)
+    return model, other.fit(with_column(X), y, sample_weight=sample_weight)
+
+
+# ---- it is as a column of one value --------------------------------------------------------------
+
+
+@each_solver
+@each("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+@each("weighted", [False, True])
+def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
+    X, y = data(rng)
+    T = container(np.vstack([data(rng, 20)[0], np.zeros(4)]))
+    weights = rng.random(len(y)) + 0.1 if weighted else None
+    model, other = pair(container(X), y, sample_weight=weights, **solver)
+    for asked in ({}, {"return_std": True}, {"return_cov": True}):
+        found, expected = model.predict(T, **asked), other.predict(with_column(T), **asked)
+        pairs = zip(found, expected, strict=True) if asked else [(found, expected)]
+        for a, b in pairs:
+            assert_close(a, b, 1e-5)
+    assert_close(model.dual_coef_, other.dual_coef_, 1e-5)
+
+
+def test_blocks_of_coordinates(rng):
+    X, y = data(rng, 30)
+    model, other = pair(X, y, solver="greedy-block", tol=1e-6)
+    assert_close(model.predict(X), other.predict(with_column(X)), 1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 20), d=st.integers(1, 4), seed=st.integers(0, 1000))
+def test_of_few_rows(n, d, seed):
+    rng = np.random.default_rng(seed)
+    X, T = np.round(rng.random((n, d)), 1), rng.random((3, d))
+    model, other = pair(X, rng.standard_normal((n, 2)))
+    assert_close(model.predict(T), other.predict(with_column(T)), 1e-9)
+
+
+@each("variance", ["exact", "cached", "fine"])
+def test_other_variances(rng, variance):
+    X, y = data(rng, 150)
+    T = data(rng, 30)[0]
+    for solver in ("cholesky", "cg"):
+        model, other = pair(X, y, solver=solver, variance=variance, tol=1e-8)
+        std, expected = (
+            m.predict(rows, return_std=True)[1] for m, rows in ((model, T), (other, with_column(T)))
+        )
+        assert_close(std, expected, 1e-5)
+
+
+@each("variance", ["fine", "coarse", "coarse-quantized"])
+@each("weighted", [False, True])
+def test_bounds_are_above(rng, variance, weighted):
+    X, y = data(rng)
+    T = np.vstack([data(rng, 30)[0], np.zeros(4), np.full(4, 9.0)])
+    weights = rng.random(len(y)) + 0.1 if weighted else None
+    model, _ = pair(X, y, sample_weight=weights)
+    exact = model.predict(T, return_std=True)[1]
+    model.set_params(variance=variance)
+    assert np.all(model.predict(T, return_std=True)[1] >= exact * (1 - 1e-9))
+
+
+def test_certain_bounds(rng):
+    X, y = data(rng)
+    T = data(rng, 10)[0]
+    model, _ = pair(X, y, solver="cg", tol=1e-8)
+    exact = model.set_params(variance="exact").predict(T, return_std=True)[1]
+    lower, upper = model.std_bounds(T)
+    assert np.all(lower <= exact * (1 + 1e-9))
+    assert np.all(upper >= exact * (1 - 1e-9))
+
+
+@each("log_det", ["lanczos", "bound"])
+@each("solver", ["cholesky", "cg"])
+def test_likelihood(rng, log_det, solver):
+    X, y = data(rng)
+    model, other = pair(X, y, log_det=log_det, solver=solver, tol=1e-8)
+    found, expected = (m.log_marginal_likelihood() for m in (model, other))
+    if (log_det, solver) == ("lanczos", "cholesky"):
+        slopes = [m.log_marginal_likelihood(eval_gradient=True)[1] for m in (model, other)]
+        assert_close(*slopes, 1e-8)
+    assert_close(found, expected, 1e-6)
+
+
+@each("transform", ["power", "exponential"])
+def test_slope_of_the_exponent(rng, transform):
+    X, y = data(rng)
+    model = IntersectionGPRegressor(
+        feature_transform=transform, exponent=0.7, intercept_variance=C, **GIVEN
+    ).fit(X, y)
+    value, slope = model.log_marginal_likelihood(eval_gradient=True)
+    step = 1e-5
+    for k in range(len(slope)):
+        above, below = model.theta_.copy(), model.theta_.copy()
+        above[k] += step
+        below[k] -= step
+        ends = [model.log_marginal_likelihood(theta) for theta in (above, below)]
+        assert_close(slope[k], (ends[0] - ends[1]) / (2 * step), 1e-5 * (1 + abs(value)))
+
+
+def test_rows_left_out(rng):
+    X, y = data(rng)
+    found = np.array([m.predict_leave_one_out() for m in pair(X, y)])
+    assert_close(*found[:, 0], 1e-6)
+    assert_close(*found[:, 1], 1e-6)
+
+
+@each("solver", ["cholesky", "cg"])
+def test_rows_that_come_and_go(rng, solver):
+    X, y = data(rng)
+    model, other = pair(X[:50], y[:50], solver=solver, tol=1e-9)
+    T = data(rng, 10)[0]
+    model.partial_fit(X[50:], y[50:]).forget([3, 60])
+    other.partial_fit(with_column(X[50:]), y[50:]).forget([3, 60])
+    assert_close(model.predict(T), other.predict(with_column(T)), 1e-6)
+    kept = np.delete(np.arange(80), [3, 60])
+    anew, _ = pair(X[kept], y[kept], solver=solver, tol=1e-9)
+    # The unit of the targets is that of the first fit.
+    ratio = model.y_std_ / anew.y_std_
+    anew.set_params(noise=GIVEN["noise"] * ratio[0] ** 2, amplitude=0.8 * ratio[0] ** 2)
+    assert_close(model.predict(T), anew.fit(X[kept], y[kept]).predict(T), 1e-6)
+
+
+@each("n_classes", [2, 3])
+@each("solver", ["cholesky", "cg"])
+def test_classes(rng, n_classes, solver):
+    X, y = data(rng)
+    labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    given = {"likelihood": "gaussian", "solver": solver, "tol": 1e-9}
+    model, other = pair(X, labels, IntersectionGPClassifier, **given)
+    T = data(rng, 20)[0]
+    for name in ("decision_function", "predict_proba"):
+        found, expected = getattr(model, name)(T), getattr(other, name)(with_column(T))
+        assert_close(found, expected, 1e-4)
+
+
+@each("n_interactions", [1, 2])
+def test_beside_pairs(rng, n_interactions):
+    X, y = data(rng)
+    model, other = pair(X, y + X[:, 2] * X[:, 3], interactions=[(0, 1), (2, 3)][:n_interactions])
+    T = data(rng, 20)[0]
+    for a, b in zip(
+        model.predict(T, return_std=True),
+        other.predict(with_column(T), return_std=True),
+        strict=True,
+    ):
+        assert_close(a, b, 1e-8)
+
+
+def test_dask_arrays(rng):
+    dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
+    array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
+    X, y = data(rng)
+    T = data(rng, 20)[0]
+    with dask.config.set(scheduler="synchronous"):
+        for solver in ("cholesky", "cg"):
+            model, _ = pair(X, y, solver=solver, tol=1e-9)
+            lazy = IntersectionGPRegressor(
+                intercept_variance=C, **{**GIVEN, "solver": solver, "tol": 1e-9}
+            ).fit(array.from_array(X, chunks=(30, 2)), y)
+            for a, b in zip(
+                model.predict(T, return_std=True), lazy.predict(T, return_std=True), strict=True
+            ):
+                assert_close(a, b, 1e-6)
+            assert_close(model.predict(T), lazy.predict(array.from_array(T, chunks=(9, 2))), 1e-6)
+
+
+# ---- what is made of predictions -----------------------------------------------------------------
+
+
+def test_tables(rng):
+    X, y = data(rng)
+    T = data(rng, 20)[0]
+    model, _ = pair(X, y)
+    exact = model.predict(T)
+    assert_close(model.export_tables(n_bins=200).scores(T)[:, 0], exact, 1e-9)
+    for n_bins in (100, 128):
+        model.set_params(n_bins=n_bins)
+        bound = model.quantization_error_bound_ * (1 + 1e-6) + 1e-9
+        assert np.all(np.abs(model.predict(T) - exact) <= bound)
+
+
+def test_explanations_add_up(rng):
+    X, y = data(rng)
+    model, _ = pair(X, y, interactions=[(0, 1)])
+    explanation = model.explain(X[:5])
+    assert_close(explanation.values.sum(axis=1) + explanation.offset, model.predict(X[:5]), 1e-9)
+    assert_close(explanation.offset, model.intercept_[0], 1e-12)
+    assert_close(model.predict(np.zeros((1, 4)))[0], model.intercept_[0], 0.3)
+    function = model.shape_functions(return_std=True)[0]
+    at_zero = function.knots == 0.0
+    assert np.all(function.values[at_zero] == 0.0)
+    assert np.all(function.std[at_zero] == 0.0)
+
+
+def test_it_is_kept_with_the_model(rng):
+    X, y = data(rng)
+    model = IntersectionGPRegressor().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.intercept_variance_ == model.intercept_variance_ > 0.0
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+# ---- its variance --------------------------------------------------------------------------------
+
+
+def test_default_is_of_the_kernels_size(rng):
+    X, y = data(rng)
+    X *= [1.0, 1e6, 1e-6, 1.0]
+    model = IntersectionGPRegressor().fit(X, y)
+    weighed = (X * model.feature_weights_).sum(axis=1)
+    assert_close(model.intercept_variance_, 3.0 * weighed.mean(), 1e-12)
+
+
+def test_repeated_rows_are_as_rows_of_weight(rng):
+    X, y = data(rng, 40)
+    repeats = rng.integers(1, 4, 40)
+    weighted = IntersectionGPRegressor(feature_weights=None).fit(X, y, repeats.astype(float))
+    repeated = IntersectionGPRegressor(feature_weights=None)
+    repeated.fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
+    assert_close(weighted.intercept_variance_, repeated.intercept_variance_, 1e-12)
+
+
+def test_a_row_of_zeros_is_predicted_as_its_neighbours_say(rng):
+    X = rng.random((400, 2)) ** 3
+    y = 10.0 + 5.0 * np.exp(-8.0 * X[:, 0]) + 0.01 * rng.standard_normal(400)
+    near = abs(IntersectionGPRegressor().fit(X, y).predict([[0.0, 0.0]])[0] - 15.0)
+    far = abs(IntersectionGPRegressor(intercept_variance=0).fit(X, y).predict([[0, 0]])[0] - 15.0)
+    assert near < 0.1 < 1.0 < far
+
+
+def test_rows_of_zeros_alone(rng):
+    model = IntersectionGPRegressor().fit(np.zeros((10, 3)), np.arange(10.0))
+    assert model.intercept_variance_ == 0.0
+    assert_close(model.predict(np.ones((1, 3))), [4.5], 1e-9)
+
+
+def test_smooth_functions_and_coordinate_descent_go_without(rng):
+    X, y = data(rng)
+    for other in ({"smoothness": "cubic"}, {"solver": "coordinate-descent"}):
+        assert IntersectionGPRegressor(**other).fit(X, y).intercept_variance_ == 0.0
+        with pytest.raises(ValueError, match="intercept_variance"):
+            IntersectionGPRegressor(intercept_variance=1.0, **other).fit(X, y)
+
+
+def test_classes_have_a_bias_of_their_own(rng):
+    X, y = data(rng)
+    labels = y > np.median(y)
+    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, labels)
+    assert model.intercept_variance_ == 0.0
+    asked = IntersectionGPClassifier(intercept_variance=1.0)
+    assert asked.fit(X, labels).likelihood_ == "gaussian"
+    with pytest.raises(ValueError, match="intercept_variance"):
+        asked.set_params(likelihood="bernoulli").fit(X, labels)
+
+
+@each("variance", [-1.0, np.nan, np.inf, "large"])
+def test_it_is_no_negative_or_infinite_number(rng, variance):
+    with pytest.raises(ValueError, match="intercept_variance"):
+        IntersectionGPRegressor(intercept_variance=variance).fit(*data(rng))
