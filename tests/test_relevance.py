@@ -123,3 +123,14 @@ def test_columns_of_zeros_keep_a_positive_weight(rng):
     X[:, 20] = 0.0
     model = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
     assert np.all(model.feature_weights_ > 0.0)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_automatic_relevance_starts_within_its_bounds(rng, container, size):
+    X = rng.random((60, 3))
+    y = np.sin(5.0 * X[:, 0]) + X[:, 1]
+    X[:, 2] *= size
+    model = IntersectionGPRegressor(feature_weights="ard").fit(container(X), y)
+    assert np.all((model.feature_weights_ >= 1e-6) & (model.feature_weights_ <= 1e6 * (1 + 1e-9)))
+    assert model.score(container(X), y) > 0.9

@@ -811,6 +811,9 @@ def test_scalar_and_simd_paths_agree(tmp_path):
         single = "single" in name and "kernel" in name
         relative = 1e-5 if single or name.startswith(("linear", "nearest")) else 1e-9
         relative = relative if "cg" not in name else 1e-3
+        # Answers of single precision are rounded to it.
+        rounded = results[0][name].dtype == np.float32
+        relative = max(relative, 1e-6) if rounded else relative
         assert_close(results[0][name], results[1][name], relative)
 
 

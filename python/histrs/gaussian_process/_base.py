@@ -506,8 +506,12 @@ class BaseIntersectionGP(GaussianProcess):
                     "feature_weights='ard' learns them: give an optimizer and "
                     "feature_weights_bounds."
                 )
-            if start.kernel.weights is None:
-                start = start.with_values({"feature_weights": np.ones(self.n_features_in_)})
+            weights = start.kernel.weights
+            if weights is None:
+                weights = np.ones(self.n_features_in_)
+            # Columns of hardly any spread would start at the largest numbers.
+            low, high = bounds["feature_weights"]
+            start = start.with_values({"feature_weights": np.clip(weights, low, high)})
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
 
     def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
