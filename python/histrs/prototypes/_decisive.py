@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.transport._pairs import sinkhorn_of_pairs
 
@@ -34,6 +35,8 @@ _CHUNK = 512
 _LEVELS = ((2e-2, (2e-5, True)), (1e-4, (1e-4, False)), (1e-8, (1e-3, False)))
 
 
+# Its products end before other threads of BLAS have woken, which then wait in a loop.
+@blas_threads_at_most(1)
 def decisive_costs(
     X: Matrix,
     prototypes: Float64,

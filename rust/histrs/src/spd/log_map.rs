@@ -107,16 +107,28 @@ pub(crate) fn scale<S: Simd>(simd: S, p: usize, packed: &mut [S::f64s]) -> LaneV
         trace = simd.add_f64s(trace, packed[triangle(i) + i]);
     }
     let mean = simd.mul_f64s(trace, simd.splat_f64s(1.0 / p as f64));
-    let inverse = simd.div_f64s(simd.splat_f64s(1.0), mean);
-    for value in packed {
+    divide_by(simd, mean, packed);
+    logarithms::<S>(mean)
+}
+
+/// Divides all entries by a number for each lane.
+#[inline(always)]
+pub(crate) fn divide_by<S: Simd>(simd: S, divisor: S::f64s, entries: &mut [S::f64s]) {
+    let inverse = simd.div_f64s(simd.splat_f64s(1.0), divisor);
+    for value in entries {
         *value = simd.mul_f64s(*value, inverse);
     }
+}
+
+/// The logarithm of a positive number for each lane; NaN outside the range of normal numbers, where
+/// nothing can be said.
+#[inline(always)]
+pub(crate) fn logarithms<S: Simd>(values: S::f64s) -> LaneValues {
     let mut logarithms = LaneValues::default();
-    let means: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&mean));
-    for lane in 0..S::F64_LANES {
-        // Outside the range of a double nothing can be said.
-        let normal = means[lane] >= f64::MIN_POSITIVE && means[lane] < f64::INFINITY;
-        logarithms[lane] = if normal { ln(means[lane]) } else { f64::NAN };
+    let values: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&values));
+    for (logarithm, &value) in logarithms.iter_mut().zip(values) {
+        let normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&value);
+        *logarithm = if normal { ln(value) } else { f64::NAN };
     }
     logarithms
 }

@@ -12,7 +12,9 @@ use crate::spd::factors::{TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
 use crate::spd::lanes::{Groups, LaneValues, Shared, vectors};
 use crate::spd::ldl::add_products;
-use crate::spd::log_map::{self, add_outer, reduce, reduced_logarithm, restore, scale};
+use crate::spd::log_map::{
+    self, add_outer, divide_by, logarithms, reduce, reduced_logarithm, restore, scale,
+};
 use crate::spd::logarithm::ln;
 use crate::spd::stack::{SymmetricStack, triangle};
 
@@ -357,18 +359,8 @@ fn rescale<S: Simd>(simd: S, p: usize, k: &mut [S::f64s]) -> LaneValues {
         sum = simd.mul_add_e_f64s(value, value, sum);
     }
     let mean = simd.mul_f64s(sum, simd.splat_f64s(1.0 / p as f64));
-    let inverse = simd.div_f64s(simd.splat_f64s(1.0), simd.sqrt_f64s(mean));
-    for value in k {
-        *value = simd.mul_f64s(*value, inverse);
-    }
-    let mut logarithms = LaneValues::default();
-    let means: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&mean));
-    for lane in 0..S::F64_LANES {
-        // Outside the range of a double nothing can be said.
-        let normal = means[lane] >= f64::MIN_POSITIVE && means[lane] < f64::INFINITY;
-        logarithms[lane] = if normal { ln(means[lane]) } else { f64::NAN };
-    }
-    logarithms
+    divide_by(simd, simd.sqrt_f64s(mean), k);
+    logarithms::<S>(mean)
 }
 
 /// The entries of a square matrix of `p` rows.

@@ -57,12 +57,8 @@ pub(crate) fn tridiagonalize<S: Simd>(
     out: &mut Tridiagonal<'_, S::f64s>,
     scratch: &mut [S::f64s],
 ) {
+    let [u, q, product] = work(simd, p, scratch);
     let zero = simd.splat_f64s(0.0);
-    let (u, rest) = scratch.split_at_mut(p);
-    let (q, rest) = rest.split_at_mut(p);
-    let product = &mut rest[..p];
-    u.fill(zero);
-    q.fill(zero);
     out.off.fill(zero);
     out.inverses.fill(zero);
     for i in (0..p).rev() {
@@ -105,12 +101,7 @@ pub(crate) fn back<S: Simd>(
             _ => reflect_rows::<S, ROWS>(simd, start, reflectors, inverses, f),
         }
     }
-    let zero = simd.splat_f64s(0.0);
-    let (u, rest) = scratch.split_at_mut(p);
-    let (q, rest) = rest.split_at_mut(p);
-    let product = &mut rest[..p];
-    u.fill(zero);
-    q.fill(zero);
+    let [u, q, product] = work(simd, p, scratch);
     for i in 2..p {
         let v = &reflectors[triangle(i)..][..i];
         pass(simd, &mut f[..triangle(i)], u, q, v, product);
@@ -121,6 +112,16 @@ pub(crate) fn back<S: Simd>(
         let row = &mut f[triangle(i)..=triangle(i) + i];
         update_row(simd, row, (minus(simd, u[i]), minus(simd, q[i])), u, q);
     }
+}
+
+/// Two vectors of zeros, those of an update that is yet to be made, and one to write to.
+#[inline(always)]
+fn work<S: Simd>(simd: S, p: usize, scratch: &mut [S::f64s]) -> [&mut [S::f64s]; 3] {
+    let (u, rest) = scratch.split_at_mut(p);
+    let (q, rest) = rest.split_at_mut(p);
+    u.fill(simd.splat_f64s(0.0));
+    q.fill(simd.splat_f64s(0.0));
+    [u, q, &mut rest[..p]]
 }
 
 /// Applies the reflections to `R` rows from row `start` on, from the right.
