@@ -334,7 +334,9 @@ def _table(tables: dict[str, Any], score: str, title: str) -> list[str]:
 def _names(tables: dict[str, Any]) -> list[str]:
     """Return the models that were run on some table, in the order in which they are listed."""
     there = dict.fromkeys(name for entry in tables.values() for name in entry["scores"])
-    listed = dict.fromkeys([*REGRESSORS, *CLASSIFIERS])
+    # Where a peer is not installed, its scores may still be there.
+    first = ["SlicedGP", "IntersectionGP", "HistGradientBoosting", "LightGBM", BOOSTING_MACHINE]
+    listed = dict.fromkeys([*first, *REGRESSORS, *CLASSIFIERS])
     return [name for name in listed if name in there] + [n for n in there if n not in listed]
 
 
