@@ -59,3 +59,12 @@ def test_errors_of_wrong_names_list_the_names_in_order(make, parameter):
     names = str(caught.value).split("{")[1].split("}")[0].split(", ")
     assert len(names) > 1
     assert names == sorted(names)
+
+
+@pytest.mark.parametrize("metric", ["airm", "jbld"])
+def test_distances_to_neighbours_are_never_left_out(metric):
+    A = np.random.default_rng(0).normal(size=(20, 3, 8))
+    X, y = A @ A.transpose(0, 2, 1), np.arange(20) % 2
+    model = MetricKNNClassifier(metric=metric, metric_params={"on_error": "nan"})
+    with pytest.raises(ValueError, match=r"'on_error', which '.*' does not take: it takes n_jobs"):
+        model.fit(X, y).predict(X)

@@ -112,9 +112,10 @@ def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> 
     options = {
         option.name: option
         for option in list(signature(metric.kernel or metric.distances).parameters.values())[2:]
-        # All pairs are asked for, and nothing beside their distances; who passes parameters on has
-        # none of its own.
-        if option.name not in ("paired", "return_info") and option.kind is not Parameter.VAR_KEYWORD
+        # All pairs are asked for, and nothing beside their distances, of which none may be missing;
+        # who passes parameters on has none of its own.
+        if option.name not in ("paired", "return_info", "on_error")
+        and option.kind is not Parameter.VAR_KEYWORD
     }
     unknown = sorted(given - set(options))
     if unknown:
