@@ -366,7 +366,11 @@ def growth(quick: bool) -> Trial:
         }
         if n <= 3000:
             peer = IntersectionGPRegressor(
-                optimizer=None, feature_weights=None, noise=NOISE, solver="cholesky"
+                optimizer=None,
+                feature_weights=None,
+                intercept_variance=0.0,
+                noise=NOISE,
+                solver="cholesky",
             )
             other = peer.fit(X, y + model.y_mean_).predict(X_test)
             found["difference"] = float(np.max(np.abs(mean - other)))
@@ -376,7 +380,11 @@ def growth(quick: bool) -> Trial:
         return Side(
             f"{n:,} rows",
             lambda data: IntersectionGPRegressor(
-                optimizer=None, feature_weights=None, noise=NOISE, solver="cg"
+                optimizer=None,
+                feature_weights=None,
+                intercept_variance=0.0,
+                noise=NOISE,
+                solver="cg",
             ).fit(*data),
             partial(function.sample, n, 0),
             lambda model: digest(model, n),
@@ -498,7 +506,7 @@ def boosting(quick: bool) -> Trial:
             Side(
                 ours,
                 lambda data: IntersectionGPRegressor(
-                    optimizer=None, feature_weights=None, noise=NOISE
+                    optimizer=None, feature_weights=None, intercept_variance=0.0, noise=NOISE
                 ).fit(*data),
                 data,
                 rmse_and_std,

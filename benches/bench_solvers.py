@@ -37,6 +37,7 @@ def solvers(quick: bool) -> Trial:
         return lambda _: IntersectionGPRegressor(
             optimizer=None,
             feature_weights=None,
+            intercept_variance=0.0,
             noise=NOISE,
             tol=tol,
             max_iter=10_000,

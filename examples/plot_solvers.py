@@ -27,6 +27,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y % 2, train_size=250, ra
 noise, tol = 30.0, 1e-6
 A = intersection_kernel(X_train) + noise * np.eye(len(X_train))
 targets = 2.0 * y_train - 1.0
+# The kernel of the paper: no weights of features, and no intercept.
+given = {"optimizer": None, "feature_weights": None, "intercept_variance": 0.0, "tol": tol}
 minimum = -0.5 * targets @ np.linalg.solve(A, targets)
 
 
@@ -34,9 +36,7 @@ def follow(n_iterations, **parameters):
     """Return iterations, seconds, residual, excess of the objective and accuracy."""
     found = []
     for n in n_iterations:
-        model = IntersectionGPClassifier(
-            noise=noise, optimizer=None, tol=tol, max_iter=n, **parameters
-        )
+        model = IntersectionGPClassifier(noise=noise, max_iter=n, **given, **parameters)
         start = time.perf_counter()
         model.fit(X_train, y_train)
         seconds = time.perf_counter() - start
