@@ -61,7 +61,8 @@ def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
         found, expected = model.predict(T, **asked), other.predict(with_column(T), **asked)
         pairs = zip(found, expected, strict=True) if asked else [(found, expected)]
         for a, b in pairs:
-            assert_close(a, b, 1e-5)
+            # Covariances are solved to a tolerance of their own.
+            assert_close(a, b, 1e-3 if "return_cov" in asked else 1e-5)
     assert_close(model.dual_coef_, other.dual_coef_, 1e-5)
 
 
