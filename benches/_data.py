@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 # The kernel and the scores of the paper, which the peers compute.
-PAPER = {"feature_weights": None, "intercept_variance": 0.0, "calibration": None}
+KERNEL = {"feature_weights": None, "intercept_variance": 0.0}
+PAPER = {**KERNEL, "calibration": None}
 
 FASHION_MNIST = (
     "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), "

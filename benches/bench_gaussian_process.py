@@ -366,11 +366,7 @@ def growth(quick: bool) -> Trial:
         }
         if n <= 3000:
             peer = IntersectionGPRegressor(
-                optimizer=None,
-                feature_weights=None,
-                intercept_variance=0.0,
-                noise=NOISE,
-                solver="cholesky",
+                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cholesky"
             )
             other = peer.fit(X, y + model.y_mean_).predict(X_test)
             found["difference"] = float(np.max(np.abs(mean - other)))
@@ -380,11 +376,7 @@ def growth(quick: bool) -> Trial:
         return Side(
             f"{n:,} rows",
             lambda data: IntersectionGPRegressor(
-                optimizer=None,
-                feature_weights=None,
-                intercept_variance=0.0,
-                noise=NOISE,
-                solver="cg",
+                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cg"
             ).fit(*data),
             partial(function.sample, n, 0),
             lambda model: digest(model, n),
@@ -506,7 +498,7 @@ def boosting(quick: bool) -> Trial:
             Side(
                 ours,
                 lambda data: IntersectionGPRegressor(
-                    optimizer=None, feature_weights=None, intercept_variance=0.0, noise=NOISE
+                    optimizer=None, **_data.KERNEL, noise=NOISE
                 ).fit(*data),
                 data,
                 rmse_and_std,

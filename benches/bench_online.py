@@ -127,6 +127,7 @@ def online_learned(quick: bool) -> Trial:
             solver="cg",
             optimizer=None,
             feature_weights=None,
+            intercept_variance=before.intercept_variance_,
             noise=before.noise_,
             amplitude=before.amplitude_,
         )

@@ -36,8 +36,7 @@ def solvers(quick: bool) -> Trial:
     def fit(parameters: dict[str, Any]):
         return lambda _: IntersectionGPRegressor(
             optimizer=None,
-            feature_weights=None,
-            intercept_variance=0.0,
+            **_data.KERNEL,
             noise=NOISE,
             tol=tol,
             max_iter=10_000,

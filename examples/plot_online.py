@@ -41,6 +41,7 @@ again = IntersectionGPClassifier(
     noise=model.noise_,
     amplitude=model.amplitude_,
     feature_weights=model.feature_weights_,
+    intercept_variance=model.intercept_variance_,
 )
 difference = np.abs(
     again.fit(X[kept], y[kept]).latent_mean_and_variance(X_test)[0]

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from benches._data import PAPER, bags_of_words
+from benches._data import KERNEL, PAPER, bags_of_words
 from benches.bench_solvers import SOLVERS
 from benches.papers import _images
 from benches.papers._experiment import Claim, Panel, Points, Run, above, claim, experiment
@@ -358,13 +358,7 @@ def figure_6(run: Run) -> tuple[Points, str]:
     y = np.where(split.y == 0, 1.0, -1.0)
     points = Points()
     tolerances = (1e-1, 1e-2) if run.quick else (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-    settings = {
-        "optimizer": None,
-        "feature_weights": None,
-        "intercept_variance": 0.0,
-        "noise": NOISE,
-        "max_iter": 10_000,
-    }
+    settings = {"optimizer": None, **KERNEL, "noise": NOISE, "max_iter": 10_000}
     for done, (name, parameters) in enumerate(SOLVERS.items(), start=1):
         for tol in tolerances:
             model = IntersectionGPRegressor(**settings, tol=tol, **parameters)

@@ -283,8 +283,7 @@ class BaseIntersectionGP(GaussianProcess):
             return float(self.intercept_variance)
         if system.kernel.is_smooth or system.solver == "coordinate-descent":
             return 0.0
-        weights = None if system.row_scale is None else system.row_scale**2
-        return _INTERCEPT * float(np.average(system.row_sums, weights=weights))
+        return _INTERCEPT * system.mean_variance
 
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""

@@ -196,9 +196,7 @@ class Likelihood(BaseLikelihood):
         return bool(n <= _MAX_EXACT_ROWS and n * stored <= _MAX_EXACT_TERMS)
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
-        system = self.system(values.kernel, values.scales()[0])
-        intercept = 1.0 if system.row_scale is None else system.row_scale**2
-        return float(np.mean(system.diagonal - system.intercept_variance * intercept))
+        return self.system(values.kernel, values.scales()[0]).mean_variance
 
     def spectrum(self, kernel: GeneralizedKernel) -> Spectrum:
         system = self.system(kernel, Scales(1.0, 1.0))

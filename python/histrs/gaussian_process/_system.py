@@ -224,9 +224,20 @@ class KernelSystem:
     @cached_property
     def diagonal(self) -> Array:
         """Diagonal of `K`."""
-        sums = self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
-        sums = sums + self.intercept_variance
-        return sums if self.row_scale is None else self.row_scale**2 * sums
+        return self._scaled_diagonal(self._variances + self.intercept_variance)
+
+    @property
+    def mean_variance(self) -> float:
+        """Mean of the diagonal of `K` without the intercept."""
+        return float(np.mean(self._scaled_diagonal(self._variances)))
+
+    @property
+    def _variances(self) -> Array:
+        """Kernel of each row with itself, whatever its scale, without the intercept."""
+        return self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
+
+    def _scaled_diagonal(self, values: Array) -> Array:
+        return values if self.row_scale is None else self.row_scale**2 * values
 
     @cached_property
     def row_sums(self) -> Array:
@@ -241,12 +252,15 @@ class KernelSystem:
         """Return `k(x, x)` of transformed rows."""
         if self.smooth is not None:
             return self.smooth.prior(self.smooth.shifted(X))
-        prior = _histrs.row_sums(to_core(X), self.n_threads)
+        prior = self._additive_prior(X)
         prior += self.intercept_variance
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             prior += self.pairs.prior(others)
         return prior
+
+    def _additive_prior(self, X: Matrix) -> Array:
+        return _histrs.row_sums(to_core(X), self.n_threads)
 
     def gram(self, X: Matrix) -> Array:
         """Return `K(X, X)` of transformed rows, in double precision."""
@@ -267,7 +281,7 @@ class KernelSystem:
         if self.smooth is not None:
             return scaled(self.row_scale, self.smooth.product(V))
         product = self.columns.product(V, self.n_threads)
-        product += self.intercepts(V)
+        self._add_intercepts(product, V)
         if self.pairs is not None:
             product += self.pairs.product(V)
         return scaled(self.row_scale, product)
@@ -276,6 +290,11 @@ class KernelSystem:
         """Return what weights of the training rows, whatever their scale, add to all rows."""
         added: Array = self.intercept_variance * V.sum(axis=0)
         return added
+
+    def _add_intercepts(self, product: Array, V: Array) -> None:
+        """Add them in place; without an intercept, a product is not touched again."""
+        if self.intercept_variance > 0.0:
+            product += self.intercepts(V)
 
     def multiply(self, V: Array) -> Array:
         """Return `(K + s I) V`."""
@@ -565,7 +584,7 @@ class KernelSystem:
         """Return nearly `(K + s I) V`: sums in single precision."""
         R = scaled(self.row_scale, V)
         product = self.columns.product_single(R, self.n_threads)
-        product += self.intercepts(R)
+        self._add_intercepts(product, R)
         if self.pairs is not None:
             product += self.pairs.product(R)
         product = scaled(self.row_scale, product)
@@ -587,8 +606,7 @@ class KernelSystem:
         ... and a function that gives the covariances of some of them with the training rows.
         """
         X = self.kernel.rows(X, self.n_threads)
-        prior = _histrs.row_sums(to_core(X), self.n_threads)
-        return prior, lambda rows: self._additive_cross(X[rows])
+        return self._additive_prior(X), lambda rows: self._additive_cross(X[rows])
 
     def variance_of(
         self, prior: Array, cross: Callable[[slice], Array], tol: float, n_outputs: int
@@ -639,12 +657,15 @@ class KernelSystem:
         V = np.ascontiguousarray(V)
         if self.smooth is not None:
             return SmoothScore(self.smooth, V).evaluate(X, self.n_threads)
-        product = self.columns.cross_product(to_core(X), V, self.n_threads)
-        product += self.intercepts(V)
+        product = self._additive_cross_product(X, V)
+        self._add_intercepts(product, V)
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
             product += others.cells @ self.pairs.cell_values(V)
         return product
+
+    def _additive_cross_product(self, X: Matrix, V: Array) -> Array:
+        return self.columns.cross_product(to_core(X), V, self.n_threads)
 
     def cross_kernel(self, X: Matrix) -> Array:
         """Return `K(X_train, X)` of transformed rows in double precision."""

@@ -43,10 +43,11 @@ class DistributedSystem(KernelSystem):
     def row_sums(self) -> Array:
         return self.columns.row_sums(self.n_threads)
 
-    def prior(self, X: Any) -> Array:
+    def _additive_prior(self, X: Any) -> Array:
         if not is_dask(X):
-            return super().prior(X)
-        return np.asarray(X.astype(np.float64).sum(axis=1).compute()) + self.intercept_variance
+            return super()._additive_prior(X)
+        # What a scheduler of this process gives may not be written to.
+        return np.array(X.astype(np.float64).sum(axis=1).compute())
 
     def gram(self, X: Any) -> Array:
         # All pairs of rows: there are few.
@@ -93,10 +94,8 @@ class DistributedSystem(KernelSystem):
             self.row_scale,
         )
 
-    def cross_product(self, X: Matrix, V: Array) -> Array:
-        product = DistributedScore(self.blocks, np.ascontiguousarray(V)).evaluate(X, self.n_threads)
-        product += self.intercepts(V)
-        return product
+    def _additive_cross_product(self, X: Matrix, V: Array) -> Array:
+        return DistributedScore(self.blocks, V).evaluate(X, self.n_threads)
 
     def _additive_cross(self, X: Matrix) -> Array:
         return self.blocks.cross_kernel(X)
