@@ -86,14 +86,12 @@ from histrs.gaussian_process._smooth.functions import (
 from histrs.gaussian_process._system import KernelSystem, PreconditionerName, SolverName
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
 from histrs.gaussian_process._variance import VarianceName
+from histrs.gaussian_process._weights import likelier_weights
 
 # Part of the spread of the largest column, below which all others together hardly count; and rows,
 # fewer of which do not tell it.
 _CARRIED = 1e-3
 _MIN_ROWS_OF_SPREADS = 50
-# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
-# which.
-_INTERCEPT = 3.0
 # How often the weight of pairs, and noise and amplitude, are learned in turn.
 _ROUNDS = 2
 
@@ -115,7 +113,7 @@ class BaseIntersectionGP(GaussianProcess):
         "solver": [StrOptions(set(get_args(SolverName)))],
         "feature_transform": [StrOptions({"identity", "power", "exponential"})],
         "exponent": [Interval(Real, 0, None, closed="neither")],
-        "feature_weights": [StrOptions({"ard", "relevance", "scale"}), "array-like", None],
+        "feature_weights": [StrOptions(set(get_args(WeightsName))), "array-like", None],
         "n_interactions": [Interval(Integral, 0, None, closed="left")],
         "interactions": ["array-like", None],
         "n_interaction_knots": [Interval(Integral, 2, 256, closed="both")],
@@ -150,7 +148,7 @@ class BaseIntersectionGP(GaussianProcess):
         solver: SolverName = "auto",
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
-        feature_weights: WeightsName | ArrayLike | None = "scale",
+        feature_weights: WeightsName | ArrayLike | None = "auto",
         intercept_variance: float | Literal["auto"] = "auto",
         n_interactions: int = 0,
         interactions: Interactions | None = None,
@@ -248,14 +246,13 @@ class BaseIntersectionGP(GaussianProcess):
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
-        if self.smoothness != "linear":
-            start = replace(start, kernel=self._smooth_kernel(start.kernel))
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         centred = Y - self._level_of_regression(Y)
-        if isinstance(self.feature_weights, str) and self.feature_weights == "relevance":
-            start = self._with_relevant_weights(X, centred, start)
+        start = self._with_chosen_weights(X, centred, start)
+        if self.smoothness != "linear":
+            start = replace(start, kernel=self._smooth_kernel(start.kernel))
         make_system = partial(self._make_system, X)
         system = make_system(start.kernel, start.scales()[0], columns)
         system.check()
@@ -283,7 +280,7 @@ class BaseIntersectionGP(GaussianProcess):
             return float(self.intercept_variance)
         if system.kernel.is_smooth or system.solver == "coordinate-descent":
             return 0.0
-        return _INTERCEPT * system.mean_variance
+        return system.vague_intercept
 
     def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
@@ -327,6 +324,18 @@ class BaseIntersectionGP(GaussianProcess):
                 'predictions are of it alone. feature_weights="scale" divides features by their '
                 "spread."
             )
+
+    def _with_chosen_weights(self, X: Matrix, Y: Array, start: Hyperparameters) -> Hyperparameters:
+        """Return the start with the weights of features that the rows tell, if they are asked."""
+        if not isinstance(self.feature_weights, str):
+            return start
+        if self.feature_weights == "relevance":
+            return self._with_relevant_weights(X, Y, start)
+        fixed = (self.noise_bounds, self.amplitude_bounds)
+        learned = self.optimizer is not None and not any(isinstance(b, str) for b in fixed)
+        if self.feature_weights == "auto" and learned:
+            return likelier_weights(self, X, Y, start, self._seed)
+        return start
 
     def _with_relevant_weights(
         self, X: Matrix, Y: Array, start: Hyperparameters

@@ -71,15 +71,17 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         (eq. 16).
     exponent : float, default=1.0
         Exponent of the transform, where the search for it starts.
-    feature_weights : {"scale", "relevance", "ard"}, array-like of shape (n_features,) or None
-        Weights `w` of the features (eq. 17). "scale" is 1 over the spread of each column, a
-        standard deviation that a few outliers do not move, so that the units of columns do not
-        matter. None is 1 for all: then a column of large numbers carries the kernel, as histograms
-        want it that share a unit. "relevance" learns them, from "scale" and from 2,048 rows at
-        most: each step multiplies a weight by what the likelihood asks for, and held-out rows say
-        after how many to stop, which may be none; for many features of which few matter. "ard"
-        (automatic relevance determination) follows the likelihood to its end, which overfits where
-        features are many. By default "scale".
+    feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
+        Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over the
+        spread of each column, a standard deviation that a few outliers do not move, so that the
+        units of columns do not matter. None is 1 for all: then a column of large numbers carries
+        the kernel, as histograms want it that share a unit. "auto" is "scale" unless None is
+        clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
+        noise and amplitude that suit it. Where these are not learned, "auto" is "scale".
+        "relevance" learns the weights, from "scale" and from 2,048 rows at most: each step
+        multiplies a weight by what the likelihood asks for, and held-out rows say after how many to
+        stop, which may be none; for many features of which few matter. "ard" (automatic relevance
+        determination) follows the likelihood to its end, which overfits where features are many.
     intercept_variance : float or "auto", default="auto"
         Prior variance of a constant that is added to the functions of the features, which are 0 at
         0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the
@@ -333,7 +335,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         solver: SolverName = "auto",
         feature_transform: TransformName = "identity",
         exponent: float = 1.0,
-        feature_weights: WeightsName | ArrayLike | None = "scale",
+        feature_weights: WeightsName | ArrayLike | None = "auto",
         intercept_variance: float | Literal["auto"] = "auto",
         n_interactions: int = 0,
         interactions: Interactions | None = None,

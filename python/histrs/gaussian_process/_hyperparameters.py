@@ -78,7 +78,7 @@ class Hyperparameters:
         return replace(self, kernel=kernel, **scales)
 
 
-WeightsName: TypeAlias = Literal["ard", "relevance", "scale"]
+WeightsName: TypeAlias = Literal["auto", "scale", "relevance", "ard"]
 
 
 def given_hyperparameters(

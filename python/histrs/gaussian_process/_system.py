@@ -68,6 +68,10 @@ _REFINEMENTS = 3
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
 LEAST_NOISE = 1e-12
 
+# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
+# which.
+_INTERCEPT = 3.0
+
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
 
@@ -230,6 +234,11 @@ class KernelSystem:
     def mean_variance(self) -> float:
         """Mean of the diagonal of `K` without the intercept."""
         return float(np.mean(self._scaled_diagonal(self._variances)))
+
+    @property
+    def vague_intercept(self) -> float:
+        """Variance of an intercept of which little is known before the data."""
+        return _INTERCEPT * self.mean_variance
 
     @property
     def _variances(self) -> Array:

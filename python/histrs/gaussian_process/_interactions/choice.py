@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._dask import in_memory
 from histrs._solvers.block_cg import Array, largest_entries
 from histrs._solvers.row_scale import scaled
 from histrs._validation import Matrix, count_threads, to_core
@@ -101,7 +102,7 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
 
 def exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) -> Likelihood:
     """Return the likelihood of few rows, whatever solves for all of them."""
-    X, part = X[rows], of_rows(model, rows)
+    X, part = in_memory(X[rows]), of_rows(model, rows)
     columns = _histrs.SortedColumns(to_core(X), count_threads(model.n_jobs))
 
     def make_system(*arguments: Any) -> KernelSystem:

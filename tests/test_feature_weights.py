@@ -1,0 +1,177 @@
+"""Weights of features by evidence: columns count by their spread unless they clearly should not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._weights import _CLEAR
+from tests.oracles import hyperparameters as oracle
+
+
+def counts(rng, n=300, d=40):
+    """Return counts of frequent and of rare words, of which the frequent ones tell the target."""
+    X = rng.poisson(np.geomspace(30.0, 0.02, d), (n, d)).astype(float)
+    y = np.sqrt(X[:, :6]).sum(axis=1) + 0.3 * rng.normal(size=n)
+    return X, y
+
+
+def units(rng, n=300):
+    """Return columns of different units that tell equally much."""
+    X = rng.random((n, 4))
+    y = np.sin(5 * X).sum(axis=1) + 0.1 * rng.normal(size=n)
+    return X * [1e-6, 1.0, 30.0, 1e9], y
+
+
+def is_unweighted(model):
+    return np.all(model.feature_weights_ == 1.0)
+
+
+@pytest.mark.parametrize("model_class", [IntersectionGPRegressor, IntersectionGPClassifier])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_counts_are_left_as_they_are(rng, model_class, container):
+    X, y = counts(rng)
+    if model_class is IntersectionGPClassifier:
+        y = y > np.median(y)
+    chosen = model_class().fit(container(X), y)
+    given = model_class(feature_weights=None).fit(container(X), y)
+    assert is_unweighted(chosen)
+    np.testing.assert_array_equal(
+        chosen.latent_mean_and_variance(container(X))[0],
+        given.latent_mean_and_variance(container(X))[0],
+    )
+
+
+@pytest.mark.parametrize("model_class", [IntersectionGPRegressor, IntersectionGPClassifier])
+def test_units_are_divided_out(rng, model_class):
+    X, y = units(rng)
+    if model_class is IntersectionGPClassifier:
+        y = y > np.median(y)
+    chosen, given = model_class().fit(X, y), model_class(feature_weights="scale").fit(X, y)
+    np.testing.assert_array_equal(chosen.feature_weights_, given.feature_weights_)
+    np.testing.assert_array_equal(
+        chosen.latent_mean_and_variance(X)[0], given.latent_mean_and_variance(X)[0]
+    )
+
+
+def log_evidence(X, Y, *, shared):
+    """Return the likelihood of eq. 4, a constant less, at the best of a grid of noises."""
+    K = oracle.generalized_kernel(X)
+    K = K + 3.0 * np.mean(np.diag(K))
+    n = len(X)
+    groups = [Y] if shared else [Y[:, [k]] for k in range(Y.shape[1])]
+    best = np.full(len(groups), -np.inf)
+    for ratio in np.logspace(-6, 3, 60) * np.mean(np.diag(K)):
+        A = K + ratio * np.eye(n)
+        log_det = np.linalg.slogdet(A)[1]
+        for k, group in enumerate(groups):
+            width = group.shape[1]
+            amplitude = np.sum(group * np.linalg.solve(A, group)) / (n * width)
+            value = -0.5 * width * (n * np.log(amplitude) + log_det)
+            best[k] = max(best[k], value)
+    return best.sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n=st.integers(2, 40),
+    d=st.integers(1, 6),
+    n_outputs=st.integers(1, 3),
+    shared=st.booleans(),
+    decades=st.floats(0.0, 3.0),
+    seed=st.integers(0, 1000),
+)
+def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * 10.0 ** rng.uniform(-decades, decades, d)
+    Y = X[:, [0]] / X[:, 0].max() + 0.1 * rng.normal(size=(n, n_outputs))
+    model = IntersectionGPRegressor(shared_hyperparameters=shared).fit(X, Y)
+    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None).fit(X, Y)
+    T = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    one = shared or n_outputs == 1
+    gain = log_evidence(X, T, shared=one)
+    gain -= log_evidence(X * scaled.feature_weights_, T, shared=one)
+    if abs(gain - _CLEAR) > 1e-3:
+        assert is_unweighted(model) == (gain > _CLEAR)
+        if gain < _CLEAR:
+            np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
+
+
+@pytest.mark.parametrize("exponent", [-900, -40, 0, 40, 500])
+def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
+    X, y = counts(rng, 100)
+    assert is_unweighted(IntersectionGPRegressor().fit(X, y))
+    model = IntersectionGPRegressor(amplitude_bounds=(1e-300, 1e300)).fit(np.ldexp(X, exponent), y)
+    assert is_unweighted(model)
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [{"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}],
+)
+def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
+    X, y = counts(rng)
+    model = IntersectionGPRegressor(**fixed).fit(X, y)
+    given = IntersectionGPRegressor(feature_weights="scale", **fixed).fit(X, y)
+    np.testing.assert_array_equal(model.feature_weights_, given.feature_weights_)
+
+
+def test_noise_does_not_tell(rng):
+    X = rng.poisson(np.geomspace(30.0, 0.02, 40), (200, 40)).astype(float)
+    assert not is_unweighted(IntersectionGPRegressor().fit(X, rng.normal(size=200)))
+    with pytest.warns(UserWarning, match="constant"):
+        assert not is_unweighted(IntersectionGPRegressor().fit(X, np.zeros(200)))
+
+
+def test_numbers_that_overflow_are_weighted(rng):
+    X, y = counts(rng)
+    model = IntersectionGPRegressor().fit(np.ldexp(X, 1015), y)
+    assert not is_unweighted(model)
+    assert np.all(np.isfinite(model.predict(X)))
+
+
+def test_some_of_many_rows_tell(rng):
+    X, y = counts(rng, 1500)
+    # The others, which are no rows of the choice, have no say.
+    order = np.random.default_rng(IntersectionGPRegressor().fit(X, y)._seed).permutation(1500)
+    X[order[512:]], y[order[512:]] = rng.random((988, 40)), rng.normal(size=988)
+    y -= y.mean()
+    assert is_unweighted(IntersectionGPRegressor().fit(X, y))
+
+
+def test_rows_of_hardly_any_weight_do_not_tell(rng):
+    X, y = counts(rng)
+    others, noise = rng.random((200, 40)) * np.geomspace(1e4, 1.0, 40), rng.normal(size=200)
+    weights = np.repeat([1.0, 1e-6], [300, 200])
+    model = IntersectionGPRegressor()
+    model.fit(np.vstack([X, others]), np.append(y, 100 * noise), weights)
+    assert is_unweighted(model)
+
+
+def test_rows_that_come_and_go_leave_the_weights(rng):
+    X, y = counts(rng)
+    model = IntersectionGPRegressor().fit(X, y)
+    model.partial_fit(np.ones((5, 40)), np.zeros(5)).forget([0, 1])
+    assert is_unweighted(model)
+
+
+@pytest.mark.parametrize("make", [counts, units])
+def test_distributed_rows_tell_the_same(rng, make):
+    array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
+    X, y = make(rng, 200)
+    model = IntersectionGPRegressor().fit(array.from_array(X, chunks=(70, 2)), y)
+    expected = IntersectionGPRegressor().fit(X, y)
+    np.testing.assert_allclose(model.feature_weights_, expected.feature_weights_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("smoothness", ["cubic", "both"])
+def test_smooth_functions_have_the_weights_of_the_others(rng, smoothness):
+    for make, unweighted in ((counts, True), (units, False)):
+        X, y = make(rng, 60)
+        X, y = X[:, :4], y
+        linear = IntersectionGPRegressor().fit(X, y)
+        model = IntersectionGPRegressor(smoothness=smoothness).fit(X, y)
+        np.testing.assert_array_equal(model.feature_weights_, linear.feature_weights_)
+        assert unweighted or not is_unweighted(model)
