@@ -1,5 +1,7 @@
 """Probabilities: leave-one-out scores against refits, and what is fitted to them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -15,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from histrs import _calibration
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs.gaussian_process import IntersectionGPClassifier, _leave_one_out
+from histrs.gaussian_process._online import remove_rows
+from histrs.gaussian_process._system import KernelSystem
 from tests.helpers import PLAIN, assert_close
 from tests.oracles import intersection
 from tests.oracles import leave_one_out as oracle
@@ -80,6 +84,45 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes):
     exact, _ = oracle.closed_form(A, Y)
     error = np.sqrt(np.mean((means - exact[rows]) ** 2))
     assert error < 0.35 * exact.std()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        {"feature_weights": "scale", "intercept_variance": 2.0},
+        {"feature_transform": "power", "exponent": 0.5},
+        {"interactions": [(0, 1), (1, 3)]},
+        {"smoothness": "both"},
+    ],
+)
+def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
+    X, y = rng.random((60, 5)), rng.random(60) > 0.5
+    weights = rng.uniform(0.1, 3.0, 60) if weighted else None
+    model = IntersectionGPClassifier(**{**PLAIN, **kernel}, likelihood="gaussian")
+    (system,) = model.fit(X, y, weights)._posterior.systems
+    held = np.sort(rng.permutation(60)[:13])
+    without, V = remove_rows(system, held, 2), rng.normal(size=(47, 2))
+    expected = without.cross_product(system.kernel.rows(X[held], 1), V)
+    assert_close(_leave_one_out.means_held_out(system, without, held, V), expected, 1e-12)
+
+
+def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
+    X, y = rng.random((300, 6)), rng.integers(3, size=300)
+    model = IntersectionGPClassifier(**PLAIN, likelihood="gaussian", calibration=None).fit(X, y)
+    posterior = replace(model._posterior, tol=1e-9)
+    Y = posterior.system.multiply(posterior.weights)
+    A = intersection.intersection_kernel(X, X) + posterior.system.s * np.eye(300)
+    monkeypatch.setattr(KernelSystem, "factor_of", None)
+    unfactorised = replace(posterior, systems=(replace(posterior.system),))
+    means, rows = _leave_one_out.held_out(unfactorised, Y, y, seed=0)
+    start = 0
+    for held in _leave_one_out.folds_of(300, y, 0):
+        kept = np.setdiff1d(np.arange(300), held)
+        expected = A[np.ix_(held, kept)] @ np.linalg.solve(A[np.ix_(kept, kept)], Y[kept])
+        assert_close(means[start : start + len(held)], expected, 1e-7)
+        start += len(held)
+    assert start == len(rows)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 4001])

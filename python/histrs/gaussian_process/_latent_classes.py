@@ -28,7 +28,7 @@ from histrs.gaussian_process._laplace import (
     left_out,
     loss_by_left_out,
 )
-from histrs.gaussian_process._leave_one_out import folds_of
+from histrs.gaussian_process._leave_one_out import folds_of, means_held_out
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import roots
@@ -259,10 +259,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             of_kept = None if weights is None else weights[kept]
             without = _without_scale(remove_rows(base, held, Y.shape[1]), of_kept)
             modes = self._modes(without, Y[kept], of_kept, posterior.weights[kept])
-            rows = base.kernel.rows(base.X[held], base.n_threads)
             found = np.column_stack([mode.weights for mode in modes])
             shift = np.array([mode.bias for mode in modes]) - self._bias
-            scores.append(without.cross_product(rows, found) + shift)
+            scores.append(means_held_out(base, without, held, found) + shift)
         return np.vstack(scores), np.concatenate(folds)
 
     def _offsets(self) -> dict[str, Any]:

@@ -8,9 +8,12 @@ from scipy import linalg
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import SHORT_ROWS, CholeskyFactor
+from histrs._solvers.preconditioners import Indices
+from histrs._solvers.row_scale import scaled
 from histrs._threads import leavable_if
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import BasePosterior, Posterior
+from histrs.gaussian_process._system import KernelSystem
 
 _COLUMNS = 256
 # Where no factor is at hand, a tenth of the rows is held out at a time, until there are enough.
@@ -77,21 +80,42 @@ def held_out(
     n, n_outputs = Y.shape
     folds = folds_of(n, strata, seed)
     means = np.empty((sum(len(held) for held in folds), n_outputs))
+    # All rows were not worth a factor. Of so many parts each might be, and together they are not.
+    systems = [system.iterating_first() for system in posterior.systems]
     end = 0
     for held in folds:
         start, end = end, end + len(held)
         kept = left_over(n, held)
-        for k, system in enumerate(posterior.systems):
-            outputs = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
+        for k, system in enumerate(systems):
+            outputs = slice(None) if len(systems) == 1 else slice(k, k + 1)
             without = remove_rows(system, held, n_outputs)
             weights = without.solve_targets(
                 np.ascontiguousarray(Y[kept, outputs]),
                 np.full(Y[:, outputs].shape[1], posterior.tol),
                 np.ascontiguousarray(posterior.weights[kept, outputs]),
             ).X
-            rows = system.kernel.rows(system.X[held], system.n_threads)
-            means[start:end, outputs] = without.cross_product(rows, weights)
+            means[start:end, outputs] = means_held_out(system, without, held, weights)
     return means, np.concatenate(folds)
+
+
+def means_held_out(
+    system: KernelSystem, without: KernelSystem, held: Indices, weights: Array
+) -> Array:
+    """Return what the weights of the other rows say of those held out.
+
+    `without` is the system of the others.
+    """
+    if system.smooth is not None:
+        # Functions are centred over the others.
+        rows = system.kernel.rows(system.X[held], system.n_threads)
+        return without.cross_product(rows, weights)
+    n = system.X.shape[0]
+    # A product costs less than a search for the place of every value.
+    of_all = np.zeros((n, weights.shape[1]))
+    of_all[left_over(n, held)] = weights
+    scale = system.row_scale
+    inverse = None if scale is None else 1.0 / scale
+    return scaled(inverse, system.product(scaled(inverse, of_all)))[held]
 
 
 def folds_of(n: int, strata: NDArray[np.intp], seed: int) -> list[NDArray[np.int64]]:

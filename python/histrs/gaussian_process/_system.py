@@ -117,6 +117,14 @@ class KernelSystem:
     """Rows that have come and gone since the preconditioner was made."""
     row_scale: Array | None = None
     """Roots of the weights of rows; None for 1."""
+    iterates_first: bool = False
+    """Whether no factor is made unless iterations fail, however cheap it looks."""
+
+    def iterating_first(self) -> "KernelSystem":
+        """Return the system, with all that is known of it, factorised only if it must be."""
+        changed = replace(self, iterates_first=True)
+        vars(changed).update({**vars(self), "iterates_first": True})
+        return changed
 
     def with_scales(self, scales: Scales) -> "KernelSystem":
         """Return the system of another noise and amplitude, on the same sorted columns."""
@@ -375,7 +383,7 @@ class KernelSystem:
             return self.solver == "cholesky"
         if "factor" in vars(self):
             return True
-        if self.X.shape[0] > _MAX_CHOLESKY_ROWS:
+        if self.iterates_first or self.X.shape[0] > _MAX_CHOLESKY_ROWS:
             return False
         factorisation, iteration = self._costs(n_outputs)
         # The factor also makes exact variances cheap, which is worth some time; and it is sure.
