@@ -33,7 +33,12 @@ from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.interactions import effect_directions, missing_effects
 from histrs.gaussian_process._sliced.learning import learn_metric
 from histrs.gaussian_process._sliced.likelihood import fit_of, leave_one_out_cost, likeliest
-from histrs.gaussian_process._sliced.projections import Group, Projections, kernel_matrix
+from histrs.gaussian_process._sliced.projections import (
+    Group,
+    Projections,
+    kernel_matrix,
+    outer_gradients,
+)
 from histrs.gaussian_process._sliced.smooth import ProjectedKernel
 from tests.helpers import assert_close
 from tests.oracles import sliced as oracle
@@ -818,6 +823,31 @@ def test_missing_numbers(rng, table):
     filled[0, 0], empty[0, 0] = X[:120, 0].mean(), np.nan
     full = few().fit(X[:120], y[:120])
     np.testing.assert_allclose(full.predict(empty), full.predict(filled))
+
+
+def test_rows_beyond_some_hardly_move_the_power_of_columns(rng):
+    X = np.exp(rng.normal(size=(20_000, 3)))
+    # Of a rare value, some rows have none.
+    X[:, 2] = 0.0
+    X[7, 2] = 1.0
+    some, all_rows = Columns(X), Columns(X[:4096])
+    assert some._power.lambdas_[:2] == pytest.approx(all_rows._power.lambdas_[:2], abs=0.05)
+    A = some.apply(X)
+    assert np.all(np.abs(A[:, :2].mean(axis=0)) < 0.05)
+    assert np.all(np.isfinite(A))
+    assert A[7, 2] > A[8, 2]
+
+
+@pytest.mark.parametrize(("d", "n_directions"), [(3, 8), (8, 3), (5, 5), (1, 1)])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("smooth", [False, True])
+def test_outer_gradients_are_those_of_the_predictions(rng, d, n_directions, n_outputs, smooth):
+    A, alpha = rng.normal(size=(20, d)), rng.normal(size=(20, n_outputs))
+    sets = [Projections.of(A, rng.normal(size=(d, n_directions)), 1) for _ in range(2)]
+    sets = [s.smoothed(1) for s in sets] if smooth else sets
+    gradient = sum(np.einsum("ipc,dp->icd", s.slopes(alpha), s.W) for s in sets)
+    expected = np.einsum("icd,ice->de", gradient, gradient)
+    assert_close(outer_gradients(sets, alpha), expected, 1e-12)
 
 
 def test_skewed_columns_are_straightened(rng):

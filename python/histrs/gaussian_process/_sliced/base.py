@@ -16,6 +16,7 @@ from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions, check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import LearnedClasses
@@ -218,7 +219,11 @@ class BaseSlicedGP(BaseEstimator):
         if len(np.unique(y[some], axis=0)) < 2:
             return inner
         of_some = None if sample_weight is None else sample_weight[some]
-        few = clone(inner).fit(T[some], y[some], of_some)
+        few = clone(inner)
+        if isinstance(few, ClassTargets):
+            # Nobody asks it for probabilities.
+            few.set_params(calibration=None)
+        few.fit(T[some], y[some], of_some)
         scales = {"noise": few.noise_, "amplitude": few.amplitude_}
         found: InnerGP = clone(inner).set_params(optimizer=None, **scales)
         return found

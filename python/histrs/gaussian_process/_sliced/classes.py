@@ -16,7 +16,11 @@ from histrs.gaussian_process._sliced.interactions import (
     effect_directions,
     missing_effects,
 )
-from histrs.gaussian_process._sliced.projections import Projections, matrix_root
+from histrs.gaussian_process._sliced.projections import (
+    Projections,
+    matrix_root,
+    outer_gradients,
+)
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.
@@ -184,9 +188,8 @@ class _Fit:
 
     def metric(self) -> Array | None:
         """Return the metric of the gradients of what the slices predict, part of it isotropic."""
-        slices, d = self.learned.slices, len(self.learned.G)
-        gradient = np.einsum("ipc,dp->icd", slices.slopes(self.alpha), slices.W).reshape(-1, d)
-        outer = gradient.T @ gradient
+        d = len(self.learned.G)
+        outer = outer_gradients([self.learned.slices], self.alpha)
         trace = float(np.trace(outer))
         if not trace > 0.0:
             return None

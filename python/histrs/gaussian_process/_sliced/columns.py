@@ -11,6 +11,8 @@ from histrs._solvers.block_cg import Array
 _MOST = 6.0
 # Columns that lean more than this are straightened.
 _SKEW = 1.0
+# Rows that exponents are learned from: more hardly move them.
+_POWER_ROWS = 4096
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
 
@@ -36,8 +38,10 @@ class Columns:
         self._power = None
         if len(self._skewed) > 0:
             # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
-            self._power = PowerTransformer(standardize=False).fit(standard[:, self._skewed])
-            self._scale_power = _Scale(self._power.transform(standard[:, self._skewed]))
+            skewed = standard[:, self._skewed]
+            rows = _rows_of_powers(skewed)
+            self._power = PowerTransformer(standardize=False).fit(skewed[rows])
+            self._scale_power = _Scale(self._power.transform(skewed))
         self._scale_out = _Scale(self._straight(standard))
 
     def apply(self, numbers: Array) -> Array:
@@ -61,6 +65,12 @@ class Columns:
                 power = self._power.transform(standard[:, self._skewed])
             straight[:, self._skewed] = self._scale_power.apply(power)
         return np.clip(straight, -_MOST, _MOST)
+
+
+def _rows_of_powers(columns: Array) -> NDArray[np.intp]:
+    """Return the rows that exponents are learned from: some, and those of each column's ends."""
+    some = np.random.default_rng(0).permutation(len(columns))[:_POWER_ROWS]
+    return np.unique(np.concatenate([some, columns.argmin(axis=0), columns.argmax(axis=0)]))
 
 
 class _Scale:

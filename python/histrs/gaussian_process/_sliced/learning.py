@@ -30,6 +30,7 @@ from histrs.gaussian_process._sliced.projections import (
     Projections,
     kernel_matrix,
     matrix_root,
+    outer_gradients,
     weights_and_kinds,
 )
 from histrs.kernel_approximation._sliced_distance import draw_directions
@@ -181,7 +182,7 @@ class _Recipe:
         columns = Group.of(self._project(np.eye(d), smooth))
         learned = self._fitted(slices, {}, columns, np.eye(d), np.full(2, _START))
         for _ in range(self.n_steps):
-            outer = _outer_gradients(learned)
+            outer = outer_gradients(learned.slices.sets, learned.fit.alpha)
             trace = float(np.trace(outer))
             if not trace > 0.0:
                 break
@@ -293,13 +294,3 @@ class _Recipe:
             self.n_threads,
         )
         return [*columns, *pairs[:room]]
-
-
-def _outer_gradients(learned: Learned) -> Array:
-    """Return the sum of outer products of the gradients of what the slices predict."""
-    gradient = sum(
-        np.einsum("ipc,dp->icd", s.slopes(learned.fit.alpha), s.W) for s in learned.slices.sets
-    )
-    rows = np.asarray(gradient).reshape(-1, len(learned.G))
-    outer: Array = rows.T @ rows
-    return outer

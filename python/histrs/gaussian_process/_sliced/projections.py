@@ -79,6 +79,20 @@ class Projections:
         return slopes / self.scale
 
 
+def outer_gradients(sets: Sequence[Projections], alpha: Array) -> Array:
+    """Return the sum of outer products of the gradients of what sets of projections predict.
+
+    It runs over the training rows and the outputs, whose weights are the columns of `alpha`.
+    """
+    slopes = np.concatenate([s.slopes(alpha) for s in sets], axis=1)
+    S = slopes.transpose(0, 2, 1).reshape(-1, slopes.shape[1])
+    W = np.hstack([s.W for s in sets])
+    if W.shape[1] < len(W):
+        return np.asarray(W @ (S.T @ S) @ W.T)
+    gradients = S @ W.T
+    return np.asarray(gradients.T @ gradients)
+
+
 def _sums_above(terms: Array) -> Array:
     """Return the sums of the last rows, of all first and of none at last."""
     above = np.zeros((len(terms) + 1, terms.shape[1]))
