@@ -99,12 +99,16 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
             np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
 
 
-@pytest.mark.parametrize("exponent", [-900, -40, 0, 40, 500])
+@pytest.mark.parametrize("exponent", [-900, -40, 0, 3, 40, 500])
 def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
     X, y = counts(rng, 100)
-    assert is_unweighted(IntersectionGPRegressor().fit(X, y))
-    model = IntersectionGPRegressor(amplitude_bounds=(1e-300, 1e300)).fit(np.ldexp(X, exponent), y)
-    assert is_unweighted(model)
+    unit = 2.0**exponent
+    model = IntersectionGPRegressor().fit(X * unit, y)
+    (weight,) = np.unique(model.feature_weights_)
+    # As they are, or all by one power of two.
+    assert weight == 1.0 if abs(exponent) < 10 else np.frexp(weight)[0] == 0.5
+    expected = IntersectionGPRegressor().fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(X * unit), expected, atol=1e-4 * np.ptp(y))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,12 @@ def test_numbers_that_overflow_are_weighted(rng):
     model = IntersectionGPRegressor().fit(np.ldexp(X, 1015), y)
     assert not is_unweighted(model)
     assert np.all(np.isfinite(model.predict(X)))
+
+
+@pytest.mark.parametrize("exponent", [-990, -1010])
+def test_numbers_that_nearly_vanish(rng, exponent):
+    X, y = counts(rng, 50)
+    assert np.all(np.isfinite(IntersectionGPRegressor().fit(np.ldexp(X, exponent), y).predict(X)))
 
 
 def test_some_of_many_rows_tell(rng):

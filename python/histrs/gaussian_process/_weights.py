@@ -20,6 +20,8 @@ _MOST_ROWS = 512
 # Logarithm of the likelihood ratio from which on columns count as they are. Below, the rows hardly
 # tell, and the units of columns should not.
 _CLEAR = 8.0
+# Mean of the kernel's diagonal, which needs no weights up to this, and down to 1 over this.
+_USUAL = 1e6
 # Ratios of noise to the mean diagonal of the kernel, of which the likeliest is taken.
 _RATIOS = np.logspace(-6, 3, 60)
 
@@ -48,16 +50,29 @@ def likelier_weights(
     if not np.any(Y[some]):
         return start
     likelihood = exact_likelihood(model, X, Y, some)
-    unweighted = replace(start.kernel, weights=None)
     shared = len(start.noise) == 1
     # Where numbers are so large that nothing can be solved, they cannot do without weights. On
     # matrices of this size, BLAS's threads mostly wait for one another.
     with suppress(ValueError, linalg.LinAlgError), blas_threads_at_most(1):
+        unweighted = replace(start.kernel, weights=_equal_weights(likelihood, start.kernel))
         gain = _log_evidence(model, likelihood, unweighted, shared=shared)
         gain -= _log_evidence(model, likelihood, start.kernel, shared=shared)
         if gain > _CLEAR:
             return replace(start, kernel=unweighted)
     return start
+
+
+def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array | None:
+    """Return None, or weights that are all one power of two, where numbers are huge or tiny.
+
+    With them, the signal variance stays within usual bounds whatever the unit of all columns.
+    """
+    system = likelihood.system(replace(kernel, weights=None), Scales(1.0, 1.0))
+    system.check()
+    size = system.mean_variance
+    if 1.0 / _USUAL <= size <= _USUAL or size == 0.0:
+        return None
+    return np.full(system.X.shape[1], np.ldexp(1.0, -int(np.frexp(size)[1])))
 
 
 def _log_evidence(
@@ -79,7 +94,8 @@ def _log_evidence(
     if shared:
         squares = squares.mean(axis=1, keepdims=True)
     unit = float(nodes.mean())
-    A = _RATIOS[:, None] * (unit if unit > 0.0 else 1.0) + nodes
+    # What nodes are counted in cancels.
+    A = _RATIOS[:, None] + nodes / (unit if unit > 0.0 else 1.0)
     data = np.log((1.0 / A) @ squares)
     determinant = np.log(A).mean(axis=1)[:, None]
     n, n_outputs = likelihood.shape
