@@ -22,6 +22,7 @@ _MOST_ROWS = 512
 _CLEAR = 8.0
 # Mean of the kernel's diagonal, which needs no weights up to this, and down to 1 over this.
 _USUAL = 1e6
+_LARGEST_EXPONENT = 1000
 # Ratios of noise to the mean diagonal of the kernel, of which the likeliest is taken.
 _RATIOS = np.logspace(-6, 3, 60)
 
@@ -72,7 +73,9 @@ def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array |
     size = system.mean_variance
     if 1.0 / _USUAL <= size <= _USUAL or size == 0.0:
         return None
-    return np.full(system.X.shape[1], np.ldexp(1.0, -int(np.frexp(size)[1])))
+    # Of subnormal numbers, the weight would overflow.
+    exponent = min(-int(np.frexp(size)[1]), _LARGEST_EXPONENT)
+    return np.full(system.X.shape[1], np.ldexp(1.0, exponent))
 
 
 def _log_evidence(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
+from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.partial_dependence import (
     PartialDependence,
     averaged,
@@ -39,7 +40,6 @@ from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP | ProjectedGPRegressor)
-MetricName: TypeAlias = Literal["learned", "identity"]
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
 LEARNING_ROWS = 4096

@@ -1,5 +1,6 @@
 """A metric in which classes differ, and interactions, chosen by rows that they have not seen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import linalg
 from scipy.special import log_softmax
 
 from histrs import _histrs
-from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._calibration import Readout, fit_calibration, logits_of_classes
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
@@ -31,6 +32,8 @@ _INTERACTIONS = 0.5
 _LEARNED = 0.7
 # Fewer rows do not tell a metric.
 _MIN_ROWS = 1000
+# Part of the first metric's loss that another's must be below where these few rows tell.
+_CLEARLY = 0.97
 # Ratios of noise to signal of which the likeliest is taken.
 _RATIOS = np.logspace(-5, 1, 49)
 
@@ -58,13 +61,12 @@ class LearnedClasses:
         A: Array,
         candidate: Candidate,
         columns: Projections,
-        n_directions: int,
-        random: np.random.RandomState,
+        directions: Array,
         n_threads: int,
     ) -> "LearnedClasses":
-        """Project rows; `columns` are theirs."""
+        """Project rows on directions, turned by the metric; `columns` are theirs."""
         d = A.shape[1]
-        W = matrix_root(candidate.G) @ draw_directions(d, n_directions, "orthogonal", random)
+        W = matrix_root(candidate.G) @ directions
         pairs = {
             pair: Projections.of(A, effect_directions(d, pair), n_threads)
             for pair in candidate.pairs
@@ -113,6 +115,8 @@ def learn_class_metric(
     A: Array,
     labels: NDArray[np.intp],
     *,
+    metric: Array,
+    others: Sequence[Array],
     n_directions: int,
     n_steps: int,
     n_interactions: int,
@@ -122,60 +126,120 @@ def learn_class_metric(
 ) -> LearnedClasses:
     """Learn a metric on two thirds of the rows, and keep the step that the others like best.
 
-    `row_scale` are the roots of the weights of rows; None for 1.
+    Steps start from `metric`, or from one of `others` that is better; of less than 1,000 rows,
+    these are all. Without steps `metric` stays. `row_scale` are the roots of the weights of rows;
+    None for 1.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.
     """
-    n, d = A.shape
-    best = Candidate(np.eye(d), [])
+    d = A.shape[1]
     # Of rare classes there may be no row among those drawn.
     present, labels = np.unique(labels, return_inverse=True)
-    if n_steps > 0 and n >= _MIN_ROWS and len(present) > 1:
-        seen = np.ones(n, dtype=bool)
-        order = random.permutation(n)
-        seen[order[np.argsort(labels[order], kind="stable")][::3]] = False
+    recipe = _Recipe(
+        A,
+        _Labels(labels, len(present), np.ones(len(A)) if row_scale is None else row_scale),
+        # The same for all that is tried, so that chance hardly tells them apart.
+        draw_directions(d, n_directions, "orthogonal", random),
+        n_threads,
+    )
+    best = Candidate(metric, [])
+    starts = [best, *(Candidate(G, []) for G in others)]
+    if n_steps > 0 and len(present) > 1:
+        if len(A) < _MIN_ROWS:
+            best = recipe.best_left_out(starts)
+        else:
+            best = recipe.best_step(starts, n_steps, n_interactions, random)
+    columns = Projections.of(A, np.eye(d), n_threads)
+    return LearnedClasses.of(A, best, columns, recipe.directions, n_threads)
 
-        rows = A[seen]
-        scale = np.ones(n) if row_scale is None else row_scale
-        of_rows = Projections.of(rows, np.eye(d), n_threads)
+
+@dataclass(frozen=True)
+class _Labels:
+    """Classes of rows, from 0 on."""
+
+    codes: NDArray[np.intp]
+    n_classes: int
+    """Of which some may have no row."""
+    scale: Array
+    """Roots of the weights of the rows."""
+
+    def of(self, rows: NDArray[np.bool_]) -> "_Labels":
+        """Return those of some rows."""
+        return _Labels(self.codes[rows], self.n_classes, self.scale[rows])
+
+    def log_loss(self, logits: Array) -> float:
+        """Return how unlikely the logits say the classes are."""
+        of_classes = log_softmax(logits_of_classes(logits), axis=1)
+        of_labels = of_classes[np.arange(len(of_classes)), self.codes]
+        return -float(np.average(of_labels, weights=self.scale**2))
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """Rows and their classes, and what they are projected on."""
+
+    A: Array
+    labels: _Labels
+    directions: Array
+    n_threads: int
+
+    def best_left_out(self, starts: Sequence[Candidate]) -> Candidate:
+        """Return the metric with which each row is clearly best predicted without it, or the first.
+
+        None of them knows the classes, so that the rows themselves can tell.
+        """
+        columns = Projections.of(self.A, np.eye(self.A.shape[1]), self.n_threads)
+        losses = []
+        for candidate in starts:
+            learned = LearnedClasses.of(self.A, candidate, columns, self.directions, self.n_threads)
+            losses.append(_fit(learned, self.labels).loss_left_out)
+        best = int(np.argmin(losses))
+        return starts[best] if losses[best] < _CLEARLY * losses[0] else starts[0]
+
+    def best_step(
+        self,
+        starts: Sequence[Candidate],
+        n_steps: int,
+        n_interactions: int,
+        random: np.random.RandomState,
+    ) -> Candidate:
+        """Return the step, from the best start, with which a third of the rows is predicted best.
+
+        The others learn.
+        """
+        codes = self.labels.codes
+        seen = np.ones(len(codes), dtype=bool)
+        order = random.permutation(len(codes))
+        seen[order[np.argsort(codes[order], kind="stable")][::3]] = False
+        rows, others = self.A[seen], self.labels.of(~seen)
+        columns = Projections.of(rows, np.eye(rows.shape[1]), self.n_threads)
+        losses: list[tuple[float, Candidate]] = []
 
         def tried(candidate: Candidate) -> _Fit:
-            learned = LearnedClasses.of(rows, candidate, of_rows, n_directions, random, n_threads)
-            seen_half = _Half(labels[seen], scale[seen])
-            return _fit(learned, seen_half, A[~seen], _Half(labels[~seen], scale[~seen]), n_threads)
+            learned = LearnedClasses.of(rows, candidate, columns, self.directions, self.n_threads)
+            fit = _fit(learned, self.labels.of(seen))
+            losses.append((fit.loss_of(self.A[~seen], others, self.n_threads), candidate))
+            return fit
 
-        fit = tried(best)
-        losses = [(fit.loss, best)]
+        fits = [tried(candidate) for candidate in starts]
+        fit = fits[int(np.argmin([loss for loss, _ in losses]))]
         pairs: list[Pair] = []
         for _ in range(n_steps):
             G = fit.metric()
             if G is None:
                 break
-            more = _found(rows, fit, G, pairs, n_interactions, random, n_threads)
+            more = _found(rows, fit, G, pairs, n_interactions, random, self.n_threads)
             fit = tried(Candidate(G, pairs))
-            losses.append((fit.loss, Candidate(G, pairs)))
             if more:
                 pairs = [*pairs, *more]
                 fit = tried(Candidate(G, pairs))
-                losses.append((fit.loss, Candidate(G, pairs)))
-        best = min(losses, key=lambda found: found[0])[1]
-    columns = Projections.of(A, np.eye(d), n_threads)
-    return LearnedClasses.of(A, best, columns, n_directions, random, n_threads)
-
-
-@dataclass(frozen=True)
-class _Half:
-    """Some of the rows."""
-
-    labels: NDArray[np.intp]
-    scale: Array
-    """Roots of their weights."""
+        return min(losses, key=lambda found: found[0])[1]
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """One-vs-all regressions, and the log loss of other rows."""
+    """One-vs-all regressions, calibrated."""
 
     learned: LearnedClasses
     alpha: Array
@@ -184,7 +248,14 @@ class _Fit:
     root: tuple[Array, Array]
     """Eigenvectors of the kernel matrix, times the scale of rows, and roots of the inverse's
     eigenvalues."""
-    loss: float
+    readout: Readout
+    loss_left_out: float
+    """Log loss of each row by a fit without it."""
+
+    def loss_of(self, others: Array, labels: _Labels, n_threads: int) -> float:
+        """Return the log loss of other rows."""
+        means = self.learned.cross_kernel(others, n_threads) @ self.alpha
+        return labels.log_loss(means @ self.readout.matrix + self.readout.offset)
 
     def metric(self) -> Array | None:
         """Return the metric of the gradients of what the slices predict, part of it isotropic."""
@@ -217,15 +288,14 @@ def _found(
     return found[: most - len(known)]
 
 
-def _fit(learned: LearnedClasses, half: _Half, others: Array, other: _Half, n_threads: int) -> _Fit:
-    labels, r = half.labels, half.scale[:, None]
-    n_classes = max(int(labels.max()), int(other.labels.max())) + 1
-    Y = np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
-    if n_classes == 2:
+def _fit(learned: LearnedClasses, labels: _Labels) -> _Fit:
+    codes, r = labels.codes, labels.scale[:, None]
+    Y = np.where(codes[:, None] == np.arange(labels.n_classes), 1.0, -1.0)
+    if labels.n_classes == 2:
         Y = Y[:, 1:]
     K = learned.kernel()
     K *= r
-    K *= half.scale
+    K *= labels.scale
     nodes, Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
     nodes = np.maximum(nodes, 0.0)
     scaled = r * Y
@@ -239,11 +309,8 @@ def _fit(learned: LearnedClasses, half: _Half, others: Array, other: _Half, n_th
     inverse = (Q / (nodes + s)) @ Q.T
     solved = inverse @ scaled
     left_out = Y - solved / (r * np.diag(inverse)[:, None])
-    readout = fit_calibration(left_out, labels, weights=half.scale**2)
-    alpha = r * solved
-    logits = learned.cross_kernel(others, n_threads) @ alpha @ readout.matrix + readout.offset
-    logits = logits_of_classes(logits)
-    of_labels = log_softmax(logits, axis=1)[np.arange(len(logits)), other.labels]
-    loss = -float(np.average(of_labels, weights=other.scale**2))
+    readout = fit_calibration(left_out, codes, weights=labels.scale**2)
+    loss = labels.log_loss(left_out @ readout.matrix + readout.offset)
     noise = np.maximum(np.einsum("ij,ij->j", scaled, solved) / len(Y), np.finfo(np.float64).tiny)
-    return _Fit(learned, alpha, noise, (r * Q, 1.0 / np.sqrt(nodes + s)), loss)
+    root = (r * Q, 1.0 / np.sqrt(nodes + s))
+    return _Fit(learned, r * solved, noise, root, readout, loss)

@@ -26,11 +26,11 @@ from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
     SEARCHED_ROWS,
     BaseSlicedGP,
-    MetricName,
     distinct_rows,
 )
 from histrs.gaussian_process._sliced.classes import learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.metrics import MetricName, first_metric
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
@@ -55,8 +55,11 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     n_projections : "auto" or int, default="auto"
         Number of projections; "auto" takes 512, above 100,000 rows 256. Above 8,192 rows, each is
         rounded to 255 levels.
-    metric : {"learned", "identity"}, default="learned"
-        Whether the metric is learned, or that of the standardised columns.
+    metric : {"learned", "identity", "pca", "whitened"}, default="learned"
+        The metric of the projections. "identity" is that of standardised columns. "pca" is that of
+        columns in their own units, as pixels have them, on the principal components that carry 99 %
+        of the variance. "whitened" is the inverse of the covariance. "learned" starts from
+        "identity" or "pca": the one that predicts rows better that it was not fitted to.
     n_metric_steps : int, default=3
         Steps of the metric that are tried, of which two at most.
     n_interactions : int, default=24
@@ -235,6 +238,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             learned = learn_class_metric(
                 A[rows],
                 codes[rows],
+                metric=first_metric(self.metric, A[rows], columns.spreads),
+                others=[first_metric("pca", A[rows], columns.spreads)],
                 n_directions=self._n_directions(len(kept), 1),
                 n_steps=min(self._n_steps(), _MAX_STEPS),
                 n_interactions=self.n_interactions,

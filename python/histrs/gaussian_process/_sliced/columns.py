@@ -15,6 +15,7 @@ _SKEW = 1.0
 _POWER_ROWS = 4096
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
+_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Columns:
@@ -48,6 +49,12 @@ class Columns:
         """Return the standardised matrix of any rows."""
         standard = self._scale_in.apply(self._filled(numbers))
         return self._scale_out.apply(self._straight(standard))
+
+    @property
+    def spreads(self) -> Array:
+        """Standard deviations of the columns before, in units of the largest number that varies."""
+        spreads: Array = self._scale_in.spreads
+        return spreads
 
     def sources(self, of_numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return what each column comes from, given that of each column of numbers."""
@@ -83,6 +90,9 @@ class _Scale:
         scaled = X / self._size
         self._mean, spread = scaled.mean(axis=0), scaled.std(axis=0)
         constant = spread <= 1e-12 * np.max(np.abs(scaled), axis=0, initial=0.0)
+        # In a unit in which squares neither overflow nor vanish.
+        sizes = np.where(constant, 0.0, self._size)
+        self.spreads = spread * (sizes / max(float(np.max(sizes, initial=0.0)), _SMALLEST))
         self._factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
 
     def apply(self, X: Array) -> Array:

@@ -60,7 +60,7 @@ class Learned:
     columns: Group
     fit: Fit
     G: Array
-    """Mean outer product of gradients, of trace `n_columns`; the identity before any step."""
+    """Mean outer product of gradients, of trace `n_columns`; the first metric before any step."""
     others: list[Group] = field(default_factory=list)
     """Groups of the other smoothness beside these."""
 
@@ -101,6 +101,7 @@ def learn_metric(
     A: Array,
     Y: Array,
     *,
+    metric: Array,
     n_directions: int,
     n_steps: int,
     n_interactions: int,
@@ -118,6 +119,8 @@ def learn_metric(
         Standardised columns.
     Y : ndarray of shape (n_samples, n_targets)
         Standardised targets.
+    metric : ndarray of shape (n_columns, n_columns)
+        The metric before any step.
     n_directions : int
         Directions of each set.
     n_steps : int
@@ -141,7 +144,7 @@ def learn_metric(
         some = np.sort(random.choice(n, n_searched, replace=False))
     Y = scaled(row_scale, Y)
     recipe = _Recipe(
-        A, Y, some, n_directions, n_steps, n_interactions, random, n_threads, row_scale
+        A, Y, some, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
     )
     if smoothness != "both":
         return recipe.learn(smooth=smoothness == "cubic")
@@ -168,6 +171,7 @@ class _Recipe:
     """Targets, times the scale of rows."""
     some: Indices
     """Rows whose likelihood is searched."""
+    metric: Array
     n_directions: int
     n_steps: int
     n_interactions: int
@@ -178,9 +182,10 @@ class _Recipe:
     def learn(self, *, smooth: bool) -> Learned:
         """Learn directions step by step, all with one kind of kernel."""
         d = self.A.shape[1]
-        slices = Group.of(self._project(self._isotropic(), smooth))
+        first = matrix_root(self.metric) @ self._isotropic()
+        slices = Group.of(self._project(first, smooth))
         columns = Group.of(self._project(np.eye(d), smooth))
-        learned = self._fitted(slices, {}, columns, np.eye(d), np.full(2, _START))
+        learned = self._fitted(slices, {}, columns, self.metric, np.full(2, _START))
         for _ in range(self.n_steps):
             outer = outer_gradients(learned.slices.sets, learned.fit.alpha)
             trace = float(np.trace(outer))

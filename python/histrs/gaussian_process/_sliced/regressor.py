@@ -31,11 +31,11 @@ from histrs.gaussian_process._sliced.base import (
     LEARNING_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
-    MetricName,
     distinct_rows,
 )
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
+from histrs.gaussian_process._sliced.metrics import MetricName, first_metric
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
 from histrs.gaussian_process._system import SolverName
@@ -88,8 +88,10 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         rounded down; those of interactions come on top. "auto" takes 256 a set, or 512 where there
         is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows, each
         projection is rounded to 255 levels.
-    metric : {"learned", "identity"}, default="learned"
-        Whether the metric is learned, or that of the standardised columns.
+    metric : {"learned", "identity", "pca", "whitened"}, default="learned"
+        The metric of the projections. "learned" starts from "identity", that of standardised
+        columns. "pca" is that of columns in their own units, as pixels have them, on the principal
+        components that carry 99 % of the variance. "whitened" is the inverse of their covariance.
     n_metric_steps : int, default=3
         How often directions are added in the metric of the fit before, and interactions looked for.
     n_interactions : int, default=24
@@ -286,6 +288,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         learned = learn_metric(
             A[rows],
             spread[:, varied] if np.any(varied) else spread[:, :1],
+            metric=first_metric(self.metric, A[rows], columns.spreads),
             n_directions=self._n_directions(len(kept), n_sets),
             n_steps=self._n_steps(),
             n_interactions=self.n_interactions,
