@@ -108,6 +108,8 @@ class _Path:
         draws = self._Q @ (self._roots[:, None] * normal)
         V = np.ascontiguousarray(np.hstack([self._alpha / np.sqrt(self._noise), draws]))
         forms = self._columns.quadratic_forms(V, self._n_threads)
+        # Of huge or tiny numbers, only what is weighted is of a usual size.
+        forms *= self.weights[:, None]
         n_outputs = self._Y.shape[1]
         pull, push = forms[:, :n_outputs].mean(axis=1), forms[:, n_outputs:].mean(axis=1)
         ratio = np.divide(pull, push, out=np.ones_like(pull), where=push > 0.0)
