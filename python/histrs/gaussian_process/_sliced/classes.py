@@ -32,8 +32,9 @@ _INTERACTIONS = 0.5
 _LEARNED = 0.7
 # Fewer rows do not tell a metric.
 _MIN_ROWS = 1000
-# Part of the first metric's loss that another's must be below where these few rows tell.
-_CLEARLY = 0.97
+# Part of the first metric's loss that another must gain where these few rows tell, beside the
+# standard error of the gain.
+_CLEARLY = 0.03
 # Ratios of noise to signal of which the likeliest is taken.
 _RATIOS = np.logspace(-5, 1, 49)
 
@@ -168,11 +169,13 @@ class _Labels:
         """Return those of some rows."""
         return _Labels(self.codes[rows], self.n_classes, self.scale[rows])
 
-    def log_loss(self, logits: Array) -> float:
-        """Return how unlikely the logits say the classes are."""
+    def log_losses(self, logits: Array) -> Array:
+        """Return how unlikely the logits say the class of each row is, times its weight."""
         of_classes = log_softmax(logits_of_classes(logits), axis=1)
-        of_labels = of_classes[np.arange(len(of_classes)), self.codes]
-        return -float(np.average(of_labels, weights=self.scale**2))
+        of_labels: Array = of_classes[np.arange(len(of_classes)), self.codes]
+        weights = self.scale**2
+        losses: Array = -of_labels * (weights / weights.mean())
+        return losses
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,11 @@ class _Recipe:
         losses = []
         for candidate in starts:
             learned = LearnedClasses.of(self.A, candidate, columns, self.directions, self.n_threads)
-            losses.append(_fit(learned, self.labels).loss_left_out)
-        best = int(np.argmin(losses))
-        return starts[best] if losses[best] < _CLEARLY * losses[0] else starts[0]
+            losses.append(_fit(learned, self.labels).losses_left_out)
+        best = min(range(len(starts)), key=lambda k: float(losses[k].mean()))
+        gain = losses[0] - losses[best]
+        least = max(_CLEARLY * losses[0].mean(), gain.std() / np.sqrt(len(gain)))
+        return starts[best] if gain.mean() > least else starts[0]
 
     def best_step(
         self,
@@ -249,13 +254,14 @@ class _Fit:
     """Eigenvectors of the kernel matrix, times the scale of rows, and roots of the inverse's
     eigenvalues."""
     readout: Readout
-    loss_left_out: float
+    losses_left_out: Array
     """Log loss of each row by a fit without it."""
 
     def loss_of(self, others: Array, labels: _Labels, n_threads: int) -> float:
         """Return the log loss of other rows."""
         means = self.learned.cross_kernel(others, n_threads) @ self.alpha
-        return labels.log_loss(means @ self.readout.matrix + self.readout.offset)
+        logits = means @ self.readout.matrix + self.readout.offset
+        return float(labels.log_losses(logits).mean())
 
     def metric(self) -> Array | None:
         """Return the metric of the gradients of what the slices predict, part of it isotropic."""
@@ -310,7 +316,7 @@ def _fit(learned: LearnedClasses, labels: _Labels) -> _Fit:
     solved = inverse @ scaled
     left_out = Y - solved / (r * np.diag(inverse)[:, None])
     readout = fit_calibration(left_out, codes, weights=labels.scale**2)
-    loss = labels.log_loss(left_out @ readout.matrix + readout.offset)
+    losses = labels.log_losses(left_out @ readout.matrix + readout.offset)
     noise = np.maximum(np.einsum("ij,ij->j", scaled, solved) / len(Y), np.finfo(np.float64).tiny)
     root = (r * Q, 1.0 / np.sqrt(nodes + s))
-    return _Fit(learned, r * solved, noise, root, readout, loss)
+    return _Fit(learned, r * solved, noise, root, readout, losses)
