@@ -373,3 +373,17 @@ def test_a_search_that_is_not_converged_says_so(data):
     X, y, _ = data
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
         make("cubic", 0.0, solver="cg", max_iter=1, tol=1e-12).fit(X, y)
+
+
+@pytest.mark.parametrize("smoothness", ["cubic", "both"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_rows_as_far_outside_as_there_are_numbers(rng, smoothness, container):
+    X, y = rng.random((30, 3)), rng.normal(size=30)
+    model = IntersectionGPRegressor(smoothness=smoothness).fit(X, y)
+    std = [
+        model.predict(container(X[:2] * scale), return_std=True)[1]
+        for scale in (1.0, 1e50, 1e100, 1e160, 1e300)
+    ]
+    assert np.all(np.isfinite(std))
+    assert np.all(np.diff(std[:3], axis=0) > 0.0)
+    assert np.all(np.diff(std[2:], axis=0) >= 0.0)

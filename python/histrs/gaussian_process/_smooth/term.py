@@ -11,6 +11,9 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
 
+# Of larger entries, the variance of sums over features would overflow: it stays as here.
+_LARGEST = 1e100
+
 
 @dataclass(frozen=True)
 class SmoothRows:
@@ -137,14 +140,17 @@ class SmoothTerm:
 
     def prior(self, T: Matrix) -> Array:
         """Return the kernel of every shifted row with itself."""
+        T = _within_range(T)
         return np.maximum(self._squares(T) - 2.0 * self._means_of(T) + self._mean, 0.0)
 
     def cross(self, T: Matrix) -> Array:
         """Return the kernel between the training rows and shifted ones."""
+        T = _within_range(T)
         return self._centred(self._gram(self.rows.T, T), self._means, self._means_of(T))
 
     def gram(self, T: Matrix) -> Array:
         """Return the kernel between all pairs of shifted rows."""
+        T = _within_range(T)
         means = self._means_of(T)
         return self._centred(self._gram(T, None), means, means)
 
@@ -188,6 +194,15 @@ class SmoothTerm:
         if self.rough_weight > 0.0:
             total += self.rough_weight * np.asarray(above.sum(axis=1)).ravel()
         return total
+
+
+def _within_range(T: Matrix) -> Matrix:
+    """Return rows whose entries are no larger than numbers that have a cube."""
+    if not sparse.issparse(T):
+        return np.clip(T, -_LARGEST, _LARGEST)
+    within = T.copy()
+    np.clip(within.data, -_LARGEST, _LARGEST, out=within.data)
+    return within
 
 
 def clipped(T: Matrix) -> Matrix:
