@@ -154,8 +154,12 @@ def several_outputs(case: Case) -> str:
     if not is_classifier(estimator) and not is_regressor(estimator):
         return NONE
     X, y = data(case)
+    tags = estimator.__sklearn_tags__()
     several = np.eye(3)[y] if is_classifier(estimator) else np.column_stack([y, -y])
-    if is_classifier(estimator) or not estimator.__sklearn_tags__().target_tags.multi_output:
+    takes = tags.target_tags.multi_output
+    if is_classifier(estimator):
+        takes = tags.classifier_tags.multi_label
+    if not takes:
         # Nothing is learned of the first column alone.
         with pytest.raises(ValueError, match=r"(?i)1d|multilabel|shape"):
             case.make().fit(X, several)

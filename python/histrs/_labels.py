@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from histrs._scale import may_overflow
@@ -27,6 +27,31 @@ def check_labels(y: ArrayLike) -> None:
     except TypeError:
         classes_of(y)
         raise
+
+
+def dense_targets(y: Any) -> Any:
+    """Return targets as they are, but an indicator of labels in no sparse matrix."""
+    return y.toarray() if hasattr(y, "toarray") else y
+
+
+def labels_or_indicator(y: Any) -> NDArray[Any]:
+    """Return labels of one class a row, or the indicator of labels of which it may have several.
+
+    Raises
+    ------
+    ValueError
+        If `y` has several columns that are no indicator.
+    """
+    y = dense_targets(y)
+    values: NDArray[Any] = np.asarray(y)
+    if values.ndim != 2 or values.shape[1] == 1:
+        return checked_labels(y)
+    if type_of_target(values) != "multilabel-indicator" or not np.isin(values, (0, 1)).all():
+        raise ValueError(
+            f"y has shape {values.shape}: give one class a row, a 1d array, or an indicator of "
+            "labels, whose entries are 0 and 1."
+        )
+    return values
 
 
 def encode(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:

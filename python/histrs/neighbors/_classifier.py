@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._labels import encode, factors_of_classes
+from histrs._labels import check_labels, dense_targets, encode, factors_of_classes
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
@@ -44,14 +45,14 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     metric_params : dict or None, default=None
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     class_weight : dict, "balanced" or None, default=None
-        Factors of the votes of each class.
+        Factors of the votes of each class; not for several labels a row.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    classes_ : ndarray of shape (n_classes,), or a list of them
+        The class labels; of several outputs, those of each.
     n_neighbors_, weights_ : int, str
         Those that were chosen, or given.
     metric_ : str or callable
@@ -60,7 +61,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Its further arguments.
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training data, matrices flattened.
-    y_fit_ : ndarray of shape (n_samples,)
+    y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Places of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None
         Factors of their votes, where they differ.
@@ -95,6 +96,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
+    classes_: Any
+
     def __init__(
         self,
         n_neighbors: int | Literal["auto"] = 1,
@@ -124,8 +127,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
             Histograms, vectors or covariance matrices, as the metric asks.
-        y : array-like of shape (n_samples,)
-            Their classes.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their classes; of several outputs, such as an indicator of labels, a column for each.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of their votes; samples of weight 0 are left out. The number of
             neighbours counts samples, whatever they weigh.
@@ -136,11 +139,28 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            y = self._keep(X, y, sample_weight)
-            self.classes_, self.y_fit_ = encode(y)
-            self._weigh_classes()
+            y = self._keep(X, dense_targets(y), sample_weight, multi_output=True)
+            if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+                self._encode_outputs(y)
+            else:
+                self.classes_, self.y_fit_ = encode(y)
+                self._weigh_classes()
             self._choose(self._error)
         return self
+
+    def _encode_outputs(self, y: NDArray[Any]) -> None:
+        check_labels(y)
+        if self.class_weight is not None:
+            raise ValueError(
+                f"class_weight = {self.class_weight!r} is of one label a row, and y has "
+                f"{y.shape[1]}: leave it at None, or give sample_weight."
+            )
+        classes, codes = zip(*(encode(column) for column in y.T), strict=True)
+        self.classes_, self.y_fit_ = list(classes), np.column_stack(codes)
+
+    @property
+    def _has_outputs(self) -> bool:
+        return self.y_fit_.ndim == 2
 
     def _weigh_classes(self) -> None:
         """Multiply the weights of samples by those of their classes."""
@@ -160,9 +180,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         self.y_fit_ = self.y_fit_[self._keep_weights(weight)]
 
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
-        shares = self._shares(counts, indices)
-        wrong = np.argmax(shares, axis=1) != self.y_fit_
-        return float(np.average(wrong, weights=self.sample_weight_))
+        predicted = [np.argmax(shares, axis=1) for shares in self._shares(counts, indices)]
+        wrong = np.column_stack(predicted) != self.y_fit_.reshape(len(self.y_fit_), -1)
+        return float(np.average(wrong.mean(axis=1), weights=self.sample_weight_))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Predict classes; of classes with as many votes the first of `classes_` is taken.
@@ -174,13 +194,16 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
 
         Returns
         -------
-        y : ndarray of shape (n_queries,)
+        y : ndarray of shape (n_queries,) or (n_queries, n_outputs)
             Classes.
         """
         shares = self.predict_proba(X)
-        return np.asarray(self.classes_[np.argmax(shares, axis=1)])
+        if not self._has_outputs:
+            return np.asarray(self.classes_[np.argmax(shares, axis=1)])
+        outputs = zip(self.classes_, shares, strict=True)
+        return np.column_stack([classes[np.argmax(part, axis=1)] for classes, part in outputs])
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def predict_proba(self, X: ArrayLike | Matrix) -> Any:
         """Return the share of the votes of every class.
 
         Parameters
@@ -190,16 +213,30 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
 
         Returns
         -------
-        P : ndarray of shape (n_queries, n_classes)
-            Shares, in the order of `classes_`.
+        P : ndarray of shape (n_queries, n_classes), or a list of them
+            Shares, in the order of `classes_`; of several outputs, those of each.
         """
         distances, indices = self.kneighbors(X)
-        shares = self._shares(votes(distances, self._settings()[1]), indices)
-        return shares.astype(distances.dtype, copy=False)
+        found = self._shares(votes(distances, self._settings()[1]), indices)
+        shares = [part.astype(distances.dtype, copy=False) for part in found]
+        return shares if self._has_outputs else shares[0]
 
-    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
-        shares = np.zeros((len(counts), len(self.classes_)))
+    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+        """Return the shares of the classes of each output."""
         counts = self._weighed(counts, indices)
-        np.add.at(shares, (np.arange(len(counts))[:, None], self.y_fit_[indices]), counts)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return shares
+        codes = self.y_fit_.reshape(len(self.y_fit_), -1)
+        all_classes = self.classes_ if self._has_outputs else [self.classes_]
+        found = []
+        for classes, of_output in zip(all_classes, codes.T, strict=True):
+            shares = np.zeros((len(counts), len(classes)))
+            np.add.at(shares, (np.arange(len(counts))[:, None], of_output[indices]), counts)
+            shares /= shares.sum(axis=1, keepdims=True)
+            found.append(shares)
+        return found
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags

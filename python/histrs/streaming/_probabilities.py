@@ -26,6 +26,11 @@ class LeftOut(NamedTuple):
         binary = self.targets.shape[1] == 1
         return (self.targets[:, 0] > 0).astype(np.intp) if binary else self.targets.argmax(axis=1)
 
+    def labels(self) -> "list[LeftOut]":
+        """Return the same of each label alone."""
+        columns = range(self.targets.shape[1])
+        return [LeftOut(self.scores[:, [k]], self.targets[:, [k]], self.weights) for k in columns]
+
 
 def sharpness_of(left_out: LeftOut) -> float:
     """Return what scores are multiplied with so that their softmax is most likely right.
@@ -41,3 +46,10 @@ def sharpness_of(left_out: LeftOut) -> float:
 def softmax_of(left_out: LeftOut) -> Readout:
     """Return the map from scores to logits that is most likely right."""
     return fit_calibration(left_out.scores, left_out.places, weights=as_rows(left_out.weights))
+
+
+def logistic_of(left_out: LeftOut) -> Readout:
+    """Return the map from scores to logits of labels, with a slope and an offset for each."""
+    readouts = [softmax_of(label) for label in left_out.labels()]
+    slopes = [float(readout.matrix[0, 0]) for readout in readouts]
+    return Readout(np.diag(slopes), np.array([float(readout.offset[0]) for readout in readouts]))

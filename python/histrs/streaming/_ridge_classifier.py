@@ -7,14 +7,15 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
 from histrs._dask import is_dask
-from histrs._labels import best_class, check_labels, classes_of
+from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._dask import unique
@@ -25,6 +26,7 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._probabilities import (
     SHARPNESS_ROWS,
     SOFTMAX_ROWS,
+    logistic_of,
     sharpness_of,
     softmax_of,
 )
@@ -53,6 +55,13 @@ class SignedTargets:
             )
         signs = np.where(labels[:, None] == self.classes, 1.0, -1.0)
         return signs[:, 1:] if len(self.classes) == 2 else signs
+
+
+class IndicatorTargets:
+    """Targets of labels of which a row may have several: 1 for those that it has, -1 for others."""
+
+    def __call__(self, indicator: ArrayLike) -> NDArray[np.float64]:
+        return np.where(np.asarray(indicator) > 0, 1.0, -1.0)
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -93,7 +102,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         as that many.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
-        same, which needs all rows before the first pass over them.
+        same, which needs all rows before the first pass over them. Not for several labels a row.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
     verbose : int, default=0
@@ -102,14 +111,15 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes.
+        The classes; of several labels a row, the numbers of the columns of `y`.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
-    sharpness_ : float
-        What scores are multiplied with before the softmax that makes them probabilities; not there
-        after `fit_moments` and `partial_fit`, nor where rows cannot be read again.
+    sharpness_ : float, or ndarray of shape (n_classes,)
+        What scores are multiplied with before the softmax that makes them probabilities, of
+        several labels a row the logistic function of each; not there after `fit_moments` and
+        `partial_fit`, nor where rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
         of the first are minus those of the second.
@@ -151,6 +161,10 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
+    sharpness_: Any
+    _has_labels: bool
+    """Whether a row may have several labels."""
+
     def __init__(
         self,
         n_components: int | Sequence[int] | None = None,
@@ -186,8 +200,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             At least two finite rows. A dask array, with one for `y`, is reduced where it lies.
-        y : array-like of shape (n_samples,)
-            Classes, two or more.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes, two or more; or, where a row may have several labels or none, an indicator: 1
+            for each label that it has, 0 for others.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
 
@@ -204,14 +219,19 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         """
         with unchanged_on_error(self):
             if not is_dask(X):
-                X, y = validate_data(self, X, y, ensure_min_samples=2, **ROW_CHECKS)
-                check_labels(y)
+                X, y = validate_data(
+                    self, X, y, ensure_min_samples=2, multi_output=True, **ROW_CHECKS
+                )
+                y = labels_or_indicator(y)
                 sample_weight = weights_of(sample_weight, len(y))
                 if sample_weight is not None and not np.all(sample_weight):
                     used = np.flatnonzero(sample_weight)
                     X, y, sample_weight = X[used], y[used], sample_weight[used]
             self._forget()
-            self._set_classes(unique(y))
+            if np.ndim(y) == 2 and not is_dask(y):
+                self._set_labels(np.shape(y)[1])
+            else:
+                self._set_classes(unique(y))
             self._learn_source(self._source(X, y, sample_weight))
         return self
 
@@ -393,7 +413,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The logits of the classes where a softmax is calibrated, as is the default; else
+            The logits of the classes or labels where these are calibrated, as is the default; else
             predicted targets, which are between -1 and 1 in training.
         """
         scores = self._scores(X)
@@ -409,10 +429,13 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
-            The classes with the largest scores.
+        y : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            The classes with the largest scores; or 1 for each label of a positive score, else 0.
         """
-        return best_class(self.decision_function(X), self.classes_)
+        scores = self.decision_function(X)
+        if self._has_labels:
+            return (scores > 0.0).astype(np.int64)
+        return best_class(scores, self.classes_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -420,7 +443,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
 
         They are those of the softmax that is calibrated, or without one of scores times one number,
         `sharpness_`, for which the labels of rows, by models of all others, are most likely. So the
-        most probable class is the prediction.
+        most probable class is the prediction. Of several labels a row, each has a probability of
+        its own, and those above a half are predicted.
 
         Parameters
         ----------
@@ -433,6 +457,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             Probabilities, in the order of `classes_`.
         """
         scores = self._scores(X)
+        if self._has_labels:
+            with np.errstate(over="ignore"):
+                return np.asarray(expit(self.sharpness_ * scores), dtype=scores.dtype)
         with np.errstate(over="ignore"):
             logits = self.sharpness_ * logits_of_classes(scores)
             # Scores beyond the range of single precision are infinite.
@@ -447,13 +474,23 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(classes)} class."
             )
-        self.classes_ = classes
+        self.classes_, self._has_labels = classes, False
+
+    def _set_labels(self, n_labels: int) -> None:
+        for name in ("class_weight", "calibrate"):
+            given = getattr(self, name)
+            if given is not None and given not in ("auto", "softmax"):
+                raise ValueError(
+                    f"{name} = {given!r} is of one class a row, and y has {n_labels} labels: leave "
+                    f"{name} as it is by default."
+                )
+        self.classes_, self._has_labels = np.arange(n_labels), True
 
     def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
         return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
 
     def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
-        encode = SignedTargets(self.classes_)
+        encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
         if self.class_weight == "balanced":
             named = any(isinstance(part, str) for part in (source.targets, source.weights))
             if source.targets is None or named:
@@ -475,7 +512,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             self._calibrate(source, path.n_rows)
         if calibrate == "softmax":
             some = source.thinned(path.n_rows, SOFTMAX_ROWS)
-            readout = softmax_of(path.left_out(some.chunks("probabilities"), self.alpha_))
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            readout = logistic_of(left_out) if self._has_labels else softmax_of(left_out)
             self.coef_ = readout.matrix.T @ self.coef_
             self.intercept_ = learned @ readout.matrix + readout.offset
             self.sharpness_ = 1.0
@@ -483,7 +521,17 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             some = source.thinned(path.n_rows, SHARPNESS_ROWS)
             left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
             shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
-            self.sharpness_ = sharpness_of(shifted)
+            self.sharpness_ = (
+                np.array([sharpness_of(label) for label in shifted.labels()])
+                if self._has_labels
+                else sharpness_of(shifted)
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _calibrate(self, source: RowSource, n_rows: float) -> None:
         """Shift scores, with their mean kept, until those of one rank are the same."""
