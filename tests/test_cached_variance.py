@@ -192,3 +192,10 @@ def test_a_second_call_says_the_same(n):
     first, second = (model.predict(T, return_std=True)[1] for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert model.std_error_ == before
+
+
+def test_rows_of_zeros():
+    X, y = np.zeros((30, 4)), np.arange(30) % 2
+    model = IntersectionGPRegressor(optimizer=None, solver="cg", variance="cached").fit(X, y)
+    _, std = model.predict(X[:3], return_std=True)
+    np.testing.assert_allclose(std, float(model.y_std_[0]) * model.noise_**0.5, rtol=1e-6)

@@ -71,7 +71,9 @@ class CachedVariance:
         rows = np.sort(rng.choice(n, n_solved, replace=False))
         space = _krylov_space(system, min(rank, n), rows, rng)
         self._score = _score(system, space.root(system.s))
-        self._floor = _LEAST * float(system.row_sums.mean()) if n > 0 else 0.0
+        mean = float(system.row_sums.mean()) if n > 0 else 0.0
+        # Rows of zeros have a logarithm, too.
+        self._floor = max(_LEAST * mean, float(np.finfo(np.float64).tiny))
         weights = np.ones(n_solved) if system.row_scale is None else system.row_scale[rows] ** 2
         exact = np.maximum(_without_itself(system, rows) / weights, self._floor)
         upper = np.maximum(space.upper_without_itself(system, rows) / weights, self._floor)
