@@ -14,6 +14,7 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._interactions.choice import exact_likelihood
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._smooth.choice import some_rows
 
 # Rows whose likelihood tells: twice as many take four to eight times as long.
 _MOST_ROWS = 512
@@ -47,7 +48,7 @@ def likelier_weights(
     seed : int
         Draws the rows where there are more than 512.
     """
-    some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:_MOST_ROWS])
+    some = some_rows(X.shape[0], seed, _MOST_ROWS)
     if not np.any(Y[some]):
         return start
     likelihood = exact_likelihood(model, X, Y, some)

@@ -16,9 +16,9 @@ _ROUGH = (1e-3, 1.0, 1e3)
 _MOST_ROWS = 1024
 
 
-def some_rows(n: int, seed: int) -> NDArray[np.intp]:
-    """Return the rows that the weights of a kernel's parts are learned by."""
-    return np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
+def some_rows(n: int, seed: int, most: int = _MOST_ROWS) -> NDArray[np.intp]:
+    """Return the rows that weights of the kernel are learned by."""
+    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
 def check_supported(model: Any) -> None:
