@@ -291,7 +291,8 @@ def least_certain(X: Array, y: NDArray[np.intp], rows: NDArray[np.intp], P: Arra
 
 def shape_curves(n_curves: int = 3, n_points: int = 33) -> list[Curve]:
     """Return the functions of the columns that matter most to the progression of diabetes."""
-    X, y = datasets.load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    diabetes = datasets.load_diabetes(scaled=False)
+    X, y = diabetes.data, diabetes.target
     scaler = MinMaxScaler(clip=True)
     model = IntersectionGPRegressor().fit(scaler.fit_transform(X), y)
     functions = model.shape_functions()
@@ -302,6 +303,11 @@ def shape_curves(n_curves: int = 3, n_points: int = 33) -> list[Curve]:
     largest = np.argsort(spread)[::-1][:n_curves]
     found = model.shape_functions(largest, max_knots=n_points, return_std=True)
     return [
-        Curve(X.columns[d], f.knots * scaler.data_range_[d] + scaler.data_min_[d], f.values, f.std)
+        Curve(
+            diabetes.feature_names[d],
+            f.knots * scaler.data_range_[d] + scaler.data_min_[d],
+            f.values,
+            f.std,
+        )
         for d, f in zip(largest.tolist(), found, strict=True)
     ]
