@@ -173,3 +173,27 @@ def test_every_classifier_takes_labels_through_a_wrapper(case, wrapper):
     assert np.mean(predicted == Y) > 0.6
     alone = clone(case.make()).fit(X, Y[:, 1])
     np.testing.assert_array_equal(predicted[:, 1], alone.predict(X))
+
+
+def test_labels_are_no_classes_of_later_rows(rows):
+    X, Y = rows
+    model = PCARidgeClassifier(8).fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="classes is needed"):
+        model.partial_fit(X, np.arange(240) % 4)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_rows_of_dask_have_the_labels_of_others(rows):
+    da = pytest.importorskip("dask.array")
+    X, Y = rows
+    lazy = da.from_array(X, chunks=(80, 12))
+    options = {"alphas": 2.0, "calibrate": None}
+    model = PCARidgeClassifier(8, **options).fit(lazy, sparse.csr_matrix(Y))
+    expected = PCARidgeClassifier(8, **options).fit(X, Y)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="give one class a row, a 1d array, or an indicator"):
+        PCARidgeClassifier(8).fit(lazy, 3 * Y)
+    with pytest.warns(UserWarning, match="column-vector"):
+        model.fit(lazy, np.where(Y[:, :1], 7, 3))
+    np.testing.assert_array_equal(np.unique(model.predict(X)), [3, 7])

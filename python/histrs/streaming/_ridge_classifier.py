@@ -227,6 +227,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 if sample_weight is not None and not np.all(sample_weight):
                     used = np.flatnonzero(sample_weight)
                     X, y, sample_weight = X[used], y[used], sample_weight[used]
+            elif not is_dask(y):
+                y = labels_or_indicator(y)
             self._forget()
             if np.ndim(y) == 2 and not is_dask(y):
                 self._set_labels(np.shape(y)[1])
@@ -275,7 +277,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             first = self._sees_first()
             X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
             if classes is None:
-                if not hasattr(self, "classes_"):
+                # Numbers of labels are no classes.
+                if not hasattr(self, "classes_") or self._has_labels:
                     raise ValueError("classes is needed in the first call: give all classes.")
             elif first:
                 self._set_classes(classes_of(classes))
