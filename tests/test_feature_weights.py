@@ -129,6 +129,15 @@ def test_noise_does_not_tell(rng):
         assert not is_unweighted(IntersectionGPRegressor().fit(X, np.zeros(200)))
 
 
+# The search for the noise of a target of one value ends at a bound, and says so.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_targets_of_one_value_have_no_say(rng):
+    X, y = counts(rng)
+    for shared in (False, True):
+        model = IntersectionGPRegressor(shared_hyperparameters=shared)
+        assert is_unweighted(model.fit(X, np.column_stack([np.ones(300), y])))
+
+
 def test_numbers_that_overflow_are_weighted(rng):
     X, y = counts(rng)
     model = IntersectionGPRegressor().fit(np.ldexp(X, 1015), y)

@@ -25,7 +25,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._sliced import base, classifier, regressor
+from histrs.gaussian_process._sliced import base, classifier, metrics, regressor
 from histrs.gaussian_process._sliced.classes import (
     Candidate,
     LearnedClasses,
@@ -437,6 +437,15 @@ def test_given_metrics_are_kept(rng, model_class, metric):
     A = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(model.metric_, first_metric(metric, A, X.std(axis=0)), atol=1e-9)
     assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize(("metric", "n_made"), [("identity", 0), ("pca", 1), ("learned", 1)])
+def test_components_are_found_once_where_they_are_asked_for(rng, monkeypatch, metric, n_made):
+    found, made = metrics._of_components, []
+    monkeypatch.setattr(metrics, "_of_components", lambda *a: made.append(1) or found(*a))
+    X = rng.normal(size=(60, 3))
+    few_classes(metric=metric).fit(X, X[:, 0] > 0.0)
+    assert len(made) == n_made
 
 
 @pytest.mark.parametrize("n", [600, 1500])

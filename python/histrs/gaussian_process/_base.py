@@ -334,7 +334,7 @@ class BaseIntersectionGP(GaussianProcess):
         fixed = (self.noise_bounds, self.amplitude_bounds)
         learned = self.optimizer is not None and not any(isinstance(b, str) for b in fixed)
         if self.feature_weights == "auto" and learned:
-            return likelier_weights(self, X, Y, start, self._seed)
+            return likelier_weights(self, X, Y, start)
         return start
 
     def _with_relevant_weights(

@@ -16,6 +16,7 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._spectrum import profiled_costs
 
 _MAX_ROWS = 2048
 _N_FOLDS = 3
@@ -128,14 +129,9 @@ class _Path:
         nodes, self._Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
         nodes = np.maximum(nodes, 0.0)
         Z = self._Q.T @ self._Y
-        squares = np.sum(Z**2, axis=1)
-
-        def cost(s: float) -> float:
-            data = np.log(np.sum(squares / (nodes + s)))
-            return float(n * data + np.sum(np.log(nodes + s)))
-
-        largest = float(nodes[-1]) if nodes[-1] > 0.0 else 1.0
-        s = min(largest * _RATIOS, key=cost)
+        squares = np.sum(Z**2, axis=1, keepdims=True)
+        ratios = (float(nodes[-1]) or 1.0) * _RATIOS
+        s = ratios[np.argmin(profiled_costs(nodes, squares, ratios))]
         self._alpha = self._Q @ (Z / (nodes + s)[:, None])
         self._roots = 1.0 / np.sqrt(nodes + s)
         noise = np.sum(self._Y * self._alpha, axis=0) / n

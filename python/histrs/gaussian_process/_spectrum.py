@@ -104,6 +104,32 @@ class Measure:
         return cls(nodes, np.concatenate([m.weights for m in measures]) / len(measures))
 
 
+def profiled_costs(nodes: Array, squares: Array, ratios: Array) -> Array:
+    """Return -2 times the log likelihood at ratios of noise to signal variance, less a constant.
+
+    Of a ratio `s` the best signal variance is the mean of `squares / (nodes + s)`.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (n_samples,)
+        Eigenvalues of the kernel matrix.
+    squares : ndarray of shape (n_samples, n_groups)
+        Squares of the targets in its eigenvectors: of one, or sums over those that share a noise.
+    ratios : ndarray of shape (n_ratios,)
+        The ratios.
+
+    Returns
+    -------
+    costs : ndarray of shape (n_ratios, n_groups)
+        For a target each.
+    """
+    unit = float(nodes.mean()) or 1.0
+    # What nodes are counted in cancels.
+    A = (ratios[:, None] + nodes) / unit
+    determinant = np.sum(np.log(A), axis=1)[:, None]
+    return np.asarray(len(nodes) * np.log((1.0 / A) @ squares) + determinant)
+
+
 class Spectrum:
     """What is known of the kernel matrix: a measure for each target, and some for its trace."""
 

@@ -15,6 +15,7 @@ from histrs.gaussian_process._interactions.choice import exact_likelihood
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._smooth.choice import some_rows
+from histrs.gaussian_process._spectrum import profiled_costs
 
 # Rows whose likelihood tells: twice as many take four to eight times as long.
 _MOST_ROWS = 512
@@ -28,9 +29,7 @@ _LARGEST_EXPONENT = 1000
 _RATIOS = np.logspace(-6, 3, 60)
 
 
-def likelier_weights(
-    model: Any, X: Matrix, Y: Array, start: Hyperparameters, seed: int
-) -> Hyperparameters:
+def likelier_weights(model: Any, X: Matrix, Y: Array, start: Hyperparameters) -> Hyperparameters:
     """Return the start, or one with features of weight 1 where that is clearly likelier.
 
     Each kernel has the noise and signal variances that suit it best.
@@ -38,17 +37,16 @@ def likelier_weights(
     Parameters
     ----------
     model : BaseIntersectionGP
-        Knows the weights of the rows, and its intercept.
+        Knows the weights of the rows, its intercept, and the seed by which rows are drawn where
+        there are more than 512.
     X : matrix of shape (n_samples, n_features)
         Training rows.
     Y : ndarray of shape (n_samples, n_outputs)
         Centred targets.
     start : Hyperparameters
         With the weights that are kept unless others are likelier.
-    seed : int
-        Draws the rows where there are more than 512.
     """
-    some = some_rows(X.shape[0], seed, _MOST_ROWS)
+    some = some_rows(X.shape[0], model._seed, _MOST_ROWS)
     if not np.any(Y[some]):
         return start
     likelihood = exact_likelihood(model, X, Y, some)
@@ -82,10 +80,7 @@ def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array |
 def _log_evidence(
     model: Any, likelihood: Likelihood, kernel: GeneralizedKernel, *, shared: bool
 ) -> float:
-    """Return the likelihood at the best noise and signal variance, up to what all kernels share.
-
-    Of a ratio `s` of the two the best signal variance is `tr(Y^T (K + s I)^-1 Y) / N`.
-    """
+    """Return the likelihood at the best noise and signal variance, up to what all kernels share."""
     system = likelihood.system(kernel, Scales(1.0, 1.0))
     system.check()
     given = model.intercept_variance
@@ -94,13 +89,12 @@ def _log_evidence(
     K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()
     nodes, Q = linalg.eigh(K, overwrite_a=True)
     nodes = np.maximum(nodes, 0.0)
-    squares = (Q.T @ likelihood.targets) ** 2
+    Y = likelihood.targets
+    # Any kernel explains a target of one value.
+    Y = Y[:, np.any(Y != 0.0, axis=0)]
+    squares = (Q.T @ Y) ** 2
     if shared:
         squares = squares.mean(axis=1, keepdims=True)
-    unit = float(nodes.mean())
-    # What nodes are counted in cancels.
-    A = _RATIOS[:, None] + nodes / (unit if unit > 0.0 else 1.0)
-    data = np.log((1.0 / A) @ squares)
-    determinant = np.log(A).mean(axis=1)[:, None]
-    n, n_outputs = likelihood.shape
-    return float(-0.5 * n * n_outputs * np.mean(np.min(data + determinant, axis=0)))
+    unit = float(nodes.mean()) or 1.0
+    costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit), axis=0)
+    return float(-0.5 * Y.shape[1] * np.mean(costs))

@@ -22,6 +22,7 @@ from histrs.gaussian_process._sliced.projections import (
     matrix_root,
     outer_gradients,
 )
+from histrs.gaussian_process._spectrum import profiled_costs
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.
@@ -305,13 +306,8 @@ def _fit(learned: LearnedClasses, labels: _Labels) -> _Fit:
     nodes, Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
     nodes = np.maximum(nodes, 0.0)
     scaled = r * Y
-    squares = np.sum((Q.T @ scaled) ** 2, axis=1)
-
-    def cost(s: float) -> float:
-        terms = len(Y) * np.log(np.sum(squares / (nodes + s))) + np.sum(np.log(nodes + s))
-        return float(terms)
-
-    s = min(_RATIOS, key=cost)
+    squares = np.sum((Q.T @ scaled) ** 2, axis=1, keepdims=True)
+    s = _RATIOS[np.argmin(profiled_costs(nodes, squares, _RATIOS))]
     inverse = (Q / (nodes + s)) @ Q.T
     solved = inverse @ scaled
     left_out = Y - solved / (r * np.diag(inverse)[:, None])

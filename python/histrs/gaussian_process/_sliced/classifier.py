@@ -235,13 +235,15 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
+            steps = min(self._n_steps(), _MAX_STEPS)
+            others = [first_metric("pca", A[rows], columns.spreads)] if steps > 0 else []
             learned = learn_class_metric(
                 A[rows],
                 codes[rows],
                 metric=first_metric(self.metric, A[rows], columns.spreads),
-                others=[first_metric("pca", A[rows], columns.spreads)],
+                others=others,
                 n_directions=self._n_directions(len(kept), 1),
-                n_steps=min(self._n_steps(), _MAX_STEPS),
+                n_steps=steps,
                 n_interactions=self.n_interactions,
                 random=random,
                 n_threads=self._threads(),

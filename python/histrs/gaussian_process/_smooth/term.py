@@ -1,5 +1,6 @@
 """The kernel matrix of smooth functions, never formed unless it is asked for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -198,20 +199,21 @@ class SmoothTerm:
 
 def _within_range(T: Matrix) -> Matrix:
     """Return rows whose entries are no larger than numbers that have a cube."""
-    if not sparse.issparse(T):
-        return np.clip(T, -_LARGEST, _LARGEST)
-    within = T.copy()
-    np.clip(within.data, -_LARGEST, _LARGEST, out=within.data)
-    return within
+    return _of_entries(T, lambda entries: np.clip(entries, -_LARGEST, _LARGEST))
 
 
 def clipped(T: Matrix) -> Matrix:
     """Return rows with 0 in place of what is negative."""
+    return _of_entries(T, lambda entries: np.maximum(entries, 0.0))
+
+
+def _of_entries(T: Matrix, change: Callable[[Array], Array]) -> Matrix:
+    """Return rows with a function of each entry, which is 0 of 0."""
     if not sparse.issparse(T):
-        return np.maximum(T, 0.0)
-    above = T.copy()
-    np.maximum(above.data, 0.0, out=above.data)
-    return above
+        return change(T)
+    changed = T.copy()
+    changed.data = change(changed.data)
+    return changed
 
 
 def _like(rows: Matrix, others: Matrix) -> Matrix:
