@@ -127,7 +127,7 @@ impl ByteLookup {
     /// The best of this machine that is fast, unless `HISTRS_SIMD` names a lesser one.
     pub(crate) fn in_registers() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if matches!(super::choice(), Ok(super::Choice::Best | super::Choice::Avx512(_))) {
+        if matches!(super::choice(), Ok(super::Choice::Avx512(_))) {
             return Self::available().into_iter().find(|&with| with == Self::Vbmi);
         }
         None

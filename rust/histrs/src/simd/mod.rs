@@ -36,15 +36,25 @@ pub(crate) use prefetch::prefetch;
 /// The instruction sets a process can choose from.
 #[derive(Debug, Clone, Copy)]
 enum Choice {
-    Best,
     #[cfg(target_arch = "x86_64")]
     Avx512(pulp::x86::V4),
     #[cfg(target_arch = "x86_64")]
     Avx2(pulp::x86::V3),
+    /// What `pulp` finds: NEON.
+    #[cfg(not(target_arch = "x86_64"))]
+    Native(pulp::Arch),
     Scalar,
 }
 
 impl Choice {
+    /// What is taken where nothing is named.
+    fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        return Self::available()[0].1;
+        #[cfg(not(target_arch = "x86_64"))]
+        return Self::Native(pulp::Arch::new());
+    }
+
     /// Those of this machine that have a name, the best first.
     fn available() -> Vec<(&'static str, Self)> {
         let mut found = Vec::new();
@@ -60,7 +70,7 @@ impl Choice {
     fn named(name: &str) -> Result<Self> {
         let available = Self::available();
         match (name, available.iter().find(|choice| choice.0 == name)) {
-            ("" | "auto", _) => Ok(Self::Best),
+            ("" | "auto", _) => Ok(Self::best()),
             (_, Some(choice)) => Ok(choice.1),
             ("avx512" | "avx2", None) => Err(Error::SimdUnavailable {
                 name: name.into(),
@@ -74,7 +84,7 @@ impl Choice {
 fn choice() -> &'static Result<Choice> {
     static CHOICE: OnceLock<Result<Choice>> = OnceLock::new();
     CHOICE.get_or_init(|| match std::env::var_os("HISTRS_SIMD") {
-        None => Ok(Choice::Best),
+        None => Ok(Choice::best()),
         Some(name) => Choice::named(&name.to_string_lossy()),
     })
 }
@@ -98,8 +108,10 @@ pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
         Ok(Choice::Avx512(v4)) => Simd::vectorize(*v4, op),
         #[cfg(target_arch = "x86_64")]
         Ok(Choice::Avx2(v3)) => Simd::vectorize(*v3, op),
-        Ok(Choice::Scalar) => op.with_simd(pulp::Scalar),
-        _ => pulp::Arch::new().dispatch(op),
+        #[cfg(not(target_arch = "x86_64"))]
+        Ok(Choice::Native(arch)) => arch.dispatch(op),
+        // Mentioned once, since each place that instantiates a kernel has all of its code.
+        Ok(Choice::Scalar) | Err(_) => op.with_simd(pulp::Scalar),
     }
 }
 

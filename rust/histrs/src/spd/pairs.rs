@@ -50,7 +50,9 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
         rows * n_y
     };
     exec.for_chunks(flat, chunk, |block, out| {
-        dispatch(Block { exec, kernel, start: block * chunk, n_columns: n_y, symmetric, out })
+        let (start, end) = (block * chunk, block * chunk + out.len());
+        let write = &mut |entry, distance| out[entry] = T::from_f64(distance);
+        dispatch(Block { exec, kernel, start, end, n_columns: n_y, symmetric, write })
     })?;
     if symmetric {
         mirror(exec, &mut out)?;
@@ -67,32 +69,37 @@ pub(crate) fn paired<T: Element, K: LaneDistance>(
     let lanes = lanes::<f64>();
     let mut out = memory::filled(T::default(), n)?;
     exec.for_chunks(&mut out, ROWS * lanes, |block, out| {
-        let first = block * ROWS;
-        dispatch(Paired { kernel, first, out })
+        let (first, n) = (block * ROWS, out.len());
+        let write = &mut |entry, distance| out[entry] = T::from_f64(distance);
+        dispatch(Paired { kernel, first, n, write })
     })?;
     Ok(Array1::from_vec(out))
 }
 
-/// Entries of the result from entry `start` on: whole rows, or a part of one.
-struct Block<'a, K, T> {
+/// Writes an entry of a block. A call each is nothing beside a distance, and the kernels are
+/// compiled once for all types of the result.
+type Write<'a> = &'a mut dyn FnMut(usize, f64);
+
+/// Entries of the result from entry `start` to `end`: whole rows, or a part of one.
+struct Block<'a, K> {
     exec: &'a Executor,
     kernel: &'a K,
     start: usize,
+    end: usize,
     n_columns: usize,
     symmetric: bool,
-    out: &'a mut [T],
+    write: Write<'a>,
 }
 
-impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
+impl<K: LaneDistance> WithSimd for Block<'_, K> {
     type Output = Result<()>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, kernel, start, n_columns, symmetric, out } = self;
+        let Self { exec, kernel, start, end, n_columns, symmetric, write } = self;
         let lanes = S::F64_LANES;
         let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
-        let end = start + out.len();
         for group in 0..n_columns.div_ceil(lanes) {
             exec.check()?;
             for i in start / n_columns..end.div_ceil(n_columns) {
@@ -108,7 +115,7 @@ impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
                     if distance.is_nan() {
                         return Err(Error::TooFarApart { x: i, y: j });
                     }
-                    out[i * n_columns + j - start] = T::from_f64(distance);
+                    write(i * n_columns + j - start, distance);
                 }
             }
         }
@@ -117,29 +124,32 @@ impl<K: LaneDistance, T: Element> WithSimd for Block<'_, K, T> {
 }
 
 /// Distances of some groups in turn, from group `first` on.
-struct Paired<'a, K, T> {
+struct Paired<'a, K> {
     kernel: &'a K,
     first: usize,
-    out: &'a mut [T],
+    /// Number of distances.
+    n: usize,
+    write: Write<'a>,
 }
 
-impl<K: LaneDistance, T: Element> WithSimd for Paired<'_, K, T> {
+impl<K: LaneDistance> WithSimd for Paired<'_, K> {
     type Output = Result<()>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { kernel, first, out } = self;
+        let Self { kernel, first, n, write } = self;
         let lanes = S::F64_LANES;
         let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
-        for (group, out) in (first..).zip(out.chunks_mut(lanes)) {
+        for start in (0..n).step_by(lanes) {
+            let group = first + start / lanes;
             let distances = kernel.distances(simd, group, group, scratch);
-            for (lane, (out, distance)) in out.iter_mut().zip(distances).enumerate() {
+            for (lane, &distance) in distances[..lanes.min(n - start)].iter().enumerate() {
                 if distance.is_nan() {
                     let matrix = group * lanes + lane;
                     return Err(Error::TooFarApart { x: matrix, y: matrix });
                 }
-                *out = T::from_f64(distance);
+                write(start + lane, distance);
             }
         }
         Ok(())

@@ -52,47 +52,61 @@ pub fn tangent_vectors<T: Element>(
     let mut out = memory::zero_matrix((stack.n(), triangle(p)))?;
     let groups = whitened.n_groups().div_ceil(BLOCKS).clamp(FEW, MANY);
     let block = groups * lanes::<f64>();
-    exec.for_chunks(memory::flat_mut(&mut out)?, block * triangle(p), |b, out| {
-        dispatch(Block { exec, whitened: &whitened, first: b * groups, out })
+    let len = triangle(p);
+    exec.for_chunks(memory::flat_mut(&mut out)?, block * len, |b, out| {
+        let n = out.len() / len.max(1);
+        let write = &mut |start: usize, lanes: usize, logarithm: &[f64]| {
+            write_rows(p, lanes, logarithm, &mut out[start * len..]);
+        };
+        dispatch(Block { exec, whitened: &whitened, first: b * groups, n, write })
     })?;
     Ok(out)
 }
 
-struct Block<'a, T> {
+/// Writes a group of logarithms as rows of coordinates, up to the end of `out`.
+fn write_rows<T: Element>(p: usize, lanes: usize, logarithm: &[f64], out: &mut [T]) {
+    let len = triangle(p);
+    // Vector by vector, as they lie: lanes are rows that are written side by side.
+    let mut place = 0;
+    for i in 0..p {
+        for j in i..p {
+            let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
+            let values = &logarithm[(triangle(j) + i) * lanes..][..lanes];
+            for (to, value) in out.iter_mut().skip(place).step_by(len).zip(values) {
+                *to = T::from_f64(weight * value);
+            }
+            place += 1;
+        }
+    }
+}
+
+/// The logarithms of some groups, from group `first` on.
+struct Block<'a> {
     exec: &'a Executor,
     whitened: &'a Whitened<'a>,
     first: usize,
-    out: &'a mut [T],
+    /// Number of matrices.
+    n: usize,
+    /// Takes the place of a group's first matrix, the number of lanes and the logarithms: a call
+    /// a group, and the kernels are compiled once for all types of the result.
+    write: &'a mut dyn FnMut(usize, usize, &[f64]),
 }
 
-impl<T: Element> WithSimd for Block<'_, T> {
+impl WithSimd for Block<'_> {
     type Output = Result<()>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, whitened, first, out } = self;
+        let Self { exec, whitened, first, n, write } = self;
         let (p, lanes) = (whitened.p(), S::F64_LANES);
         let len = LogScratch::<S::f64s>::len(p);
         let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
         let (scratch, result) = vectors_mut::<S>(&mut buffer).split_at_mut(len);
         let mut scratch = LogScratch::new(p, scratch);
-        for (group, out) in (first..).zip(out.chunks_mut(lanes * triangle(p).max(1))) {
+        for start in (0..n).step_by(lanes) {
             exec.check()?;
-            whitened.logarithm(simd, group, &mut scratch, result)?;
-            let result: &[f64] = pulp::bytemuck::cast_slice(result);
-            // Vector by vector, as they lie: lanes are rows that are written side by side.
-            let len = triangle(p);
-            let mut place = 0;
-            for i in 0..p {
-                for j in i..p {
-                    let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
-                    let values = &result[(triangle(j) + i) * lanes..][..lanes];
-                    for (to, value) in out.iter_mut().skip(place).step_by(len).zip(values) {
-                        *to = T::from_f64(weight * value);
-                    }
-                    place += 1;
-                }
-            }
+            whitened.logarithm(simd, first + start / lanes, &mut scratch, result)?;
+            write(start, lanes, pulp::bytemuck::cast_slice(result));
         }
         Ok(())
     }
