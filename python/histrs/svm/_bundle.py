@@ -17,6 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
+from histrs._dask import in_memory, is_dask
+from histrs._distributed.answers import answers
+from histrs._distributed.rows import stand_in_to_fit
 from histrs._estimator import BaseEstimator
 from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._progress import SolverProgress
@@ -38,6 +41,7 @@ from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
 from histrs.svm._composition import inner_product_of, last_map
+from histrs.svm._distributed import DaskRows
 from histrs.svm._held_out import folds
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
@@ -267,8 +271,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or features with `input="features"`.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+            Rows, or features with `input="features"`. Of a dask array the workers keep the
+            features; the map must be fitted, in a `FrozenEstimator`.
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -284,7 +289,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             goes_on = self.warm_start and hasattr(self, "_warm")
             if not goes_on:
                 self._fit_map(X)
-            rows = self._rows(self._features(X))
+            rows: Rows = (
+                X.features(self) if isinstance(X, DaskRows) else self._rows(self._features(X))
+            )
             targets = self._targets(y, weight)
             if not targets.weights.any():
                 raise ValueError(NOTHING_WEIGHS)
@@ -312,7 +319,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Rows, or features with `input="features"`.
 
         Returns
@@ -321,7 +328,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             Scores, float32 for rows of float32; for two classes that of `classes_[1]`.
         """
         check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        if is_dask(X):
+            return answers(self, "decision_function", X, codes=self._takes_codes())
+        X = self._check_rows(X)
         features = self._features(X)
         scores = self._with_map(features, self.coef_) + self.intercept_[:, None]
         dtype = X.dtype if X.dtype == np.float32 else np.float64
@@ -333,7 +342,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Rows, or features with `input="features"`.
 
         Returns
@@ -349,7 +358,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Rows, or features with `input="features"`.
 
         Returns
@@ -372,19 +381,24 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
         self._check_parameters()
+        given, distributed = X, is_dask(X)
+        if distributed:
+            self._check_supported_of_dask()
+            X, y, sample_weight = stand_in_to_fit(X), in_memory(y), in_memory(sample_weight)
         if self._takes_codes():
             X, y = validate_data(self, X, y, dtype=None)
-            X = last_map(self.feature_map).check_codes(X)
         else:
             X, y = validate_fit(self, X, y)
-            X = canonical(X)
-            _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
+        if not distributed:
+            X = self._check_entries(X, self.feature_map)
         check_labels(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weight > 0.0
         if not used.any():
             raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
-        if not used.all():
+        if distributed:
+            X, y, weight = DaskRows(given, np.flatnonzero(used)), y[used], weight[used]
+        elif not used.all():
             X, y, weight = X[used], y[used], weight[used]
         # Only their proportions count: in units of the largest no sum overflows.
         weight = np.ldexp(weight, -exponent_of(weight))
@@ -421,11 +435,30 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     def _takes_codes(self) -> bool:
         return self.input == "features" and isinstance(last_map(self.feature_map), ProductQuantizer)
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
+    def _check_supported_of_dask(self) -> None:
+        if self.solver == "pegasos":
+            raise ValueError(
+                'solver = "pegasos" goes without dask arrays, whose rows lie apart: use solver = '
+                '"bundle".'
+            )
+        fitted = isinstance(self.feature_map, FrozenEstimator) or self.input == "features"
+        goes_on = self.warm_start and hasattr(self, "_warm")
+        if self.feature_map is not None and not (fitted or goes_on):
+            raise ValueError(
+                "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
+                "sklearn.frozen.FrozenEstimator(feature_map)."
+            )
+
+    def _check_rows(self, X: Any) -> Any:
+        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
+        X = validate_data(self, X, reset=False, **checks)
+        return self._check_entries(X, self.feature_map_)
+
+    def _check_entries(self, X: Any, feature_map: Any) -> Any:
+        """Return rows as the map takes them, once every entry has been looked at."""
         if self._takes_codes():
-            X = validate_data(self, X, reset=reset, dtype=None)
-            return last_map(self.feature_map_).check_codes(X)
-        X = canonical(validate_data(self, X, reset=reset, **HISTOGRAM_CHECKS))
+            return last_map(feature_map).check_codes(X)
+        X = canonical(X)
         _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
         return X
 

@@ -17,6 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
 from histrs._calibration import logits_of_classes
+from histrs._dask import is_dask
+from histrs._distributed.answers import answers
 from histrs._estimator import BaseEstimator
 from histrs._labels import (
     NOTHING_WEIGHS,
@@ -309,7 +311,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Histograms.
 
         Returns
@@ -318,6 +320,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             Scores in the dtype of `X`; for two classes that of `classes_[1]`.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return answers(self, "decision_function", X)
         X = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
         coef = self.coef_.toarray() if sparse.issparse(self.coef_) else self.coef_
         n_threads = count_threads(self.n_jobs)
@@ -337,7 +341,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Histograms.
 
         Returns
@@ -357,7 +361,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             Histograms.
 
         Returns
@@ -420,6 +424,12 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
+        if is_dask(X):
+            raise TypeError(
+                "X is a dask array, and steps go from row to row in one process: give partition "
+                "after partition to partial_fit, X.compute() where it fits into memory, or the "
+                "array to BundleSVC."
+            )
         X, y = validate_fit(self, X, y, reset=reset)
         check_labels(y)
         X = canonical(X)

@@ -25,7 +25,9 @@ _CHUNK = 2048
 class Rows(Protocol):
     """Rows of features, and their inner product."""
 
-    width: int
+    @property
+    def width(self) -> int:
+        """Number of coordinates of a model."""
 
     def __len__(self) -> int:
         """Return the number of rows."""

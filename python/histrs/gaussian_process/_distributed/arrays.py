@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from histrs import _histrs
 from histrs._dask import in_memory
+from histrs._distributed.rows import Part, as_rows, of_floats, stand_in, stand_in_to_fit
 from histrs._solvers.block_cg import Array
 from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
-from histrs.gaussian_process._distributed.block import Part, as_rows, weighted_rows
+from histrs.gaussian_process._distributed.block import weighted_rows
 
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "solver": ("coordinate-descent", "greedy-block"),
@@ -54,25 +54,14 @@ def rows_to_fit(
     model: Any, X: Any, y: ArrayLike, *, reset: bool, **checks: Any
 ) -> tuple[Any, NDArray[Any]]:
     """Return training rows, whose entries are looked at by the workers, and checked targets."""
-    _check_shape(X)
-    if np.isnan(X.shape[0]):
-        raise ValueError(
-            "The partitions of X have unknown sizes: X.compute_chunk_sizes() finds them, and "
-            "to_dask_array(lengths=True) those of a frame."
-        )
-    # As large as X to whoever looks at its shape, and one number to memory.
-    stand_in = np.broadcast_to(np.zeros((), _dtype(X)), X.shape)
-    _, y = validate_fit(model, stand_in, in_memory(y), reset=reset, **checks)
-    return _of_floats(X), y
+    _, y = validate_fit(model, stand_in_to_fit(X), in_memory(y), reset=reset, **checks)
+    return of_floats(X), y
 
 
 def rows_to_predict(model: Any, X: Any) -> Any:
     """Return rows, whose entries are looked at where they lie."""
-    _check_shape(X)
-    n_rows = 1 if np.isnan(X.shape[0]) else int(X.shape[0])
-    stand_in = np.broadcast_to(np.zeros((), _dtype(X)), (n_rows, X.shape[1]))
-    validate_data(model, stand_in, reset=False, **HISTOGRAM_CHECKS)
-    return _with_checks(_of_floats(X))
+    validate_data(model, stand_in(X), reset=False, **HISTOGRAM_CHECKS)
+    return _with_checks(of_floats(X))
 
 
 def check_entries(X: Any) -> None:
@@ -94,26 +83,6 @@ def weighted(X: Any, weights: Array | None) -> Any:
     return array.map_blocks(
         _weighted, X, of_chunks, dtype=np.float64, meta=np.empty((0, 0), np.float64)
     )
-
-
-def _check_shape(X: Any) -> None:
-    if X.ndim != 2:
-        raise ValueError(f"X has shape {X.shape}: expected rows and columns, a 2D array.")
-    if sparse.issparse(X._meta) or not isinstance(X._meta, np.ndarray):
-        raise TypeError(
-            f"The partitions of X are {type(X._meta).__name__}: give dense ones, "
-            "X.map_blocks(lambda part: part.toarray())."
-        )
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"X is of {X.dtype}: give numbers.")
-
-
-def _dtype(X: Any) -> Any:
-    return X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-
-
-def _of_floats(X: Any) -> Any:
-    return X if X.dtype == _dtype(X) else X.astype(np.float64)
 
 
 def _with_checks(X: Any) -> Any:

@@ -1,31 +1,15 @@
 """Some columns of all training rows, as a worker keeps them."""
 
-import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._distributed.rows import Part, as_rows, count_task_threads
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
-
-
-class Part(NamedTuple):
-    """Where the entries of a part of a matrix are in the whole."""
-
-    row: int
-    column: int
-
-    def moved(self, message: str) -> str:
-        """Return a message of the core with the place in the whole."""
-
-        def place(found: re.Match[str]) -> str:
-            row, column = int(found[1]) + self.row, int(found[2]) + self.column
-            return f"X[{row}, {column}]"
-
-        return re.sub(r"X\[(\d+), (\d+)\]", place, message)
 
 
 class ColumnBlock:
@@ -143,22 +127,6 @@ class BlockScore:
     def error_bound(self) -> Array:
         """Return what none of it is off by more than."""
         return self._score.error_bound()
-
-
-def count_task_threads(n_jobs: int | None) -> int:
-    """Return the threads of a task: None is one, as each of a worker's own has a task already."""
-    most = _histrs.most_threads()
-    if n_jobs is None:
-        return 1
-    return min(n_jobs, most) if n_jobs > 0 else max(1, most + 1 + n_jobs)
-
-
-def as_rows(X: Any) -> NDArray[Any]:
-    """Return a partition as a contiguous array of single or double precision."""
-    rows = np.asarray(X)
-    return np.ascontiguousarray(
-        rows, dtype=rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
-    )
 
 
 def weighted_rows(rows: NDArray[Any], weights: Array | None) -> Array:

@@ -9,11 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs._dask import is_dask
-from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import Indices
-from histrs._validation import Matrix
-from histrs.gaussian_process._distributed.block import BlockScore, ColumnBlock, Part, spreads_of
-from histrs.gaussian_process._distributed.cluster import (
+from histrs._distributed.cluster import (
     computed,
     delayed_call,
     kept,
@@ -21,6 +17,11 @@ from histrs.gaussian_process._distributed.cluster import (
     placed,
     total,
 )
+from histrs._distributed.rows import Part
+from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
+from histrs._validation import Matrix
+from histrs.gaussian_process._distributed.block import BlockScore, ColumnBlock, spreads_of
 
 # Bytes of rows that are sent to the workers at once.
 _SENT_BYTES = 1 << 26

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._distributed.block import as_rows, count_task_threads
-from histrs.gaussian_process._distributed.cluster import (
+from histrs._distributed.cluster import (
     computed,
     delayed_call,
     kept,
@@ -19,6 +16,9 @@ from histrs.gaussian_process._distributed.cluster import (
     placed,
     total,
 )
+from histrs._distributed.rows import as_rows, count_task_threads
+from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
 
 # Rows whose quantiles are knots.
 _SAMPLE_ROWS = 4096

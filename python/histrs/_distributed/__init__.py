@@ -1,0 +1,1 @@
+"""Dask arrays whose partitions workers keep, and what every estimator of them shares."""

@@ -1,0 +1,85 @@
+"""Rows of a dask array, at the door and in a task."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from histrs import _histrs
+
+
+class Part(NamedTuple):
+    """Where the entries of a part of a matrix are in the whole."""
+
+    row: int
+    column: int
+
+    def moved(self, message: str) -> str:
+        """Return a message of the core with the place in the whole."""
+
+        def place(found: re.Match[str]) -> str:
+            row, column = int(found[1]) + self.row, int(found[2]) + self.column
+            return f"X[{row}, {column}]"
+
+        return re.sub(r"X\[(\d+), (\d+)\]", place, message)
+
+
+def stand_in(X: Any) -> NDArray[Any]:
+    """Return an array as large as rows of dask to whoever looks at its shape, and one number.
+
+    Where the sizes of the partitions are unknown it has one row.
+    """
+    _check_shape(X)
+    n_rows = 1 if np.isnan(X.shape[0]) else int(X.shape[0])
+    return np.broadcast_to(np.zeros((), dtype_of(X)), (n_rows, X.shape[1]))
+
+
+def stand_in_to_fit(X: Any) -> NDArray[Any]:
+    """Return the same of rows whose number must be known."""
+    _check_shape(X)
+    if np.isnan(X.shape[0]):
+        raise ValueError(
+            "The partitions of X have unknown sizes: X.compute_chunk_sizes() finds them, and "
+            "to_dask_array(lengths=True) those of a frame."
+        )
+    return stand_in(X)
+
+
+def dtype_of(X: Any) -> Any:
+    """Return the precision that rows of dask are read in."""
+    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def of_floats(X: Any) -> Any:
+    """Return rows of dask in that precision."""
+    return X if X.dtype == dtype_of(X) else X.astype(np.float64)
+
+
+def as_rows(X: Any) -> NDArray[Any]:
+    """Return a partition as a contiguous array of single or double precision."""
+    rows = np.asarray(X)
+    return np.ascontiguousarray(
+        rows, dtype=rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+    )
+
+
+def count_task_threads(n_jobs: int | None) -> int:
+    """Return the threads of a task: None is one, as each of a worker's own has a task already."""
+    most = _histrs.most_threads()
+    if n_jobs is None:
+        return 1
+    return min(n_jobs, most) if n_jobs > 0 else max(1, most + 1 + n_jobs)
+
+
+def _check_shape(X: Any) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}: expected rows and columns, a 2D array.")
+    if sparse.issparse(X._meta) or not isinstance(X._meta, np.ndarray):
+        raise TypeError(
+            f"The partitions of X are {type(X._meta).__name__}: give dense ones, "
+            "X.map_blocks(lambda part: part.toarray())."
+        )
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X is of {X.dtype}: give numbers.")
