@@ -63,6 +63,19 @@ def test_few_features_of_many_tell_classes_apart():
     assert model.score(X[400:], labels[400:]) > scaled.score(X[400:], labels[400:]) + 0.02
 
 
+def test_rare_features_count_as_much_as_they_say(rng):
+    """Scaled by their spreads, two thousand rare features would drown ten that matter."""
+    U = rng.random((600, 10))
+    rare = sparse.random(600, 2000, density=0.01, random_state=0, format="csr")
+    X = sparse.hstack([sparse.csr_array(U), rare], format="csr")
+    y = np.sin(3.0 * U).sum(axis=1) + 0.1 * rng.normal(size=600)
+    scaled, default, model = (
+        IntersectionGPRegressor(feature_weights=name).fit(X[:300], y[:300]).score(X[300:], y[300:])
+        for name in ("scale", "auto", "relevance")
+    )
+    assert model > default - 0.02 > scaled + 0.2
+
+
 def test_where_all_features_matter_weights_stay(rng):
     X = rng.random((120, 3))
     y = X.sum(axis=1) + 0.3 * rng.normal(size=120)

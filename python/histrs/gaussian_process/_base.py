@@ -329,12 +329,12 @@ class BaseIntersectionGP(GaussianProcess):
         """Return the start with the weights of features that the rows tell, if they are asked."""
         if not isinstance(self.feature_weights, str):
             return start
-        if self.feature_weights == "relevance":
-            return self._with_relevant_weights(X, Y, start)
         fixed = (self.noise_bounds, self.amplitude_bounds)
         learned = self.optimizer is not None and not any(isinstance(b, str) for b in fixed)
-        if self.feature_weights == "auto" and learned:
-            return likelier_weights(self, X, Y, start)
+        if learned and self.feature_weights in ("auto", "relevance"):
+            start = likelier_weights(self, X, Y, start)
+        if self.feature_weights == "relevance":
+            return self._with_relevant_weights(X, Y, start)
         return start
 
     def _with_relevant_weights(

@@ -68,7 +68,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
         noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
         Where noise and amplitude are not learned, "auto" is "scale".
-        "relevance" learns the weights, from "scale" and from 2,048 rows at most: each step
+        "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
         multiplies a weight by what the likelihood asks for, and held-out rows say after how many to
         stop, which may be none; for many features of which few matter. "ard" (automatic relevance
         determination) follows the likelihood to its end, which overfits where features are many.
