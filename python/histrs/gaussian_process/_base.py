@@ -347,6 +347,7 @@ class BaseIntersectionGP(GaussianProcess):
             replace(kernel, weights=None).rows(X, n_threads),
             Y,
             np.ones(X.shape[1]) if kernel.weights is None else kernel.weights,
+            None if self.intercept_variance == "auto" else float(self.intercept_variance),
             np.random.default_rng(self._seed),
             n_threads,
         )

@@ -80,9 +80,10 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
         Where noise and amplitude are not learned, "auto" is "scale".
         "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
-        multiplies a weight by what the likelihood asks for, and held-out rows say after how many to
-        stop, which may be none; for many features of which few matter. "ard" (automatic relevance
-        determination) follows the likelihood to its end, which overfits where features are many.
+        follows the likelihood, under a prior on the logarithms of the weights, and columns of about
+        as many entries share a factor. Held-out rows say after how many to stop, which may be none;
+        for many features of which few matter. "ard" (automatic relevance determination) follows the
+        likelihood to its end, which overfits where features are many.
     intercept_variance : float or "auto", default="auto"
         Prior variance of a constant that is added to the functions of the features, which are 0 at
         0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the

@@ -70,7 +70,7 @@ LEAST_NOISE = 1e-12
 
 # Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
 # which.
-_INTERCEPT = 3.0
+VAGUE_INTERCEPT = 3.0
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
@@ -246,7 +246,7 @@ class KernelSystem:
     @property
     def vague_intercept(self) -> float:
         """Variance of an intercept of which little is known before the data."""
-        return _INTERCEPT * self.mean_variance
+        return VAGUE_INTERCEPT * self.mean_variance
 
     @property
     def _variances(self) -> Array:
