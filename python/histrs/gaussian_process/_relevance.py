@@ -33,7 +33,7 @@ _MAX_STEPS = 12
 _PATIENCE = 4
 # Part of the error without steps that the error with them must be below, and its standard errors.
 _GAIN = 0.95
-_CLEAR = 3.0
+_CLEAR = 2.0
 # Precision of the prior on the logarithm of a weight in units of the start.
 _PRECISION = 0.3
 # The largest step of a logarithm.
