@@ -157,3 +157,12 @@ def test_automatic_relevance_starts_within_its_bounds(rng, container, size):
     model = IntersectionGPRegressor(feature_weights="ard").fit(container(X), y)
     assert np.all((model.feature_weights_ >= 1e-6) & (model.feature_weights_ <= 1e6 * (1 + 1e-9)))
     assert model.score(container(X), y) > 0.9
+
+
+def test_columns_of_very_different_units_are_weighted(rng):
+    """Weights are at least a part of where they start, not of the largest of all."""
+    units = np.resize([1e-300, 1.0, 1e290], 30)
+    X, y = few_of_many(300, 30)
+    one = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    model = IntersectionGPRegressor(feature_weights="relevance").fit(X * units, y)
+    np.testing.assert_allclose(model.feature_weights_ * units, one.feature_weights_, rtol=1e-6)

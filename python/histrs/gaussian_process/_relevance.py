@@ -42,7 +42,7 @@ _MOST = 3.0
 _N_DRAWS = 24
 # Ratios of noise to signal, in units of the largest eigenvalue, of which the likeliest is taken.
 _RATIOS = np.logspace(-8, 1, 60)
-# The least weight, in units of the largest.
+# The least factor of a weight, in units of the largest.
 _LEAST = 1e-12
 
 
@@ -92,7 +92,7 @@ def relevant_weights(
         path = _Path(rows, Y, start, intercept, rng, n_threads)
         for _ in range(n_steps):
             path.step()
-    return np.maximum(path.weights, _LEAST * np.max(path.weights))
+    return path.weights
 
 
 def _best_number_of_steps(paths: "list[tuple[_Path, Matrix, Array]]") -> int:
@@ -156,7 +156,7 @@ class _Path:
             self._shared = self._shared + np.clip(change, -_MOST, _MOST)
         logs = self._own + self._shared[self._groups]
         # Only proportions count, and so no weight overflows.
-        self.weights = self._start * np.exp(logs - logs.max(initial=-np.inf))
+        self.weights = self._start * np.maximum(np.exp(logs - logs.max()), _LEAST)
         self._fit()
 
     def _slopes(self, forms: Array) -> tuple[Array, Array]:
