@@ -32,7 +32,7 @@ left.loglog(bins, bounds, ".--", label="certified bound")
 left.loglog(bins, errors, ".-", label="largest error of 2,000 rows")
 left.axhline(np.sqrt(model.noise_) * model.y_std_[0], color="0.6", label="noise of the targets")
 left.set(xlabel="cells a feature", ylabel="error of a prediction")
-left.legend()
+_ = left.legend()
 
 # %%
 # Where a feature has no more values than cells, as pixels of sixteen greys have, tables are exact.
