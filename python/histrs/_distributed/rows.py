@@ -1,6 +1,9 @@
 """Rows of a dask array, at the door and in a task."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +27,39 @@ class Part(NamedTuple):
             return f"X[{row}, {column}]"
 
         return re.sub(r"X\[(\d+), (\d+)\]", place, message)
+
+    @contextmanager
+    def naming_places(self) -> Iterator[None]:
+        """Name places in the whole in errors of what is done with the part."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(self.moved(str(error))) from None
+
+
+def partitions(X: Any) -> list[tuple[Any, Part]]:
+    """Return the partitions of rows, whole rows each, delayed, and where they begin.
+
+    That is 0 where their sizes are unknown.
+    """
+    # Shuffles that know of one another would start anew with every worker that is lost.
+    rows = X.rechunk({1: -1}, method="tasks") if X.numblocks[1] > 1 else X
+    edges = np.cumsum([0, *X.chunks[0][:-1]])
+    parts = [Part(0 if np.isnan(edge) else int(edge), 0) for edge in edges]
+    return list(zip(rows.to_delayed().ravel(), parts, strict=True))
+
+
+def rows_of_blocks(
+    rows: NDArray[np.intp], edges: list[int]
+) -> tuple[list[tuple[int, NDArray[np.intp]]], list[int]]:
+    """Return the blocks that have some of the rows, which are ascending, with their own numbers.
+
+    Also where the blocks of these rows alone begin, and where the last one ends.
+    """
+    ends = np.searchsorted(rows, edges)
+    local = [rows[a:b] - start for (a, b), start in zip(pairwise(ends), edges[:-1], strict=True)]
+    some = [(k, part) for k, part in enumerate(local) if len(part) > 0]
+    return some, [0, *np.cumsum([len(part) for _, part in some]).tolist()]
 
 
 def stand_in(X: Any) -> NDArray[Any]:

@@ -89,6 +89,8 @@ def relevant_weights(
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(1):
         n_steps = _best_number_of_steps(paths)
+        if n_steps == 0:
+            return start
         path = _Path(rows, Y, start, intercept, rng, n_threads)
         for _ in range(n_steps):
             path.step()

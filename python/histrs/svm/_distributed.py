@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._distributed.answers import for_tasks, in_task, partitions
+from histrs._distributed.answers import in_task
 from histrs._distributed.cluster import (
     computed,
     delayed_call,
@@ -16,7 +16,7 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._distributed.rows import Part, as_rows
+from histrs._distributed.rows import Part, as_rows, partitions, rows_of_blocks
 from histrs._sparse import is_sparse
 from histrs.svm._rows import Rows
 
@@ -35,9 +35,8 @@ class DaskRows(NamedTuple):
         edges = [0, *np.cumsum(self.array.chunks[0]).tolist()]
 
         def delayed() -> list[Any]:
-            make, of_workers = lazy(_RowBlock.of), placed(for_tasks(model))
-            parts = zip(partitions(self.array), edges[:-1], strict=True)
-            return [make(rows, of_workers, Part(start, 0)) for rows, start in parts]
+            make, of_workers = lazy(_RowBlock.of), placed(model)
+            return [make(rows, of_workers, part) for rows, part in partitions(self.array)]
 
         rows = DistributedRows(delayed, edges)
         return rows if len(self.used) == edges[-1] else rows.part(self.used)
@@ -54,10 +53,8 @@ class _RowBlock:
         """Return the features of rows that are to be checked."""
         model = in_task(model)
         rows = np.asarray(rows) if model._takes_codes() else as_rows(rows)
-        try:
+        with part.naming_places():
             features = model._features(model._check_entries(rows, model.feature_map_))
-        except ValueError as error:
-            raise ValueError(part.moved(str(error))) from None
         return cls(model._rows(features), _n_bytes(features))
 
     def __sizeof__(self) -> int:
@@ -144,16 +141,10 @@ class DistributedRows:
         return cast(Array, computed(delayed_call(self._blocks[0], "coef", V)))
 
     def part(self, rows: Indices) -> "DistributedRows":
-        ends = np.searchsorted(rows, self._edges)
-        local = [
-            rows[a:b] - start
-            for (a, b), start in zip(pairwise(ends), self._edges[:-1], strict=True)
-        ]
-        some = [k for k, part in enumerate(local) if len(part)]
+        some, edges = rows_of_blocks(rows, self._edges)
         blocks = self._blocks
         return DistributedRows(
-            lambda: [delayed_call(blocks[k], "part", local[k]) for k in some],
-            [0, *np.cumsum([len(local[k]) for k in some]).tolist()],
+            lambda: [delayed_call(blocks[k], "part", local) for k, local in some], edges
         )
 
     @property

@@ -95,13 +95,11 @@ def _nothing(rows: NDArray[Any]) -> None:
 
 def _checked(rows: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
     rows = as_rows(rows)
-    try:
+    (first, _), (column, _) = block_info[0]["array-location"]
+    # Where sizes of partitions are unknown, the place is that in the partition.
+    row = 0 if np.isnan(first) else int(first)
+    with Part(row, int(column)).naming_places():
         _histrs.check_histograms(rows, 1)
-    except ValueError as error:
-        (first, _), (column, _) = block_info[0]["array-location"]
-        # Where sizes of partitions are unknown, the place is that in the partition.
-        row = 0 if np.isnan(first) else int(first)
-        raise ValueError(Part(row, int(column)).moved(str(error))) from None
     return rows
 
 

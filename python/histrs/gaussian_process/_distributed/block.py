@@ -28,10 +28,8 @@ class ColumnBlock:
     @classmethod
     def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> "ColumnBlock":
         """Return the block of rows that are to be checked."""
-        try:
+        with part.naming_places():
             return cls(as_rows(rows), weights, n_jobs)
-        except ValueError as error:
-            raise ValueError(part.moved(str(error))) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how it is made again."""

@@ -16,7 +16,7 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._distributed.rows import as_rows, count_task_threads
+from histrs._distributed.rows import as_rows, count_task_threads, rows_of_blocks
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 
@@ -152,17 +152,11 @@ class DistributedProjection:
 
     def select(self, rows: Indices, n_threads: int) -> "DistributedProjection":
         """Return some of the rows, which are in ascending order."""
-        ends = np.searchsorted(rows, self._edges)
-        local = [
-            rows[a:b] - start
-            for (a, b), start in zip(pairwise(ends), self._edges[:-1], strict=True)
-        ]
+        some, edges = rows_of_blocks(rows, self._edges)
         selected = object.__new__(DistributedProjection)
-        selected._base, selected._kept = self._base, None
-        some = [k for k, part in enumerate(local) if len(part) > 0]
-        selected._edges = [0, *np.cumsum([len(local[k]) for k in some]).tolist()]
+        selected._base, selected._kept, selected._edges = self._base, None, edges
         selected._delayed = lambda: [
-            delayed_call(self._parts[k], "select", local[k].astype(np.int64)) for k in some
+            delayed_call(self._parts[k], "select", local.astype(np.int64)) for k, local in some
         ]
         return selected
 
