@@ -175,6 +175,19 @@ def test_every_classifier_takes_labels_through_a_wrapper(case, wrapper):
     np.testing.assert_array_equal(predicted[:, 1], alone.predict(X))
 
 
+@pytest.mark.parametrize("case", CLASSIFIERS, ids=lambda case: type(case.make()).__name__)
+def test_labels_are_taken_or_the_error_names_the_wrappers(case):
+    X, Y = indicator(case)
+    model = case.make()
+    if model.__sklearn_tags__().classifier_tags.multi_label:
+        assert model.fit(X, Y).predict(X).shape == Y.shape
+        return
+    with pytest.raises(ValueError, match=r"OneVsRestClassifier or MultiOutputClassifier"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"1d array(?!.*OneVsRest).* MultiOutputClassifier"):
+        model.fit(X, Y + np.arange(3))
+
+
 def test_labels_are_no_classes_of_later_rows(rows):
     X, Y = rows
     model = PCARidgeClassifier(8).fit(X, Y)

@@ -8,8 +8,8 @@ from sklearn.metrics import log_loss
 
 from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
+from histrs.streaming._class_targets import SignedTargets
 from histrs.streaming._path import RidgePath
-from histrs.streaming._ridge_classifier import SignedTargets
 from histrs.svm import IntersectionSVC
 from histrs.svm._held_out import folds
 

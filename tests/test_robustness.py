@@ -27,7 +27,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer
 
 from histrs import _histrs
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _base
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _kernel_learning,
+)
 from histrs.metrics import intersection_kernel
 from tests.helpers import (
     CONTAINERS,
@@ -313,7 +317,7 @@ def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatc
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(_base, "Posterior", fail)
+    monkeypatch.setattr(_kernel_learning, "Posterior", fail)
     with Unchanged(model), pytest.raises(MemoryError):
         model.fit(X[::-1], y[::-1])
 

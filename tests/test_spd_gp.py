@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out
-from histrs.gaussian_process._dense.spd import DivergenceKernel
+from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
 from tests.helpers import assert_close

@@ -11,12 +11,14 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn import utils
+from sklearn.base import is_classifier
 from sklearn.utils import validation
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads,
     _openmp_parallelism_enabled,
 )
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import type_of_target
 
 from histrs import _histrs
 from histrs._dask import is_dask
@@ -62,8 +64,25 @@ def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: 
     converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
     """
     X = sound(X, "X") if sparse.issparse(X) else X
-    with np.errstate(**_QUIET):
+    with np.errstate(**_QUIET), _wrappers_named(estimator, y):
         return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+
+
+@contextmanager
+def _wrappers_named(estimator: Any, y: Any) -> Iterator[None]:
+    """Say which of scikit-learn's wrappers take what a classifier refuses: several columns."""
+    try:
+        yield
+    except ValueError as error:
+        refused = str(error).startswith("y should be a 1d array") and np.ndim(y) == 2
+        if not refused or not is_classifier(estimator):
+            raise
+        labels = type_of_target(y) == "multilabel-indicator"
+        wrappers = f"{'OneVsRestClassifier or ' if labels else ''}MultiOutputClassifier"
+        raise ValueError(
+            f"{error} {type(estimator).__name__} takes one class a row: for several, wrap it in "
+            f"scikit-learn's {wrappers}."
+        ) from error
 
 
 def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:

@@ -11,8 +11,9 @@ from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
 from histrs.gaussian_process._interactions.score import score_of
+from histrs.gaussian_process._preconditioned import LEAST_NOISE
 from histrs.gaussian_process._score import Score
-from histrs.gaussian_process._system import LEAST_NOISE, KernelSystem
+from histrs.gaussian_process._system import KernelSystem
 
 # Directions, and right-hand sides from which they are built: whole vectors of the core.
 _RANK = 96

@@ -18,7 +18,8 @@ from histrs.gaussian_process._latent_classes import LatentClasses, LikelihoodNam
 from histrs.gaussian_process._likelihood import LogDetName
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._system import PreconditionerName, SolverName
+from histrs.gaussian_process._preconditioned import PreconditionerName
+from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 

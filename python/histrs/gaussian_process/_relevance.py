@@ -23,8 +23,8 @@ from histrs._sparse import is_sparse
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._kernel_matrix import VAGUE_INTERCEPT
 from histrs.gaussian_process._spectrum import profiled_costs
-from histrs.gaussian_process._system import VAGUE_INTERCEPT
 
 _MAX_ROWS = 2048
 _N_FOLDS = 3

@@ -1,8 +1,8 @@
-"""The linear system of a Gaussian process: `(K + s I) B = Y` and what it predicts."""
+"""The linear system of a Gaussian process: `(K + s I) B = Y`, and variances by it."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
@@ -17,41 +17,18 @@ from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
 from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import (
-    Identity,
-    Knots,
-    Landmarks,
-    LowRank,
-    PivotedCholesky,
-    Preconditioner,
-    survives_single_precision,
-)
-from histrs._solvers.row_scale import scale_both_sides, scaled
+from histrs._solvers.preconditioners import Knots
+from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix, to_core
+from histrs._validation import Matrix
 from histrs.gaussian_process._hyperparameters import LARGEST, Scales
-from histrs.gaussian_process._interactions.kernel import PairRows
-from histrs.gaussian_process._interactions.preconditioner import WithPairs
-from histrs.gaussian_process._interactions.term import PairTerm
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
+from histrs.gaussian_process._preconditioned import (
+    MAX_RANK,
+    PreconditionedMatrix,
+    PreconditionerName,
+)
 
-PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
 SolverName: TypeAlias = Literal["auto", "cg", "cholesky", "coordinate-descent", "greedy-block"]
-
-# Preconditioning with knots factorises a matrix of all knots of all columns. With as many as the
-# root of the number of rows asks for, the iterations do not grow with it.
-_KNOTS_PER_ROOT_OF_ROWS = 6.5
-_MAX_KNOTS = 6144
-_MIN_KNOTS_PER_COLUMN = 8
-_MAX_KNOTS_PER_COLUMN = 255
-# More columns have so few knots each that a low-rank preconditioner does better.
-_MAX_KNOT_COLUMNS = 256
-_MAX_RANK = 512
-# Numbers in its factor at most, and the rank that it always may have: a lower one makes more
-# iterations, each cheaper, in as much time.
-_FACTOR_NUMBERS = 1 << 27
-_MIN_RANK = 64
 
 # Above this many rows the stored matrix and its factor outgrow half a gigabyte.
 _MAX_CHOLESKY_ROWS = 8192
@@ -64,13 +41,6 @@ _MEMORY_SHARE = 0.25
 # Iterations before that, at least, and steps of refinement after it.
 _MIN_ITERATIONS = 50
 _REFINEMENTS = 3
-
-# The trace of the kernel matrix, times which the preconditioner counts as noise at least.
-LEAST_NOISE = 1e-12
-
-# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
-# which.
-VAGUE_INTERCEPT = 3.0
 
 # So many right-hand sides of double precision fill a vector: fewer gain nothing by being halved.
 _MIN_NESTED_OUTPUTS = 9
@@ -87,36 +57,15 @@ _COVARIANCE_TOLERANCE = 1e-6
 _VARIANCE_BLOCK = 64
 
 
-@dataclass(frozen=True)
-class KernelSystem:
-    """The matrix `K + s I` of the training rows, never formed unless the solver stores it.
+@dataclass(frozen=True, kw_only=True)
+class KernelSystem(PreconditionedMatrix):
+    """Systems with the matrix `K + s I`, solved by a factor of it or by iterations.
 
-    `K` is the generalised intersection kernel without amplitude and `s` the noise variance divided
-    by the amplitude. Where rows have a `row_scale`, `K` is multiplied by it from both sides, and
-    whatever has training rows is in these coordinates, but for the targets and weights of
-    `solve_targets` and `cross_product`.
+    Targets and weights of `solve_targets` are those of rows, whatever their scale.
     """
 
-    X: Matrix
-    noise: float
-    amplitude: float
-    n_threads: int
     solver: SolverName
-    preconditioner_name: PreconditionerName
     max_iter: int
-    kernel: GeneralizedKernel = field(default_factory=GeneralizedKernel)
-    base_columns: _histrs.SortedColumns | None = None
-    """The columns of `X` where they are sorted already, ..."""
-    transformed_columns: _histrs.SortedColumns | None = None
-    """... and those of the kernel."""
-    pair_rows: PairRows | None = None
-    """The rows as the kernel's pairs see them, where that is known already."""
-    smooth_rows: SmoothRows | None = None
-    """The rows as smooth functions see them, likewise."""
-    n_changed: int = 0
-    """Rows that have come and gone since the preconditioner was made."""
-    row_scale: Array | None = None
-    """Roots of the weights of rows; None for 1."""
     iterates_first: bool = False
     """Whether no factor is made unless iterations fail, however cheap it looks."""
 
@@ -148,11 +97,6 @@ class KernelSystem:
         """Return the system of other weights of rows, on the same sorted columns."""
         return replace(self.with_scales(Scales(self.noise, self.amplitude)), row_scale=row_scale)
 
-    @property
-    def s(self) -> float:
-        """What is added to the diagonal of `K`."""
-        return self.noise / self.amplitude
-
     def check(self) -> None:
         """Fail, with the place and the cure, where the system cannot be solved."""
         Scales(self.noise, self.amplitude).check()
@@ -177,206 +121,6 @@ class KernelSystem:
                 "kernel matrix overflows. Scale the features down, and amplitude up."
             )
 
-    @cached_property
-    def columns(self) -> _histrs.SortedColumns:
-        """The training rows, as the kernel takes minima of them, with sorted columns."""
-        if self.transformed_columns is not None:
-            return self.transformed_columns
-        return self.kernel.columns(self.sorted_base(), self.n_threads)
-
-    def sorted_base(self) -> _histrs.SortedColumns:
-        """Return the columns of `X`, sorted."""
-        if self.base_columns is not None:
-            return self.base_columns
-        return self._sorted(self.X)
-
-    def _sorted(self, X: Matrix) -> _histrs.SortedColumns:
-        return _histrs.SortedColumns(to_core(X), self.n_threads)
-
-    @cached_property
-    def rows(self) -> Matrix:
-        """The features that the kernel takes minima of."""
-        return self.kernel.rows(self.X, self.n_threads)
-
-    @cached_property
-    def pairs(self) -> PairTerm | None:
-        """The part of `K` that pairs of features add, whatever the scale of rows."""
-        if self.kernel.pairs is None:
-            return None
-        rows = self.pair_rows
-        if rows is None:
-            rows = PairRows(self.kernel.pairs, self.X)
-        return PairTerm(self.kernel.pairs, self.kernel.interaction_weight, rows)
-
-    @cached_property
-    def smooth(self) -> SmoothTerm | None:
-        """What takes the place of the minima where functions are smooth, whatever row scale."""
-        kernel = self.kernel
-        if not kernel.is_smooth:
-            return None
-        rows = self.smooth_rows
-        if rows is None:
-            n = self.X.shape[0]
-            masses = np.ones(n) if self.row_scale is None else self.row_scale**2
-            rows = SmoothRows.of(self.rows, masses / np.sum(masses), self.n_threads)
-        return SmoothTerm(rows, kernel.slope_weight, kernel.rough_weight, self.n_threads)
-
-    @property
-    def n_function_numbers(self) -> int:
-        """Numbers that hold the functions of all features, of one output."""
-        if self.smooth is None:
-            return self.columns.n_knots
-        return 4 * self.smooth.rows.columns.n_knots
-
-    @property
-    def intercept_variance(self) -> float:
-        """What is added to every entry of `K`, whatever the scale of rows."""
-        return self.kernel.intercept_variance
-
-    @cached_property
-    def diagonal(self) -> Array:
-        """Diagonal of `K`."""
-        return self._scaled_diagonal(self._variances + self.intercept_variance)
-
-    @property
-    def mean_variance(self) -> float:
-        """Mean of the diagonal of `K` without the intercept."""
-        return float(np.mean(self._scaled_diagonal(self._variances)))
-
-    @property
-    def vague_intercept(self) -> float:
-        """Variance of an intercept of which little is known before the data."""
-        return VAGUE_INTERCEPT * self.mean_variance
-
-    @property
-    def _variances(self) -> Array:
-        """Kernel of each row with itself, whatever its scale, without the intercept."""
-        return self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
-
-    def _scaled_diagonal(self, values: Array) -> Array:
-        return values if self.row_scale is None else self.row_scale**2 * values
-
-    @cached_property
-    def row_sums(self) -> Array:
-        """Additive kernel of each row with itself, whatever its scale: the sum of minima's row."""
-        if self.smooth is not None:
-            return self.smooth.diagonal
-        if self.kernel.is_plain:
-            return _histrs.row_sums(to_core(self.X), self.n_threads)
-        return self.columns.row_sums(self.n_threads)
-
-    def prior(self, X: Matrix) -> Array:
-        """Return `k(x, x)` of transformed rows."""
-        if self.smooth is not None:
-            return self.smooth.prior(self.smooth.shifted(X))
-        prior = self._additive_prior(X)
-        prior += self.intercept_variance
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            prior += self.pairs.prior(others)
-        return prior
-
-    def _additive_prior(self, X: Matrix) -> Array:
-        return _histrs.row_sums(to_core(X), self.n_threads)
-
-    def gram(self, X: Matrix) -> Array:
-        """Return `K(X, X)` of transformed rows, in double precision."""
-        if self.smooth is not None:
-            return self.smooth.gram(self.smooth.shifted(X))
-        K = _histrs.intersection_gram(
-            to_core(X.astype(np.float64, copy=False)), None, self.n_threads
-        )
-        K += self.intercept_variance
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            K += self.pairs.gram(others)
-        return K
-
-    def product(self, V: Array) -> Array:
-        """Return `K V`."""
-        V = scaled(self.row_scale, V)
-        if self.smooth is not None:
-            return scaled(self.row_scale, self.smooth.product(V))
-        product = self.columns.product(V, self.n_threads)
-        self._add_intercepts(product, V)
-        if self.pairs is not None:
-            product += self.pairs.product(V)
-        return scaled(self.row_scale, product)
-
-    def intercepts(self, V: Array) -> Array:
-        """Return what weights of the training rows, whatever their scale, add to all rows."""
-        added: Array = self.intercept_variance * V.sum(axis=0)
-        return added
-
-    def _add_intercepts(self, product: Array, V: Array) -> None:
-        """Add them in place; without an intercept, a product is not touched again."""
-        if self.intercept_variance > 0.0:
-            product += self.intercepts(V)
-
-    def multiply(self, V: Array) -> Array:
-        """Return `(K + s I) V`."""
-        product = self.product(V)
-        product += self.s * V
-        return product
-
-    @cached_property
-    def preconditioner(self) -> Preconditioner | LowRank | Landmarks:
-        """The preconditioner that was asked for, or that suits the shape of the data."""
-        if self.smooth is not None and self.preconditioner_name is not None:
-            return self._low_rank(self.smooth)
-        additive = self._additive_preconditioner()
-        if self.pairs is None or self.preconditioner_name is None:
-            return additive
-        return WithPairs.of(additive, self.pairs, self.kernel.weights, self.row_scale)
-
-    @property
-    def _noise_of_preconditioner(self) -> float:
-        # With less, the inverse would be lost in rounding.
-        return max(self.s, LEAST_NOISE * float(self.diagonal.sum()))
-
-    @property
-    def _rank(self) -> int:
-        n_rows = self.X.shape[0]
-        fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
-        return int(min(_MAX_RANK, fits, max(1, n_rows // 8)))
-
-    def _low_rank(self, smooth: SmoothTerm) -> LowRank:
-        """Return some columns' approximation; smooth functions leave little beside it."""
-        T = smooth.rows.T
-        return LowRank(
-            lambda rows: smooth.cross(T[rows]).T,
-            smooth.diagonal,
-            self._noise_of_preconditioner,
-            self._rank,
-            self.n_threads,
-            self.row_scale,
-        )
-
-    @property
-    def _name_of_preconditioner(self) -> PreconditionerName:
-        """The preconditioner, chosen by the number of columns if it is to be."""
-        if self.preconditioner_name != "auto":
-            return self.preconditioner_name
-        return "knots" if self.X.shape[1] <= _MAX_KNOT_COLUMNS else "pivoted-cholesky"
-
-    @property
-    def _n_knots(self) -> int:
-        """Knots of a column."""
-        n_rows, n_columns = self.X.shape
-        wanted = min(_KNOTS_PER_ROOT_OF_ROWS * n_rows**0.5, _MAX_KNOTS) / max(n_columns, 1)
-        return int(np.clip(wanted, _MIN_KNOTS_PER_COLUMN, _MAX_KNOTS_PER_COLUMN))
-
-    def _additive_preconditioner(self) -> Preconditioner:
-        s = self._noise_of_preconditioner
-        name = self._name_of_preconditioner
-        if name == "knots":
-            return Knots(self.columns, s, self._n_knots, self.n_threads, self.row_scale)
-        if name == "pivoted-cholesky":
-            return PivotedCholesky(
-                self.rows, self.row_sums, s, self._rank, self.n_threads, self.row_scale
-            )
-        return Identity()
-
     def uses_cholesky(self, n_outputs: int) -> bool:
         """Say whether the system is solved by factorising the stored matrix."""
         if self.solver != "auto":
@@ -398,13 +142,7 @@ class KernelSystem:
         n, d = self.X.shape
         stored = self.X.nnz if sparse.issparse(self.X) else n * d
         factorisation = 0.15 * n * stored / 2 + 0.03 * n**3 / 3
-        return factorisation, n_outputs * (0.5 * stored + 0.03 * 4 * _MAX_RANK * n)
-
-    def kernel_matrix(self) -> Array:
-        """Return `K`."""
-        K = self.gram(self.rows) if self.smooth is None else self.smooth.kernel_matrix()
-        scale_both_sides(self.row_scale, K)
-        return K
+        return factorisation, n_outputs * (0.5 * stored + 0.03 * 4 * MAX_RANK * n)
 
     @cached_property
     def factor(self) -> CholeskyFactor:
@@ -572,11 +310,11 @@ class KernelSystem:
                 greedy_block, columns=self._matrix_columns, diagonal=self.diagonal + self.s
             )
         preconditioner = self.preconditioner.solve
-        if n_outputs < _MIN_NESTED_OUTPUTS or not self._products_survive_single_precision:
+        if n_outputs < _MIN_NESTED_OUTPUTS or not self.survives_single_precision:
             return partial(block_cg, preconditioner=preconditioner)
         return partial(
             nested_cg,
-            cheap_operator=self._multiply_cheaply,
+            cheap_operator=self.multiply_cheaply,
             preconditioner=preconditioner,
             cheap_preconditioner=self.preconditioner.solve_cheaply,
         )
@@ -589,24 +327,7 @@ class KernelSystem:
         columns[rows, np.arange(len(rows))] += self.s
         return columns
 
-    @property
-    def _products_survive_single_precision(self) -> bool:
-        """Whether products in single precision neither drown the noise nor leave the range."""
-        if self.smooth is not None:
-            return False
-        trace = self.diagonal.sum()
-        return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
-
-    def _multiply_cheaply(self, V: Array) -> Array:
-        """Return nearly `(K + s I) V`: sums in single precision."""
-        R = scaled(self.row_scale, V)
-        product = self.columns.product_single(R, self.n_threads)
-        self._add_intercepts(product, R)
-        if self.pairs is not None:
-            product += self.pairs.product(R)
-        product = scaled(self.row_scale, product)
-        product += self.s * V
-        return product
+    # ---- variances ---------------------------------------------------------------------------
 
     def latent_variance(
         self, X: Matrix, tol: float, n_outputs: int
@@ -616,14 +337,6 @@ class KernelSystem:
         return self.variance_of(
             self.prior(X), lambda rows: self._unscaled_cross_kernel(X[rows]), tol, n_outputs
         )
-
-    def feature_covariances(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
-        """Return the prior variances of what features of rows add, without pairs of features, ...
-
-        ... and a function that gives the covariances of some of them with the training rows.
-        """
-        X = self.kernel.rows(X, self.n_threads)
-        return self._additive_prior(X), lambda rows: self._additive_cross(X[rows])
 
     def variance_of(
         self, prior: Array, cross: Callable[[slice], Array], tol: float, n_outputs: int
@@ -668,38 +381,3 @@ class KernelSystem:
             solution = self.solve(k / scale, np.full(k.shape[1], _COVARIANCE_TOLERANCE))
             covariance = prior - k.T @ (solution.X * scale)
         return 0.5 * (covariance + covariance.T)
-
-    def cross_product(self, X: Matrix, V: Array) -> Array:
-        """Return `K(X, X_train) V` of transformed rows."""
-        V = np.ascontiguousarray(V)
-        if self.smooth is not None:
-            return SmoothScore(self.smooth, V).evaluate(X, self.n_threads)
-        product = self._additive_cross_product(X, V)
-        self._add_intercepts(product, V)
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            product += others.cells @ self.pairs.cell_values(V)
-        return product
-
-    def _additive_cross_product(self, X: Matrix, V: Array) -> Array:
-        return self.columns.cross_product(to_core(X), V, self.n_threads)
-
-    def cross_kernel(self, X: Matrix) -> Array:
-        """Return `K(X_train, X)` of transformed rows in double precision."""
-        return scaled(self.row_scale, self._unscaled_cross_kernel(X))
-
-    def _unscaled_cross_kernel(self, X: Matrix) -> Array:
-        K = self._additive_cross(X)
-        K += self.intercept_variance
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            K += self.pairs.cross(others)
-        return K
-
-    def _additive_cross(self, X: Matrix) -> Array:
-        if self.smooth is not None:
-            return self.smooth.cross(self.smooth.shifted(X))
-        left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
-        if sparse.issparse(left) != sparse.issparse(right):
-            left, right = sparse.csr_array(left), sparse.csr_array(right)
-        return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)

@@ -1,7 +1,7 @@
 """Ridge classification after principal components, from moments."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,6 +18,7 @@ from histrs._dask import is_dask
 from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._calibration import HighestScores
+from histrs.streaming._class_targets import IndicatorTargets, SignedTargets
 from histrs.streaming._dask import unique
 from histrs.streaming._linear import (
     learns_in_chunks,
@@ -35,33 +36,6 @@ from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
 from histrs.streaming._tables import names_of_features
 from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
-
-
-@dataclass(frozen=True)
-class SignedTargets:
-    """Targets of classes: 1 for the class of a row, -1 for others; of two, for the second alone."""
-
-    classes: NDArray[Any]
-
-    def __call__(self, labels: ArrayLike) -> NDArray[np.float64]:
-        labels = np.asarray(labels)
-        if labels.ndim != 1:
-            raise ValueError(f"Y has shape {labels.shape}: expected a class for each row.")
-        unknown = np.flatnonzero(~np.isin(labels, self.classes))
-        if len(unknown):
-            raise ValueError(
-                f"Y[{unknown[0]}] = {labels[unknown[0]]!r} is not one of the "
-                f"{len(self.classes)} classes; give all of them."
-            )
-        signs = np.where(labels[:, None] == self.classes, 1.0, -1.0)
-        return signs[:, 1:] if len(self.classes) == 2 else signs
-
-
-class IndicatorTargets:
-    """Targets of labels of which a row may have several: 1 for those that it has, -1 for others."""
-
-    def __call__(self, indicator: ArrayLike) -> NDArray[np.float64]:
-        return np.where(np.asarray(indicator) > 0, 1.0, -1.0)
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -22,7 +22,7 @@ from histrs.gaussian_process._system import KernelSystem
 _MAX_STORED_ROWS = 2400
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DistributedSystem(KernelSystem):
     """`K + s I` of a dask array: `K V` is a sum over blocks of columns, each on a worker.
 

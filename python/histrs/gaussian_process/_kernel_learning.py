@@ -1,0 +1,411 @@
+"""What is learned of the kernel from rows and targets, and the systems that are solved."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs import _histrs
+from histrs._dask import is_dask
+from histrs._progress import SolverProgress
+from histrs._solvers.block_cg import Array, Solution
+from histrs._solvers.preconditioners import Indices
+from histrs._validation import (
+    Matrix,
+    check_random_state,
+    count_threads,
+    to_core,
+)
+from histrs._warnings import warn
+from histrs.gaussian_process._distributed.arrays import (
+    check_supported as check_supported_of_dask,
+)
+from histrs.gaussian_process._distributed.arrays import (
+    refuse_distributed,
+)
+from histrs.gaussian_process._distributed.system import DistributedSystem, sorted_columns
+from histrs.gaussian_process._hyperparameters import (
+    SCALES,
+    Hyperparameters,
+    Scales,
+    SearchSpace,
+    check_bounds,
+    given_hyperparameters,
+)
+from histrs.gaussian_process._interactions.choice import (
+    check_supported,
+    chosen_pairs,
+    exact_likelihood,
+    likelihood_of_pairs,
+)
+from histrs.gaussian_process._interactions.kernel import PairKernel
+from histrs.gaussian_process._kernel import (
+    GeneralizedKernel,
+)
+from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._parameters import IntersectionParameters
+from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._relevance import relevant_weights
+from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._smooth import choice as smooth_choice
+from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._weights import likelier_weights
+
+# Part of the spread of the largest column, below which all others together hardly count; and rows,
+# fewer of which do not tell it.
+_CARRIED = 1e-3
+_MIN_ROWS_OF_SPREADS = 50
+# How often the weight of pairs, and noise and amplitude, are learned in turn.
+_ROUNDS = 2
+
+
+class LearnedKernel(IntersectionParameters):
+    """A fit: weights of features, pairs, noise and amplitude by likelihood; then a solve."""
+
+    def _level_of_regression(self, Y: Array) -> Array:
+        """Return what standardised targets are regressed less, a number for each output."""
+        return np.zeros(Y.shape[1])
+
+    def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
+        if self.shared_hyperparameters is not None:
+            shared = self.shared_hyperparameters
+        check_supported(self)
+        smooth_choice.check_supported(self)
+        if is_dask(X):
+            check_supported_of_dask(self)
+        weights = self._warm_start_weights(Y.shape)
+        n_threads = count_threads(self.n_jobs)
+        # Sorting reads every value, names the first bad one, and refuses data of a shape that
+        # nothing else here could hold.
+        columns = self._sorted_columns(X, n_threads)
+        start = given_hyperparameters(
+            noise=self.noise,
+            amplitude=self.amplitude,
+            transform=self.feature_transform,
+            exponent=self.exponent,
+            feature_weights=self.feature_weights,
+            columns=columns,
+            n_pairs=1 if shared else Y.shape[1],
+            n_threads=n_threads,
+        )
+        if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
+            self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        centred = Y - self._level_of_regression(Y)
+        start = self._with_chosen_weights(X, centred, start)
+        if self.smoothness != "linear":
+            start = replace(start, kernel=self._smooth_kernel(start.kernel))
+        make_system = partial(self._make_system, X)
+        system = make_system(start.kernel, start.scales()[0], columns)
+        system.check()
+        intercept = self._variance_of_intercept(system)
+        start = replace(start, kernel=replace(start.kernel, intercept_variance=intercept))
+        likelihood = self._make_likelihood(make_system, columns, centred)
+        if start.kernel.is_smooth:
+            values = self._learn_smoothly(X, centred, start, likelihood)
+        else:
+            values = self._learn_hyperparameters(start, likelihood)
+        values = self._with_interactions(X, centred, values, likelihood, make_system)
+        first, *others = values.scales()
+        system = make_system(values.kernel, first, columns)
+        systems = [system, *(system.with_scales(scales) for scales in others)]
+        self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+
+    def _sorted_columns(self, X: Matrix, n_threads: int) -> _histrs.SortedColumns:
+        if is_dask(X):
+            return sorted_columns(X, self.n_jobs)
+        return _histrs.SortedColumns(to_core(X), n_threads)
+
+    def _variance_of_intercept(self, system: KernelSystem) -> float:
+        """Return the variance of a constant beside the functions of the features."""
+        if self.intercept_variance != "auto":
+            return float(self.intercept_variance)
+        if system.kernel.is_smooth or system.solver == "coordinate-descent":
+            return 0.0
+        return system.vague_intercept
+
+    def _systems_to_solve(self, systems: list[KernelSystem], Y: Array) -> list[KernelSystem]:
+        """Return the systems of a fit, from those of the hyper-parameters that were learned."""
+        return systems
+
+    def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
+        if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
+            return None
+        return self._weights()
+
+    def _make_system(
+        self,
+        X: Matrix,
+        kernel: GeneralizedKernel,
+        scales: Scales,
+        base_columns: _histrs.SortedColumns | None,
+    ) -> KernelSystem:
+        make = partial(DistributedSystem, n_jobs=self.n_jobs) if is_dask(X) else KernelSystem
+        return make(
+            X=X,
+            noise=scales.noise,
+            amplitude=scales.amplitude,
+            n_threads=count_threads(self.n_jobs),
+            solver=self.solver,
+            preconditioner_name=self.preconditioner,
+            max_iter=self.max_iter,
+            kernel=kernel,
+            base_columns=base_columns,
+            row_scale=roots(self.sample_weight_fit_),
+        )
+
+    # ---- the kernel --------------------------------------------------------------------------
+
+    def _smooth_kernel(self, kernel: GeneralizedKernel) -> GeneralizedKernel:
+        rough = float(self.rough_weight) if self.smoothness == "both" else 0.0
+        return replace(
+            kernel,
+            smoothness=self.smoothness,
+            slope_weight=float(self.slope_weight),
+            rough_weight=rough,
+        )
+
+    def _learn_smoothly(
+        self, X: Matrix, Y: Array, start: Hyperparameters, likelihood: Likelihood
+    ) -> Hyperparameters:
+        """Return the hyper-parameters with the weights of a smooth kernel's parts.
+
+        Of many rows, some tell these weights, and all tell noise and amplitude: each weight that a
+        search tries is another matrix, and each noise and amplitude is not.
+        """
+        if likelihood.is_exact(likelihood.system(start.kernel, start.scales()[0])):
+            return self._learn_hyperparameters(start, likelihood)
+        some = smooth_choice.some_rows(len(Y), self._seed)
+        start = self._learn_hyperparameters(start, exact_likelihood(self, X, Y, some))
+        start = self._learn_hyperparameters(start, likelihood, SCALES)
+        self.theta_ = self._search_space(start).pack(start)
+        return start
+
+    def _warn_of_units(self, spreads: Array) -> None:
+        """Say where one column is nearly all of the kernel, though others vary."""
+        if len(spreads) == 0:
+            return
+        largest = int(np.argmax(spreads))
+        others = float(np.sum(np.delete(spreads, largest)))
+        if 0.0 < others < _CARRIED * float(spreads[largest]):
+            warn(
+                f"{type(self).__name__}: the values of feature {largest} spread over "
+                f"{spreads[largest] / others:.1e} times what all others do together, so that "
+                'predictions are of it alone. feature_weights="scale" divides features by their '
+                "spread."
+            )
+
+    def _with_chosen_weights(self, X: Matrix, Y: Array, start: Hyperparameters) -> Hyperparameters:
+        """Return the start with the weights of features that the rows tell, if they are asked."""
+        if not isinstance(self.feature_weights, str):
+            return start
+        fixed = (self.noise_bounds, self.amplitude_bounds)
+        learned = self.optimizer is not None and not any(isinstance(b, str) for b in fixed)
+        if learned and self.feature_weights in ("auto", "relevance"):
+            start = likelier_weights(self, X, Y, start)
+        if self.feature_weights == "relevance":
+            return self._with_relevant_weights(X, Y, start)
+        return start
+
+    def _with_relevant_weights(
+        self, X: Matrix, Y: Array, start: Hyperparameters
+    ) -> Hyperparameters:
+        """Return the start with weights of features that held-out rows are predicted best by."""
+        n_threads = count_threads(self.n_jobs)
+        kernel = start.kernel
+        weights = relevant_weights(
+            replace(kernel, weights=None).rows(X, n_threads),
+            Y,
+            np.ones(X.shape[1]) if kernel.weights is None else kernel.weights,
+            None if self.intercept_variance == "auto" else float(self.intercept_variance),
+            np.random.default_rng(self._seed),
+            n_threads,
+        )
+        return start.with_values({"feature_weights": weights})
+
+    def _with_interactions(
+        self,
+        X: Matrix,
+        Y: Array,
+        values: Hyperparameters,
+        likelihood: Likelihood,
+        make_system: Callable[..., KernelSystem],
+    ) -> Hyperparameters:
+        """Return the hyper-parameters with pairs of features, found in what is left without."""
+        pairs = chosen_pairs(self, X, likelihood, values)
+        if len(pairs) == 0:
+            return values
+        kernel = replace(
+            values.kernel,
+            pairs=PairKernel.of(X, pairs, self.n_interaction_knots),
+            interaction_weight=float(self.interaction_weight),
+        )
+        start = replace(values, kernel=kernel)
+        of_weight = likelihood_of_pairs(self, X, Y, start)
+        if self.interactions is not None and of_weight.shape[0] == len(Y):
+            return self._learn_hyperparameters(start, of_weight)
+        of_all = self._make_likelihood(make_system, likelihood.base, Y)
+        # All rows tell noise and amplitude, but pairs weigh what rows say that did not choose them.
+        for _ in range(_ROUNDS):
+            start = self._learn_hyperparameters(start, of_weight, ["interaction_weight"])
+            start = self._learn_hyperparameters(start, of_all, SCALES)
+        self.theta_ = self._search_space(start).pack(start)
+        return start
+
+    # ---- hyper-parameters --------------------------------------------------------------------
+
+    def _search_space(self, start: Hyperparameters) -> SearchSpace:
+        """Return the space of the hyper-parameters that are learned."""
+        free = ["noise", "amplitude"]
+        if self.feature_transform != "identity":
+            free.append("exponent")
+        if isinstance(self.feature_weights, str) and self.feature_weights == "ard":
+            free.append("feature_weights")
+        if start.kernel.pairs is not None:
+            free.append("interaction_weight")
+        if start.kernel.is_smooth:
+            free.append("slope_weight")
+        if start.kernel.smoothness == "both":
+            free.append("rough_weight")
+        bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
+        if "feature_weights" in free:
+            if bounds["feature_weights"] == "fixed" or self.optimizer is None:
+                raise ValueError(
+                    "feature_weights='ard' learns them: give an optimizer and "
+                    "feature_weights_bounds."
+                )
+            weights = start.kernel.weights
+            if weights is None:
+                weights = np.ones(self.n_features_in_)
+            # Columns of hardly any spread would start at the largest numbers.
+            low, high = bounds["feature_weights"]
+            start = start.with_values({"feature_weights": np.clip(weights, low, high)})
+        return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
+
+    def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
+        return smooth_choice.kernels_to_try(space)
+
+    def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
+        system = state["_posterior"].system
+        columns = system.sorted_base()
+        make_system = partial(self._make_system, system.X)
+        Y = state["Y_fit_"] / self._units()
+        return self._make_likelihood(make_system, columns, Y - self._level_of_regression(Y))
+
+    def _make_likelihood(
+        self,
+        make_system: Callable[..., KernelSystem],
+        columns: _histrs.SortedColumns,
+        Y: Array,
+    ) -> Likelihood:
+        return Likelihood(
+            make_system,
+            columns,
+            Y,
+            tol=self.tol,
+            log_det=self.log_det,
+            seed=self._seed,
+            row_scale=roots(self.sample_weight_fit_),
+        )
+
+    # ---- solving -----------------------------------------------------------------------------
+
+    def _solve_targets(
+        self, systems: Sequence[KernelSystem], Y: Array, weights: Array | None
+    ) -> None:
+        """Solve for standardised targets, from `weights`, which count the amplitude in."""
+        tol = np.full(Y.shape[1], float(self.tol))
+        found = Solution(np.empty_like(Y), np.empty(Y.shape[1]), np.empty(Y.shape[1], np.intp))
+        # Targets of any size are solved at size 1; those of 0 have weights of 0.
+        centred = Y - self._level_of_regression(Y)
+        size = np.max(np.abs(centred), axis=0, initial=0.0)
+        start = None if weights is None else weights * (size > 0.0)
+        size[size == 0.0] = 1.0
+        left = np.full(Y.shape[1], np.inf)
+        with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
+            for k, system in enumerate(systems):
+                part = slice(None) if len(systems) == 1 else slice(k, k + 1)
+                system.check()
+                solution = system.solve_targets(
+                    centred[:, part] / size[part],
+                    tol[part],
+                    None if start is None else start[:, part] / size[part],
+                    partial(_report, progress, left, part),
+                )
+                found.X[:, part] = solution.X * size[part]
+                found.residual[part] = solution.residual * size[part]
+                found.n_iter[part] = solution.n_iter
+        self._keep(tuple(systems), Y, found.X)
+        self.residual_ = found.residual * self._units()
+        self.n_iter_ = found.n_iter
+        if not np.all(found.residual <= tol * size):
+            worst = int(np.argmax(found.residual / size))
+            limit = self.tol * size[worst] * self._units()[worst]
+            warn(
+                f"{type(self).__name__} stopped after {self.n_iter_.max()} iterations with a "
+                f"residual of {self.residual_[worst]:.2e} in output {worst}, above the tolerance "
+                f"{limit:.2e}: predictions may be far off. Raise max_iter, tol "
+                "or noise, or scale the features down.",
+                ConvergenceWarning,
+            )
+
+    def _keep(self, systems: tuple[KernelSystem, ...], Y: Array, weights: Array) -> None:
+        """Keep what was learned: arrays, and the posterior that is made of them."""
+        kernel = systems[0].kernel
+        noise = np.array([system.noise for system in systems])
+        amplitude = np.array([system.amplitude for system in systems])
+        self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
+        self._keep_weights(weights, amplitude)
+        shared = len(systems) == 1
+        self.noise_ = float(noise[0]) if shared else noise
+        self.amplitude_ = float(amplitude[0]) if shared else amplitude
+        self.feature_transform_, self.exponent_ = kernel.transform, kernel.exponent
+        ones = np.ones(self.n_features_in_)
+        self.feature_weights_ = ones if kernel.weights is None else kernel.weights
+        self.intercept_variance_ = kernel.intercept_variance
+        pairs = kernel.pairs
+        self.interactions_ = np.empty((0, 2), np.intp) if pairs is None else pairs.pairs
+        self.smoothness_ = kernel.smoothness
+        self.slope_weight_ = kernel.slope_weight if kernel.is_smooth else 0.0
+        self.rough_weight_ = kernel.rough_weight
+        self.interaction_weight_ = 0.0 if pairs is None else kernel.interaction_weight
+        self.interaction_knots_ = [] if pairs is None else list(pairs.knots)
+        self._knot_covariances = [] if pairs is None else list(pairs.covariances)
+        posterior = Posterior(systems, weights, {}, self.tol)
+        self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _systems_with(
+        self, X: Matrix, n_outputs: int, row_scale: Array | None
+    ) -> tuple[KernelSystem, ...]:
+        return self._changed_systems(lambda system: insert_rows(system, X, n_outputs, row_scale))
+
+    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[KernelSystem, ...]:
+        return self._changed_systems(lambda system: remove_rows(system, removed, n_outputs))
+
+    def _changed_systems(
+        self, change: Callable[[KernelSystem], KernelSystem]
+    ) -> tuple[KernelSystem, ...]:
+        """Return the systems after a change of their rows, under what is now set of the solver."""
+        refuse_distributed(self, "A change of rows")
+        first, *others = self._state()["_posterior"].systems
+        fresh = self._make_system(
+            first.X, first.kernel, Scales(first.noise, first.amplitude), first.base_columns
+        )
+        fresh = replace(fresh, row_scale=first.row_scale)
+        settings = ("n_threads", "solver", "preconditioner_name", "max_iter")
+        same = all(getattr(first, name) == getattr(fresh, name) for name in settings)
+        changed = change(first if same else fresh)
+        scales = [Scales(system.noise, system.amplitude) for system in others]
+        return (changed, *(changed.with_scales(pair) for pair in scales))
+
+
+def _report(progress: SolverProgress, left: Array, part: slice, residual: Array) -> None:
+    """Show how far some outputs are, beside the others."""
+    left[part] = residual
+    progress(left)
