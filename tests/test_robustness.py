@@ -475,7 +475,9 @@ def test_no_argument_makes_the_core_panic(data):
         attempt(function, x, n_threads)
     attempt(_histrs.intersection_gram, x, None, n_threads)
     attempt(_histrs.intersection_gram, x, other, n_threads)
-    inverse = attempt(_histrs.LowRankInverse, draw(any_array), 0.5, n_threads)
+    inverse = attempt(
+        _histrs.LowRankInverse, draw(any_array), draw(st.none() | any_array), 0.5, n_threads
+    )
     if inverse is not None:
         attempt(inverse.apply, v, n_threads)
         attempt(inverse.apply_single, v, n_threads)

@@ -727,7 +727,7 @@ def test_more_rows_are_as_a_fit_with_the_same_projections(table):
     whole = IntersectionGPRegressor(
         **{**model._inner.get_params(), "noise": model.noise_, "amplitude": model.noise_}
     )
-    T = model._projection.apply(X)
+    T = model._projection.apply(X, 1)
     model.partial_fit(X[80:100], y[80:100]).partial_fit(X[100:], y[100:])
     # In the unit of the first rows.
     unit = y[:80].std() / y.std()
@@ -1171,7 +1171,7 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     assert model.noise_ != all_rows.noise_
     if make is few:
         assert 0.2 < model.noise_ / all_rows.noise_ < 5.0
-    T = model._projection.apply(X)
+    T = model._projection.apply(X, 1)
     assert T.dtype == np.float32
     assert all(len(np.unique(column)) <= 255 for column in T.T)
     raw = np.maximum(Columns(X[:500]).apply(X) @ model.directions_ - model.offsets_, 0.0)

@@ -53,6 +53,7 @@ __all__ = [
     "minmax_distances",
     "minmax_gram",
     "most_threads",
+    "nearest_levels",
     "quantization_decode",
     "quantization_encode",
     "quantization_neighbors",
@@ -224,6 +225,7 @@ class ExpChi2Features:
         self, x: _Histograms, n_threads: int, out: NDArray[Any] | None
     ) -> NDArray[Any]: ...
 
+def nearest_levels(x: _Float64, levels: _Float64, n_threads: int) -> NDArray[np.float32]: ...
 def transform_rows(
     x: _Histograms, transform: Transform, weights: _Float64 | None, n_threads: int
 ) -> _Float64 | _CsrParts: ...
@@ -425,8 +427,12 @@ class CoordinateDescent:
 @final
 class LowRankInverse:
     def __new__(
-        cls, e_transposed: NDArray[np.float32] | _Float64, s: float, n_threads: int
+        cls,
+        factor_transposed: NDArray[np.float32] | _Float64,
+        root: _Float64 | None,
+        s: float,
+        n_threads: int,
     ) -> LowRankInverse: ...
-    def e_transposed(self) -> NDArray[Any]: ...
+    def factor_transposed(self) -> NDArray[Any]: ...
     def apply(self, v: _Float64, n_threads: int) -> _Float64: ...
     def apply_single(self, v: _Float64, n_threads: int) -> _Float64: ...

@@ -23,13 +23,28 @@ _FLOOR = 1e-6
 # Of smooth kernels, eigenvalues fall off so fast that far less is left by few columns.
 _LOW_FLOOR = 1e-11
 _BLOCK_NUMBERS = 1 << 25
+# Double precision, and `E` kept.
+_DOUBLE: tuple[type[np.floating[Any]], bool] = (np.float64, True)
+_EPS_SINGLE = float(np.finfo(np.float32).eps)
+# Part of the matrix by which rounding may change it where it is only to be near another.
+_SMALL_CHANGE = 1e-2
+# Rows of a factor whose products are summed in double precision at a time.
+_SUMMED_ROWS = 1 << 14
 # Largest values between which single precision holds the matrix and its factor.
 _FITTING = (1e-6, 1e6)
 
 
 def survives_single_precision(trace: float, s: float) -> bool:
     """Say whether `s` is not drowned by the rounding of `K` in single precision."""
-    return bool(np.finfo(np.float32).eps * trace < 0.1 * s)
+    return bool(_EPS_SINGLE * trace < 0.1 * s)
+
+
+def factor_survives_single_precision(trace: float, s: float) -> bool:
+    """Say whether `s` is not drowned by the rounding of a factor of `K`, whose products are exact.
+
+    That is as large as the root of the trace, and beside the root of `s`.
+    """
+    return bool(_EPS_SINGLE**2 * trace < _SMALL_CHANGE**2 * s)
 
 
 class Preconditioner(Protocol):
@@ -176,21 +191,44 @@ class Knots:
 
 
 class _PartialFactor:
-    """`M = F F^T + s I` by the factors of what is inverted."""
+    """`M = F F^T + s I` by the factors of what is inverted.
+
+    Where single precision is enough for `F`, but not for `E = F L^-T`, it is `F` that is kept.
+    """
 
     _s: float
     _n_threads: int
     _factor: Array
     """`L` with `L L^T = F^T F + s I`."""
+    _keeps_factor: bool
+    """Whether `F` is kept, and not `E`."""
     _inverse: _histrs.LowRankInverse
 
-    def _invert(self, F_T: NDArray[Any], s: float, n_threads: int, row_scale: Array | None) -> None:
-        """Take `F^T`, which is overwritten, of rows that are multiplied by the scale."""
+    def _invert(
+        self, F_T: NDArray[Any], s: float, n_threads: int, row_scale: Array | None, *, turns: bool
+    ) -> None:
+        """Take `F^T`, of rows that are multiplied by the scale; overwritten where `E` is kept."""
         self._s = s
         self._n_threads = n_threads
         if row_scale is not None:
             F_T *= row_scale.astype(F_T.dtype)
-        self._factor, self._inverse = _low_rank_inverse(F_T, s, n_threads)
+        inner = _squared(F_T) if not turns else np.asarray(F_T @ F_T.T, dtype=np.float64)
+        inner[np.diag_indices_from(inner)] += s
+        self._factor, self._keeps_factor = _cholesky(inner), not turns
+        if turns and F_T.size > 0:
+            # In place: of many rows, one more copy is what memory would be short of.
+            trsm = linalg.get_blas_funcs("trsm", (F_T,))
+            L = self._factor.astype(F_T.dtype)
+            trsm(1.0, L, F_T.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        self._inverse = self._inverse_of(F_T)
+
+    def _inverse_of(self, rows_T: NDArray[Any]) -> _histrs.LowRankInverse:
+        """Return the inverse by `F^T` or `E^T`, whichever is kept."""
+        # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T.
+        root = None
+        if self._keeps_factor:
+            root = np.ascontiguousarray(linalg.lapack.dtrtri(self._factor, lower=1)[0])
+        return _histrs.LowRankInverse(rows_T, root, self._s, self._n_threads)
 
     def solve(self, V: Array) -> Array:
         """Return `M^-1 V`."""
@@ -202,18 +240,31 @@ class _PartialFactor:
 
     def remove(self, kept: Indices, removed: Indices) -> Self:
         """Leave rows out, pivots among them; what these said of others stays."""
-        E_T = self._inverse.e_transposed()
-        return self._changed(E_T[:, kept], self._factor @ E_T[:, removed], -1.0)
+        rows_T = self._inverse.factor_transposed()
+        gone = rows_T[:, removed].astype(np.float64)
+        F_T = gone if self._keeps_factor else self._factor @ gone
+        return self._changed(rows_T[:, kept], F_T, -1.0)
 
-    def _changed(self, E_T: NDArray[Any], F_T: Array, sign: float) -> Self:
-        """Return the preconditioner of rows with `E = F L^-T`, by which rows `F` came or went."""
+    def _with_rows(self, F_T: Array) -> Self:
+        """Return the preconditioner with further rows of `F`."""
+        before = self._inverse.factor_transposed()
+        rows_T = F_T
+        if not self._keeps_factor:
+            rows_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
+        rows_T = rows_T.astype(before.dtype)
+        if self._keeps_factor:
+            F_T = rows_T.astype(np.float64)
+        return self._changed(np.hstack([before, rows_T]), F_T, 1.0)
+
+    def _changed(self, rows_T: NDArray[Any], F_T: Array, sign: float) -> Self:
+        """Return the preconditioner of rows, `F` or `E` before, of which `F` came or went."""
         factor = _cholesky(self._factor @ self._factor.T + sign * (F_T @ F_T.T))
-        turn = linalg.solve_triangular(factor, self._factor, lower=True, check_finite=False)
+        if not self._keeps_factor:
+            turn = linalg.solve_triangular(factor, self._factor, lower=True, check_finite=False)
+            rows_T = turn.astype(rows_T.dtype) @ rows_T
         changed = copy.copy(self)
         changed._factor = factor
-        changed._inverse = _histrs.LowRankInverse(
-            turn.astype(E_T.dtype) @ E_T, self._s, self._n_threads
-        )
+        changed._inverse = changed._inverse_of(rows_T)
         return changed
 
 
@@ -234,7 +285,7 @@ class LowRank(_PartialFactor):
     ) -> None:
         floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
-        self._invert(F_T, s, n_threads, row_scale)
+        self._invert(F_T, s, n_threads, row_scale, turns=True)
 
 
 class Landmarks(_PartialFactor):
@@ -253,10 +304,9 @@ class Landmarks(_PartialFactor):
         row_scale: Array | None = None,
     ) -> None:
         largest = float(np.max(diagonal, initial=0.0))
-        single = _is_single(diagonal, s, row_scale) and _FITTING[0] < largest < _FITTING[1]
-        dtype = np.float32 if single else np.float64
+        dtype, turns = _precision_of_factor(diagonal, s, row_scale)
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
-        self._invert(F_T, s, n_threads, row_scale)
+        self._invert(F_T, s, n_threads, row_scale, turns=turns)
 
 
 class PivotedCholesky(_PartialFactor):
@@ -282,12 +332,12 @@ class PivotedCholesky(_PartialFactor):
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
-        dtype = np.float32 if _is_single(diagonal, s, row_scale) else np.float64
+        dtype, turns = _precision_of_factor(diagonal, s, row_scale)
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)
         # Lower triangular: the rows of `F` that belong to the pivots.
         self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
-        self._invert(F_T, s, n_threads, row_scale)
+        self._invert(F_T, s, n_threads, row_scale, turns=turns)
 
     def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows for what the pivots say of them."""
@@ -296,30 +346,29 @@ class PivotedCholesky(_PartialFactor):
         F_T = linalg.solve_triangular(self._pivot_factor, K, lower=True, check_finite=False)
         if row_scale is not None:
             F_T *= row_scale
-        E_T = linalg.solve_triangular(self._factor, F_T, lower=True, check_finite=False)
-        old = self._inverse.e_transposed()
-        return self._changed(np.hstack([old, E_T.astype(old.dtype)]), F_T, 1.0)
+        return self._with_rows(F_T)
 
 
-def _is_single(diagonal: Array, s: float, row_scale: Array | None) -> bool:
-    """Say whether single precision, which is twice as fast, drowns nothing on the diagonal."""
-    squares = 1.0 if row_scale is None else row_scale**2
-    return survives_single_precision(float(np.sum(squares * diagonal)), s)
+def _precision_of_factor(
+    diagonal: Array, s: float, row_scale: Array | None
+) -> tuple[type[np.floating[Any]], bool]:
+    """Return the precision of a factor, single where it drowns nothing, and whether `E` is kept."""
+    of_rows = diagonal if row_scale is None else row_scale**2 * diagonal
+    if not _FITTING[0] < np.max(of_rows, initial=0.0) < _FITTING[1]:
+        return _DOUBLE
+    trace = float(np.sum(of_rows))
+    if survives_single_precision(trace, s):
+        return np.float32, True
+    return (np.float32, False) if factor_survives_single_precision(trace, s) else _DOUBLE
 
 
-def _low_rank_inverse(
-    F_T: NDArray[Any], s: float, n_threads: int
-) -> tuple[Array, _histrs.LowRankInverse]:
-    """Return the factor `L` and the inverse of `F F^T + s I`; `F^T` is overwritten."""
-    inner = np.asarray(F_T @ F_T.T, dtype=np.float64)
-    inner[np.diag_indices_from(inner)] += s
-    # (F F^T + s I)^-1 = (I - E E^T) / s with E = F L^-T, L L^T = F^T F + s I.
-    factor = _cholesky(inner)
-    if F_T.size > 0:
-        # In place: of many rows, one more copy is what memory would be short of.
-        trsm = linalg.get_blas_funcs("trsm", (F_T,))
-        trsm(1.0, factor.astype(F_T.dtype), F_T.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-    return factor, _histrs.LowRankInverse(F_T, s, n_threads)
+def _squared(F_T: NDArray[Any]) -> Array:
+    """Return `F^T F`, sums in double precision."""
+    inner = np.zeros((len(F_T), len(F_T)))
+    for start in range(0, F_T.shape[1], _SUMMED_ROWS):
+        part = F_T[:, start : start + _SUMMED_ROWS].astype(np.float64)
+        inner += part @ part.T
+    return inner
 
 
 def _cholesky(A: Array) -> Array:

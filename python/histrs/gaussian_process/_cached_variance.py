@@ -22,7 +22,7 @@ _MAX_NUMBERS = 4e7
 # Rows whose variances are solved for, to learn what the directions leave out, and most numbers of
 # these solutions: a line needs few.
 _N_SOLVED = 100
-_MIN_SOLVED = 24
+_MIN_SOLVED = 16
 _MAX_SOLVED_NUMBERS = 3.2e6
 _TOLERANCE = 1e-2
 # Scores of more training values are read from a table with so many cells a column.

@@ -14,6 +14,7 @@ from histrs._solvers.preconditioners import (
     LowRank,
     PivotedCholesky,
     Preconditioner,
+    factor_survives_single_precision,
     survives_single_precision,
 )
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
@@ -31,9 +32,9 @@ _MAX_KNOTS_PER_COLUMN = 255
 # More columns have so few knots each that a low-rank preconditioner does better.
 _MAX_KNOT_COLUMNS = 256
 MAX_RANK = 512
-# Numbers in its factor at most, and the rank that it always may have: a lower one makes more
+# Bytes of its factor at most, and the rank that it always may have: a lower one makes more
 # iterations, each cheaper, in as much time.
-_FACTOR_NUMBERS = 1 << 27
+_FACTOR_BYTES = 1 << 30
 _MIN_RANK = 64
 
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
@@ -93,7 +94,9 @@ class PreconditionedMatrix(KernelMatrix):
     @property
     def _rank(self) -> int:
         n_rows = self.X.shape[0]
-        fits = max(_MIN_RANK, _FACTOR_NUMBERS // max(n_rows, 1))
+        trace, s = float(self.diagonal.sum()), self._noise_of_preconditioner
+        single = self.smooth is None and factor_survives_single_precision(trace, s)
+        fits = max(_MIN_RANK, _FACTOR_BYTES // ((4 if single else 8) * max(n_rows, 1)))
         return int(min(MAX_RANK, fits, max(1, n_rows // 8)))
 
     def _low_rank(self, smooth: SmoothTerm) -> LowRank:

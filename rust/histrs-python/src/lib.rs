@@ -39,7 +39,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::intersection::preconditioning::{KnotProjection, LowRankInverse};
     #[pymodule_export]
-    use crate::intersection::transform::{Transform, transform_rows};
+    use crate::intersection::transform::{Transform, nearest_levels, transform_rows};
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

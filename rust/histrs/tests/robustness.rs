@@ -58,9 +58,9 @@ fn everything<'a, T: Element>(
     all.extend(projection.gram(exec)?);
     let projected = projection.project(exec, v.view())?;
     all.extend(projection.expand(exec, projected.view())?);
-    all.extend(LowRankInverse::new(exec, v.t(), 0.5)?.apply(exec, v.view())?);
+    all.extend(LowRankInverse::new(exec, v.t(), None, 0.5)?.apply(exec, v.view())?);
     let single = v.mapv(f32::from_f64);
-    all.extend(LowRankInverse::new(exec, single.t(), 0.5)?.apply_single(exec, v.view())?);
+    all.extend(LowRankInverse::new(exec, single.t(), None, 0.5)?.apply_single(exec, v.view())?);
     all.extend(projected);
     Ok(all)
 }
@@ -404,7 +404,7 @@ fn a_column_that_is_not_there_is_an_error() {
 fn values_that_mean_nothing_are_refused() {
     let exec = exec();
     for s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = LowRankInverse::new(exec, array![[1.0]].view(), s).unwrap_err();
+        let error = LowRankInverse::new(exec, array![[1.0]].view(), None, s).unwrap_err();
         assert!(matches!(error, Error::Parameter { name: "s", .. }), "{error}");
     }
 

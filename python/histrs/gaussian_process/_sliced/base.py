@@ -105,6 +105,8 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _projections_of_many: ClassVar[int] = 512
+    """Projections of more rows than are learned from exactly, up to many."""
     _targets_are_single: bool = True
     _inner: BaseIntersectionGP | ProjectedGPRegressor
     _projection: Projection
@@ -139,7 +141,7 @@ class BaseSlicedGP(BaseEstimator):
         inner = fitted._inner_now(_OF_PREDICTIONS)
         size = len(numbers) if at_once else _BLOCK
         parts = [
-            ask(inner, fitted._projection.apply(numbers[start : start + size]))
+            ask(inner, fitted._projection.apply(numbers[start : start + size], fitted._threads()))
             for start in range(0, len(numbers), size)
         ]
         if isinstance(parts[0], tuple):
@@ -157,7 +159,8 @@ class BaseSlicedGP(BaseEstimator):
             return max(1, int(self.n_projections) // n_sets)
         if n_rows <= EXACT_ROWS:
             return max(256, 512 // n_sets)
-        return max(512 if n_rows <= _MANY_ROWS else 256, n_sets) // n_sets
+        n_projections = self._projections_of_many if n_rows <= _MANY_ROWS else 256
+        return max(n_projections, n_sets) // n_sets
 
     def _rows_to_learn_from(
         self, n_rows: int, most: int, random: np.random.RandomState
@@ -200,7 +203,7 @@ class BaseSlicedGP(BaseEstimator):
         sources = columns.sources(self._table.sources)
         self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
         self.interactions_ = _of_features(learned.shares(), sources)
-        return projection.apply(numbers)
+        return projection.apply(numbers, self._threads())
 
     def _with_scales(
         self,
@@ -344,7 +347,9 @@ class BaseSlicedGP(BaseEstimator):
             some = self._rows_to_learn_from(len(rows), max_rows, self._random())
             rows = rows.iloc[some] if is_frame(rows) else rows[some]
         parts = (
-            fitted._projection.apply(fitted._table.read(with_values(rows, places, values)))
+            fitted._projection.apply(
+                fitted._table.read(with_values(rows, places, values)), fitted._threads()
+            )
             for values in grid_points(grid)
         )
         inner = fitted._inner_now(("n_jobs", "verbose"))

@@ -53,8 +53,9 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections; "auto" takes 512, above 100,000 rows 256. Above 8,192 rows, each is
-        rounded to 255 levels.
+        Number of projections; "auto" takes 512, above 8,192 rows 1,024, and above 100,000 256.
+        Above 8,192 rows, each is rounded to 255 levels. More are more exact where classes are told
+        apart by many columns together.
     metric : {"learned", "identity", "pca", "whitened"}, default="learned"
         The metric of the projections. "identity" is that of standardised columns. "pca" is that of
         columns in their own units, as pixels have them, on the principal components that carry 99 %
@@ -133,6 +134,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         **BaseSlicedGP._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
+
+    _projections_of_many = 1024
 
     def __init__(
         self,
@@ -307,7 +310,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 return self
             weights, numbers, labels = draft._weighted(X, y, sample_weight, reset=False)
             inner = draft._inner_now(tuple(draft._inner_parameters()))
-            T = draft._projection.apply(numbers)
+            T = draft._projection.apply(numbers, draft._threads())
             draft._inner = inner.partial_fit(T, labels, classes, weights)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self

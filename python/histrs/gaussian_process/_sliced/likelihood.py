@@ -44,6 +44,8 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
     The scale :math:`\sigma^2` of each target has a closed form.
     """
     n, n_targets = Y.shape
+    # Of the inverse, LAPACK fills one triangle alone; what is beside the diagonal counts twice.
+    triangles = [_twice_above(K) for K in kernels]
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:
@@ -53,15 +55,13 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         alpha = lapack.dpotrs(L, Y, lower=1)[0]
         inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        # Of the inverse, LAPACK fills the lower triangle alone; what is above counts twice.
-        inverse = 2.0 * np.tril(inverse)
-        inverse[np.diag_indices_from(inverse)] *= 0.5
         noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / n, np.finfo(np.float64).tiny)
         gradient = np.empty(len(theta))
         scaled = alpha / np.sqrt(noise)
-        for g, (t, K) in enumerate(zip(theta, kernels, strict=True)):
+        for g, (t, K, triangle) in enumerate(zip(theta, kernels, triangles, strict=True)):
             data = float(np.sum(scaled * (K @ scaled)))
-            trace = float(np.vdot(inverse, K))
+            # The transpose has the layout of the triangle.
+            trace = float(np.vdot(inverse.T, triangle))
             gradient[g] = -0.5 * np.exp(t) * (data - n_targets * trace)
         value = 0.5 * n * float(np.log(noise).sum()) + 0.5 * n_targets * log_det
         scale = _STEEPNESS / (n * n_targets)
@@ -79,6 +79,13 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
         )
     theta: Array = result.x
     return theta
+
+
+def _twice_above(K: Array) -> Array:
+    """Return a symmetric matrix with twice what is above the diagonal, and zeros below."""
+    triangle = 2.0 * np.triu(K)
+    triangle[np.diag_indices_from(K)] *= 0.5
+    return triangle
 
 
 def leave_one_out_cost(kernels: list[Array], theta: Array, Y: Array) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._sliced.columns import Columns
 
@@ -28,15 +29,17 @@ class Projection:
     levels: Array | None = None
     """Ascending levels of each projection, of shape (n_projections, n_levels)."""
 
-    def apply(self, numbers: Array) -> NDArray[Any]:
+    def apply(self, numbers: Array, n_threads: int) -> NDArray[Any]:
         """Return the projections of rows, in single precision where they are rounded."""
         A = self.columns.apply(numbers)
         dtype = np.float64 if self.levels is None else np.float32
         T = np.empty((len(A), self.W.shape[1]), dtype)
         for start in range(0, len(A), _ROWS):
             rows = slice(start, start + _ROWS)
-            part = self._unrounded(A[rows])
-            T[rows] = part if self.levels is None else _rounded(part, self.levels)
+            part: NDArray[Any] = self._unrounded(A[rows])
+            if self.levels is not None:
+                part = _histrs.nearest_levels(part, self.levels, n_threads)
+            T[rows] = part
         return T
 
     def rounding(self, numbers: Array) -> "Projection":
@@ -48,12 +51,3 @@ class Projection:
     def _unrounded(self, A: Array) -> Array:
         T: Array = np.maximum(A @ self.W - self.low, 0.0) * self.weights
         return T
-
-
-def _rounded(T: Array, levels: Array) -> Array:
-    """Return the nearest level of each entry."""
-    rounded = np.empty_like(T)
-    for p, values in enumerate(levels):
-        middles = 0.5 * (values[1:] + values[:-1])
-        rounded[:, p] = values[np.searchsorted(middles, T[:, p])]
-    return rounded

@@ -377,7 +377,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             if len(patterns_of(given.Y.reshape(len(given.Y), -1))) > 1:
                 draft._add_to_patterns(given, *inner.Y_fit_.shape)
                 return self
-            T = draft._projection.apply(given.checked)
+            T = draft._projection.apply(given.checked, draft._threads())
             draft._inner = inner.partial_fit(T, given.Y, given.weights)
             draft._keep_iterations()
         return self

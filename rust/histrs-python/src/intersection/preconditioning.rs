@@ -124,18 +124,26 @@ macro_rules! in_either_precision {
 #[pymethods]
 impl LowRankInverse {
     #[new]
-    fn new(py: Python<'_>, e_transposed: Factor<'_>, s: f64, n_threads: usize) -> PyResult<Self> {
-        in_either_precision!(Factor, &e_transposed, |e| {
+    #[pyo3(signature = (factor_transposed, root, s, n_threads))]
+    fn new(
+        py: Python<'_>,
+        factor_transposed: Factor<'_>,
+        root: Option<PyReadonlyArray2<'_, f64>>,
+        s: f64,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let root = root.as_ref().map(PyReadonlyArray2::as_array);
+        in_either_precision!(Factor, &factor_transposed, |e| {
             let e = e.as_array();
-            enter(py, n_threads, |exec| core::LowRankInverse::new(exec, e, s))
+            enter(py, n_threads, |exec| core::LowRankInverse::new(exec, e, root, s))
                 .map(|inverse| Self(inverse.into()))
         })
     }
 
-    fn e_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn factor_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         in_either_precision!(Precision, &self.0, |inverse| into_any(
             py,
-            call(|| inverse.e_transposed())?
+            call(|| inverse.factor_transposed())?
         ))
     }
 

@@ -1,7 +1,13 @@
-//! Where to cut a column into a few levels.
+//! Where to cut a column into a few levels, and which of some levels is the nearest.
 
-use crate::error::Result;
+use ndarray::{Array2, ArrayView2, s};
+
+use crate::error::{Result, check_length};
+use crate::exec::Executor;
 use crate::memory;
+
+/// Rows that are rounded together.
+const ROWS: usize = 256;
 
 /// Cuts ascending distinct `values`, held by `counts` rows each, into at most `n_levels` runs of
 /// nearly equal `n h`, `n` being the number of rows in a run and `h` its width, and returns where
@@ -32,10 +38,65 @@ pub(crate) fn level_ends(values: &[f64], counts: &[usize], n_levels: usize) -> R
     Ok(ends)
 }
 
+/// Every entry of `x` rounded to the nearest of the levels of its column, a row of `levels` in
+/// ascending order for each; from the middle of two, to the lower one.
+///
+/// # Errors
+///
+/// [`Error::Shape`](crate::Error::Shape) unless every column has levels, one at least.
+#[allow(clippy::cast_possible_truncation)] // single precision holds a level as well as an entry
+pub fn nearest_levels(
+    exec: &Executor,
+    x: ArrayView2<'_, f64>,
+    levels: ArrayView2<'_, f64>,
+) -> Result<Array2<f32>> {
+    let n_columns = x.ncols();
+    let cure = "give a row of levels for each column";
+    check_length("the number of rows of the levels", levels.nrows(), n_columns, cure)?;
+    check_length("the number of levels", levels.ncols().min(1), 1, "give one level at least")?;
+    let mut middles = memory::zeros((n_columns, levels.ncols() - 1))?;
+    for (mut middles, levels) in middles.rows_mut().into_iter().zip(levels.rows()) {
+        for (k, middle) in middles.iter_mut().enumerate() {
+            *middle = 0.5 * (levels[k] + levels[k + 1]);
+        }
+    }
+    let mut rounded = memory::zeros((x.nrows(), n_columns))?;
+    let out = memory::flat_mut(&mut rounded)?;
+    exec.for_chunks(out, ROWS * n_columns, |block, out| {
+        let rows = x.slice(s![block * ROWS..x.nrows().min((block + 1) * ROWS), ..]);
+        for (column, (middles, levels)) in middles.rows().into_iter().zip(levels.rows()).enumerate()
+        {
+            let middles = middles.as_slice().unwrap_or(&[]);
+            let out = out.iter_mut().skip(column).step_by(n_columns);
+            for (out, &x) in out.zip(rows.column(column)) {
+                *out = levels[middles.partition_point(|&middle| middle < x)] as f32;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(rounded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ndarray::array;
     use proptest::prelude::*;
+
+    #[test]
+    fn entries_go_to_the_nearest_level_of_their_column() {
+        let exec = Executor::new(2).unwrap();
+        let levels = array![[0.0, 1.0, 4.0], [2.0, 2.0, 3.0]];
+        let x = array![[-7.0, 2.0], [0.5, 2.5], [0.51, 2.51], [2.5, 9.0], [2.6, 0.0]];
+        let expected = array![[0.0, 2.0], [0.0, 2.0], [1.0, 3.0], [1.0, 3.0], [4.0, 2.0]];
+        let x = Array2::from_shape_fn((5 * ROWS, 2), |(i, d)| x[[i % 5, d]]);
+        let found = nearest_levels(&exec, x.view(), levels.view()).unwrap();
+        for (i, row) in found.rows().into_iter().enumerate() {
+            assert_eq!(row.to_vec(), expected.row(i % 5).to_vec(), "{i}");
+        }
+        assert!(nearest_levels(&exec, x.view(), levels.slice(s![..1, ..])).is_err());
+        assert!(nearest_levels(&exec, x.view(), levels.slice(s![.., ..0])).is_err());
+    }
 
     proptest! {
         #[test]

@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, s};
 use pulp::Simd;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{load, store};
@@ -21,40 +21,60 @@ const ROWS: usize = 256;
 /// Blocks of rows that are summed apart; their number must not depend on the number of threads.
 const ROW_BLOCKS: usize = 8;
 
-/// `(F F^T + s I)^-1 = (I - E E^T) / s` with `E = F L^-T` and `L L^T = F^T F + s I`.
+/// `(F F^T + s I)^-1 = (I - E E^T) / s` with `E = F R^T`, `R = L^-1` and `L L^T = F^T F + s I`.
 ///
 /// By the Woodbury identity: a preconditioner for `K + s I` when `F F^T` is near `K`. Each
-/// application reads `E`, stored as `T`, twice, whatever the number of right-hand sides up to four
-/// vectors.
+/// application reads `E`, or `F` beside `R`, stored as `T`, twice, whatever the number of right-hand
+/// sides up to four vectors. What `E` is rounded to must be within `s` over the largest eigenvalue
+/// of the matrix of it; of `F`, that of the root of this suffices, since the inverse is that of the
+/// matrix which the rounded factor makes.
 #[derive(Debug, Clone)]
 pub struct LowRankInverse<T> {
     n_rows: usize,
     rank: usize,
     s: f64,
-    /// Of `ROWS` rows at a time: group by group, row by row, `GROUP` columns of `E`, zeros after the
-    /// last.
+    /// Of `ROWS` rows at a time: group by group, row by row, `GROUP` columns of `E` or `F`, zeros
+    /// after the last.
     groups: AlignedVec<T>,
+    /// `R` where `F` is stored: lower triangular.
+    root: Option<Array2<f64>>,
 }
 
 impl<T: Element> LowRankInverse<T> {
-    /// Lays out `E`, given as its transpose with one row for each of its columns.
+    /// Lays out `E`, or `F` where `R` is given, as the transpose with one row for each column.
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless `s` is positive and finite.
-    pub fn new(exec: &Executor, e_transposed: ArrayView2<'_, T>, s: f64) -> Result<Self> {
+    /// [`Error::Parameter`] unless `s` is positive and finite; [`Error::Shape`] unless `R` has a row
+    /// and a column for each column of `F`.
+    pub fn new(
+        exec: &Executor,
+        factor_transposed: ArrayView2<'_, T>,
+        root: Option<ArrayView2<'_, f64>>,
+        s: f64,
+    ) -> Result<Self> {
         if !(s > 0.0 && s.is_finite()) {
             let expected = "it is divided by: positive and finite";
             return Err(Error::Parameter { name: "s", value: s, expected });
         }
-        let (rank, n_rows) = e_transposed.dim();
+        let (rank, n_rows) = factor_transposed.dim();
+        let root = root.map(|root| {
+            let cure = "give a square matrix with a row for each column of the factor";
+            check_length("the number of rows of the root", root.nrows(), rank, cure)?;
+            check_length("the number of columns of the root", root.ncols(), rank, cure)?;
+            let mut copy = memory::zero_matrix((rank, rank))?;
+            copy.assign(&root);
+            Ok(copy)
+        });
+        let root = root.transpose()?;
         let padded = rank.next_multiple_of(GROUP);
         let mut groups = AlignedVec::zeros(n_rows * padded)?;
         exec.for_chunks(&mut groups, ROWS * padded, |block, out| {
             let rows = rows_of(block, n_rows);
             for (group, out) in out.chunks_exact_mut(rows.len() * GROUP).enumerate() {
                 let first = group * GROUP;
-                let columns = e_transposed.slice(s![first..rank.min(first + GROUP), rows.clone()]);
+                let columns =
+                    factor_transposed.slice(s![first..rank.min(first + GROUP), rows.clone()]);
                 for (k, column) in columns.rows().into_iter().enumerate() {
                     for (out, &value) in out.iter_mut().skip(k).step_by(GROUP).zip(column) {
                         *out = value;
@@ -63,21 +83,21 @@ impl<T: Element> LowRankInverse<T> {
             }
             Ok(())
         })?;
-        Ok(Self { n_rows, rank, s, groups })
+        Ok(Self { n_rows, rank, s, groups, root })
     }
 
-    /// Number of columns of `E`.
+    /// Number of columns of `E` or `F`.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The transpose of `E`, as [`new`](Self::new) takes it.
+    /// The transpose of `E` or `F`, as [`new`](Self::new) takes it.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`].
-    pub fn e_transposed(&self) -> Result<Array2<T>> {
+    pub fn factor_transposed(&self) -> Result<Array2<T>> {
         let mut out = memory::zero_matrix((self.rank, self.n_rows))?;
         for block in 0..self.n_rows.div_ceil(ROWS) {
             let rows = rows_of(block, self.n_rows);
@@ -125,7 +145,10 @@ impl<T: Element> LowRankInverse<T> {
         for width in panel_widths::<E>(v.ncols(), usize::MAX) {
             let columns = start..v.ncols().min(start + width);
             let panel = Panel::<E>::pack(exec, v.slice(s![.., columns.clone()]), width)?;
-            let weights = self.project(exec, &panel)?;
+            let mut weights = self.project(exec, &panel)?;
+            if let Some(root) = &self.root {
+                weights = squared(root, &weights, width)?;
+            }
             self.subtract(exec, v, &weights, width, columns.clone(), &mut out)?;
             start = columns.end;
         }
@@ -189,6 +212,36 @@ impl<T: Element> LowRankInverse<T> {
         let of_block = &self.groups[rows.start * padded..rows.end * padded];
         of_block.chunks_exact(rows.len() * GROUP)
     }
+}
+
+/// `R^T R W` for rows `W` of a width.
+fn squared<E: Element>(
+    root: &Array2<f64>,
+    weights: &AlignedVec<E>,
+    width: usize,
+) -> Result<AlignedVec<E>> {
+    let rank = root.nrows();
+    let mut turned = memory::filled(0.0, rank * width)?;
+    for (i, turned) in turned.chunks_exact_mut(width).enumerate() {
+        for (&r, w) in root.row(i).iter().zip(weights.chunks_exact(width)).take(i + 1) {
+            for (t, w) in turned.iter_mut().zip(w) {
+                *t += r * w.to_f64();
+            }
+        }
+    }
+    let mut squared = memory::filled(0.0, rank * width)?;
+    for (i, turned) in turned.chunks_exact(width).enumerate() {
+        for (&r, out) in root.row(i).iter().zip(squared.chunks_exact_mut(width)).take(i + 1) {
+            for (o, t) in out.iter_mut().zip(turned) {
+                *o += r * t;
+            }
+        }
+    }
+    let mut out = AlignedVec::zeros(weights.len())?;
+    for (out, x) in out.iter_mut().zip(squared) {
+        *out = E::from_f64(x);
+    }
+    Ok(out)
 }
 
 /// The rows of a block.
@@ -310,6 +363,7 @@ fn expand<T: Element, E: Element, S: Simd, const NV: usize, const N: usize>(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cmp::Ordering;
 
     proptest! {
         #[test]
@@ -325,11 +379,24 @@ mod tests {
             let v = Array2::from_shape_fn((n_rows, n_columns), |(i, k)| entry(k, i + 5));
             let expected = (&v - &e.t().dot(&e.dot(&v))) / 0.25;
             let size = 1.0 + n_rows as f64 * rank as f64;
-            let found = LowRankInverse::new(&exec, e.view(), 0.25).unwrap();
-            prop_assert_eq!(found.e_transposed().unwrap(), e.view());
+            let found = LowRankInverse::new(&exec, e.view(), None, 0.25).unwrap();
+            prop_assert_eq!(found.factor_transposed().unwrap(), e.view());
             let found = found.apply(&exec, v.view()).unwrap();
             prop_assert!((&found - &expected).iter().all(|d| d.abs() <= 1e-13 * size));
-            let single = LowRankInverse::new(&exec, e.mapv(|x| x as f32).view(), 0.25).unwrap();
+            // E is F R^T for any R; what is above its diagonal is not looked at.
+            let root = Array2::from_shape_fn((rank, rank), |(i, j)| match i.cmp(&j) {
+                Ordering::Less => f64::NAN,
+                Ordering::Equal => 1.0,
+                Ordering::Greater => entry(i + 3, j) / 4.0,
+            });
+            let lower = root.mapv(|r| if r.is_nan() { 0.0 } else { r });
+            let e_of_f = lower.dot(&e);
+            let of_f = (&v - &e_of_f.t().dot(&e_of_f.dot(&v))) / 0.25;
+            let found = LowRankInverse::new(&exec, e.view(), Some(root.view()), 0.25).unwrap();
+            let found = found.apply(&exec, v.view()).unwrap();
+            prop_assert!((&found - &of_f).iter().all(|d| d.abs() <= 1e-12 * size * size));
+            let single =
+                LowRankInverse::new(&exec, e.mapv(|x| x as f32).view(), None, 0.25).unwrap();
             for found in [single.apply(&exec, v.view()), single.apply_single(&exec, v.view())] {
                 let difference = &found.unwrap() - &expected;
                 prop_assert!(difference.iter().all(|d| d.abs() <= 1e-5 * size));
@@ -340,9 +407,15 @@ mod tests {
     #[test]
     fn refuses_other_rows() {
         let exec = Executor::new(1).unwrap();
-        let inverse = LowRankInverse::new(&exec, Array2::<f64>::zeros((2, 3)).view(), 1.0).unwrap();
+        let e = Array2::<f64>::zeros((2, 3));
+        let inverse = LowRankInverse::new(&exec, e.view(), None, 1.0).unwrap();
         assert_eq!(inverse.rank(), 2);
         let error = inverse.apply(&exec, Array2::zeros((4, 1)).view()).unwrap_err();
         assert!(matches!(error, Error::Shape { found: 4, expected: 3, .. }));
+        for shape in [(3, 2), (2, 1)] {
+            let root = Array2::zeros(shape);
+            let error = LowRankInverse::new(&exec, e.view(), Some(root.view()), 1.0).unwrap_err();
+            assert!(matches!(error, Error::Shape { expected: 2, .. }));
+        }
     }
 }

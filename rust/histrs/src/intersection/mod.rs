@@ -10,8 +10,9 @@
 //! | `column` | one column in the encoding that costs least for its values | section 4.1 |
 //! | `columns` | [`SortedColumns`]: every column sorted once | section 4.1 |
 //! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
-//! | `levels` | where to cut a column into a few levels | section 4.2 |
+//! | `levels` | where to cut a column into a few levels; [`nearest_levels`] | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
+//! | `coded_columns` | columns of one-byte codes, a table of each | eq. 9 |
 //! | `coded_rows` | columns of few values, read row by row | eq. 9 |
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
@@ -29,6 +30,7 @@
 //! | `coordinate` | [`CoordinateDescent`]: one weight after the other, on tables | section 9.5 |
 //! | `low_rank` | [`LowRankInverse`]: the inverse that a low-rank factor gives | none |
 
+mod coded_columns;
 mod coded_rows;
 mod column;
 mod columns;
@@ -60,6 +62,7 @@ pub use gram::gram;
 pub use minmax::{minmax_distances, minmax_gram};
 
 pub use knots::KnotProjection;
+pub use levels::nearest_levels;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;

@@ -5,11 +5,12 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::intersection::coded_columns::CodedColumns;
 use crate::intersection::coded_rows::is_read_by_rows;
 use crate::intersection::column::Column;
 use crate::intersection::columns::{SortedColumns, column_blocks};
 use crate::intersection::panel::{Panel, PanelKernel, by_panels, run_kernel};
-use crate::intersection::scan::{add_coded, add_runs, add_sorted, coded_columns_at_once};
+use crate::intersection::scan::{add_runs, add_sorted};
 use crate::simd::{AlignedVec, Element};
 
 impl SortedColumns {
@@ -53,7 +54,9 @@ impl SortedColumns {
     ) -> Result<Array2<T>> {
         self.check_rows(v.nrows())?;
         let coded_rows = self.coded_rows(exec)?;
-        let others: Vec<&Column> = self.columns().iter().filter(|c| !is_read_by_rows(c)).collect();
+        let coded_columns = CodedColumns::of(self.columns(), self.n_rows());
+        let is_other = |c: &&Column| !matches!(c, Column::Coded { .. }) && !is_read_by_rows(c);
+        let others: Vec<&Column> = self.columns().iter().filter(is_other).collect();
         let blocks = column_blocks(others.iter().copied());
         by_panels::<E, T>(exec, v, self.n_rows(), |panel| {
             let total = panel.column_sums(exec)?;
@@ -61,15 +64,16 @@ impl SortedColumns {
                 let mut out = AlignedVec::zeros(panel.data.len())?;
                 let columns = &others[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
-                let size = columns_per_check(panel.data.len())
-                    .min(coded_columns_at_once::<E>(panel.width));
-                for columns in columns.chunks(size) {
+                for columns in columns.chunks(columns_per_check(panel.data.len())) {
                     exec.check()?;
                     let kernel = AddColumns { columns, panel, total: &total, out: &mut out };
                     run_kernel::<E, _>(panel.width, kernel);
                 }
                 Ok(out)
             })?;
+            if !coded_columns.is_empty() {
+                parts.push(coded_columns.product(exec, panel)?);
+            }
             if !coded_rows.is_empty() {
                 parts.push(coded_rows.product(exec, panel)?);
             }
@@ -91,9 +95,9 @@ impl SortedColumns {
     }
 }
 
-/// Columns between two looks for an interrupt: some tenths of a second, and whole groups of four.
+/// Columns between two looks for an interrupt: some tenths of a second.
 fn columns_per_check(panel_len: usize) -> usize {
-    ((1 << 28) / panel_len.max(1)).clamp(4, 256) / 4 * 4
+    ((1 << 28) / panel_len.max(1)).clamp(4, 256)
 }
 
 struct AddColumns<'a, E> {
@@ -112,10 +116,9 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
         let total = E::vectors::<S>(self.total).0;
         let out = E::vectors_mut::<S>(self.out).0;
         let mut table = Vec::new();
-        let mut coded: Vec<(&[f64], &[u8])> = Vec::new();
         for column in self.columns {
             match column {
-                Column::Coded { values, codes } => coded.push((values, codes)),
+                Column::Coded { .. } => {}
                 Column::Runs { values, starts, rows } => {
                     add_runs::<E, S, NV>(simd, (values, starts, rows), v, out, &mut table);
                 }
@@ -124,6 +127,5 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
                 }
             }
         }
-        add_coded::<E, S, NV>(simd, &coded, v, out, &mut table);
     }
 }

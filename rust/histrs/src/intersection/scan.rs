@@ -8,12 +8,10 @@
 //!
 //! which is eq. 9 with both of its sums carried along.
 
-use std::ops::Range;
-
 use crate::error::Result;
 use pulp::Simd;
 
-use crate::intersection::column::{Column, MAX_CODES};
+use crate::intersection::column::Column;
 use crate::memory;
 use crate::simd::{Element, prefetch};
 
@@ -170,119 +168,6 @@ pub(crate) fn add_sorted<E: Element, S: Simd, const NV: usize>(
     }
 }
 
-/// Bytes of the tables of coded columns that are passed over together: half of a second-level cache.
-const CODED_TABLE_BYTES: usize = 1 << 19;
-/// Bytes of the rows of a right-hand side that all these columns read before the next are.
-const CODED_ROW_BYTES: usize = 1 << 15;
-
-/// Coded columns whose tables share the cache, in whole groups of four.
-pub(crate) fn coded_columns_at_once<E: Element>(width: usize) -> usize {
-    (CODED_TABLE_BYTES / (MAX_CODES * width * size_of::<E>())).max(4) / 4 * 4
-}
-
-/// Adds `f` of every row to `out`, for coded columns.
-///
-/// Some rows at a time are read for all columns, so that right-hand side and result cross the
-/// memory bus once for all of [`coded_columns_at_once`]. Four columns share each load of `v` and
-/// each update of `out`, and updates of four tables do not wait for one another.
-#[inline(always)]
-pub(crate) fn add_coded<E: Element, S: Simd, const NV: usize>(
-    simd: S,
-    columns: &[(&[f64], &[u8])],
-    v: &[E::Vector<S>],
-    out: &mut [E::Vector<S>],
-    tables: &mut Vec<E::Vector<S>>,
-) {
-    let table_len = MAX_CODES * NV;
-    tables.clear();
-    tables.resize(columns.len() * table_len, E::splat(simd, E::default()));
-    let n_rows = columns.first().map_or(0, |c| c.1.len());
-    let at_once = CODED_ROW_BYTES / (NV * size_of::<E::Vector<S>>());
-    for start in (0..n_rows).step_by(at_once) {
-        let rows = start..n_rows.min(start + at_once);
-        let v = &v[rows.start * NV..rows.end * NV];
-        for (group, tables) in columns.chunks(4).zip(tables.chunks_mut(4 * table_len)) {
-            sum_coded::<E, S, NV>(simd, group, rows.clone(), v, tables);
-        }
-    }
-    for (column, table) in columns.iter().zip(tables.chunks_exact_mut(table_len)) {
-        integrate_coded::<E, S, NV>(simd, column.0, table);
-    }
-    for start in (0..n_rows).step_by(at_once) {
-        let rows = start..n_rows.min(start + at_once);
-        let out = &mut out[rows.start * NV..rows.end * NV];
-        for (group, tables) in columns.chunks(4).zip(tables.chunks(4 * table_len)) {
-            add_tables::<E, S, NV>(simd, group, rows.clone(), tables, out);
-        }
-    }
-}
-
-/// Adds some rows of `v` to the tables of up to four columns, at the values of their entries.
-#[inline(always)]
-fn sum_coded<E: Element, S: Simd, const NV: usize>(
-    simd: S,
-    columns: &[(&[f64], &[u8])],
-    rows: Range<usize>,
-    v: &[E::Vector<S>],
-    tables: &mut [E::Vector<S>],
-) {
-    let mut tables = tables.chunks_exact_mut(MAX_CODES * NV);
-    if let [a, b, c, d] = columns
-        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
-            (tables.next(), tables.next(), tables.next(), tables.next())
-    {
-        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
-        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
-            let x = load::<_, NV>(v, i);
-            add_to::<E, S, NV>(simd, t0, usize::from(a), x);
-            add_to::<E, S, NV>(simd, t1, usize::from(b), x);
-            add_to::<E, S, NV>(simd, t2, usize::from(c), x);
-            add_to::<E, S, NV>(simd, t3, usize::from(d), x);
-        }
-        return;
-    }
-    for ((_, codes), table) in columns.iter().zip(tables) {
-        for (i, &code) in codes[rows.clone()].iter().enumerate() {
-            add_to::<E, S, NV>(simd, table, usize::from(code), load(v, i));
-        }
-    }
-}
-
-/// Adds what the tables of up to four columns hold of some rows to `out`.
-#[inline(always)]
-fn add_tables<E: Element, S: Simd, const NV: usize>(
-    simd: S,
-    columns: &[(&[f64], &[u8])],
-    rows: Range<usize>,
-    tables: &[E::Vector<S>],
-    out: &mut [E::Vector<S>],
-) {
-    let mut tables = tables.chunks_exact(MAX_CODES * NV);
-    if let [a, b, c, d] = columns
-        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
-            (tables.next(), tables.next(), tables.next(), tables.next())
-    {
-        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
-        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
-            let fa = load::<_, NV>(t0, usize::from(a));
-            let fb = load::<_, NV>(t1, usize::from(b));
-            let fc = load::<_, NV>(t2, usize::from(c));
-            let fd = load::<_, NV>(t3, usize::from(d));
-            let mut f = fa;
-            for k in 0..NV {
-                f[k] = E::add(simd, E::add(simd, fa[k], fb[k]), E::add(simd, fc[k], fd[k]));
-            }
-            add_to::<E, S, NV>(simd, out, i, f);
-        }
-        return;
-    }
-    for ((_, codes), table) in columns.iter().zip(tables) {
-        for (i, &code) in codes[rows.clone()].iter().enumerate() {
-            add_to::<E, S, NV>(simd, out, i, load(table, usize::from(code)));
-        }
-    }
-}
-
 /// `f` at every value of a coded column.
 #[inline(always)]
 pub(crate) fn coded_table<E: Element, S: Simd, const NV: usize>(
@@ -297,18 +182,8 @@ pub(crate) fn coded_table<E: Element, S: Simd, const NV: usize>(
         let x = load(v, i);
         add_to::<E, S, NV>(simd, table, usize::from(code), x);
     }
-    integrate_coded::<E, S, NV>(simd, values, table);
-}
-
-/// Code 0 is the value zero, whose sum of `v` no other value sees.
-#[inline(always)]
-fn integrate_coded<E: Element, S: Simd, const NV: usize>(
-    simd: S,
-    values: &[f64],
-    table: &mut [E::Vector<S>],
-) {
+    // Code 0 is the value zero, whose sum of `v` no other value sees.
     integrate::<E, S, NV>(simd, values, table);
-    debug_assert!(values[0] == 0.0);
 }
 
 /// `f` at the distinct non-zero values of `column`, in ascending order, written to `table`.

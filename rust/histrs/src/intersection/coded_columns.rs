@@ -1,0 +1,232 @@
+//! Columns of one-byte codes: a table of each, and rows that look their values up.
+//!
+//! The sums of a right-hand side by code become the function of a column at each of its values; then
+//! every row of the result adds up what the tables of all columns hold for it, in one pass.
+
+use std::ops::Range;
+
+use pulp::Simd;
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::intersection::column::{Column, MAX_CODES};
+use crate::intersection::panel::{Panel, PanelKernel, run_kernel};
+use crate::intersection::scan::{add_to, integrate, load};
+use crate::simd::{AlignedVec, Element};
+
+/// Bytes of the tables that share the cache with some rows: half of a second-level cache, ...
+const TABLE_BYTES: usize = 1 << 19;
+/// ... and of these rows of the result.
+const OUT_BYTES: usize = 1 << 18;
+/// Bytes of the rows of a right-hand side, or of the result, that all columns of a group pass over
+/// before the next: a first-level cache.
+const ROW_BYTES: usize = 1 << 15;
+/// Groups of columns are the unit of parallel work on tables; there are no fewer where columns
+/// suffice, and their number does not depend on the number of threads.
+const GROUPS: usize = 8;
+/// Blocks of rows are that of rows that look values up: so many where rows suffice.
+const ROW_BLOCKS: usize = 8;
+/// Rows between two looks for an interrupt.
+const ROWS_PER_CHECK: usize = 1 << 18;
+
+/// The columns of a training set that have codes.
+pub(crate) struct CodedColumns<'a> {
+    /// Values, of which the first is 0, and the code of every row.
+    columns: Vec<(&'a [f64], &'a [u8])>,
+    n_rows: usize,
+}
+
+impl<'a> CodedColumns<'a> {
+    /// Those of all columns.
+    pub(crate) fn of(columns: &'a [Column], n_rows: usize) -> Self {
+        let coded = columns.iter().filter_map(|column| match column {
+            Column::Coded { values, codes } => Some((&values[..], &codes[..])),
+            _ => None,
+        });
+        Self { columns: coded.collect(), n_rows }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// `K V` of these columns alone.
+    pub(crate) fn product<E: Element>(
+        &self,
+        exec: &Executor,
+        panel: &Panel<E>,
+    ) -> Result<AlignedVec<E>> {
+        let width = panel.width;
+        let groups: Vec<_> = self.columns.chunks(self.group_size::<E>(width)).collect();
+        let tables = exec.map_blocks(groups.len(), |g| {
+            let columns = groups[g];
+            let mut tables = AlignedVec::zeros(columns.len() * MAX_CODES * width)?;
+            for start in (0..self.n_rows).step_by(ROWS_PER_CHECK) {
+                exec.check()?;
+                let rows = start..self.n_rows.min(start + ROWS_PER_CHECK);
+                run_kernel::<E, _>(width, Sum { columns, rows, panel, tables: &mut tables });
+            }
+            run_kernel::<E, _>(width, Integrate { columns, tables: &mut tables });
+            Ok(tables)
+        })?;
+        let mut out = AlignedVec::zeros(self.n_rows * width)?;
+        let fitting = OUT_BYTES / (width * size_of::<E>());
+        let n_rows = fitting.min(self.n_rows.div_ceil(ROW_BLOCKS)).max(1);
+        exec.for_chunks(&mut out, n_rows * width, |block, out| {
+            let first = block * n_rows;
+            for (&columns, tables) in groups.iter().zip(&tables) {
+                run_kernel::<E, _>(width, LookUp { columns, first, tables, out: &mut *out });
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// Columns of a group: whole fours, whose tables fit the cache together.
+    fn group_size<E: Element>(&self, width: usize) -> usize {
+        let fitting = TABLE_BYTES / (MAX_CODES * width * size_of::<E>());
+        fitting.min(self.columns.len().div_ceil(GROUPS)).next_multiple_of(4)
+    }
+}
+
+/// Adds some rows of the right-hand side to the tables of columns, at the codes of their entries.
+///
+/// Four columns share each load, and updates of four tables do not wait for one another.
+struct Sum<'a, E> {
+    columns: &'a [(&'a [f64], &'a [u8])],
+    rows: Range<usize>,
+    panel: &'a Panel<E>,
+    tables: &'a mut [E],
+}
+
+impl<E: Element> PanelKernel<E> for Sum<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) {
+        let v = E::vectors::<S>(&self.panel.data).0;
+        let tables = E::vectors_mut::<S>(self.tables).0;
+        let at_once = ROW_BYTES / (NV * size_of::<E::Vector<S>>());
+        for start in self.rows.clone().step_by(at_once) {
+            let rows = start..self.rows.end.min(start + at_once);
+            let v = &v[rows.start * NV..rows.end * NV];
+            let fours = self.columns.chunks(4).zip(tables.chunks_mut(4 * MAX_CODES * NV));
+            for (columns, tables) in fours {
+                sum_four::<E, S, NV>(simd, columns, rows.clone(), v, tables);
+            }
+        }
+    }
+}
+
+/// Adds rows `v` to the tables of up to four columns.
+#[inline(always)]
+fn sum_four<E: Element, S: Simd, const NV: usize>(
+    simd: S,
+    columns: &[(&[f64], &[u8])],
+    rows: Range<usize>,
+    v: &[E::Vector<S>],
+    tables: &mut [E::Vector<S>],
+) {
+    let mut tables = tables.chunks_exact_mut(MAX_CODES * NV);
+    if let [a, b, c, d] = columns
+        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
+            (tables.next(), tables.next(), tables.next(), tables.next())
+    {
+        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
+        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+            let x = load::<_, NV>(v, i);
+            add_to::<E, S, NV>(simd, t0, usize::from(a), x);
+            add_to::<E, S, NV>(simd, t1, usize::from(b), x);
+            add_to::<E, S, NV>(simd, t2, usize::from(c), x);
+            add_to::<E, S, NV>(simd, t3, usize::from(d), x);
+        }
+        return;
+    }
+    for ((_, codes), table) in columns.iter().zip(tables) {
+        for (i, &code) in codes[rows.clone()].iter().enumerate() {
+            add_to::<E, S, NV>(simd, table, usize::from(code), load(v, i));
+        }
+    }
+}
+
+/// Makes of sums by code the value of `f` at every code.
+struct Integrate<'a, E> {
+    columns: &'a [(&'a [f64], &'a [u8])],
+    tables: &'a mut [E],
+}
+
+impl<E: Element> PanelKernel<E> for Integrate<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) {
+        let tables = E::vectors_mut::<S>(self.tables).0;
+        for ((values, _), table) in self.columns.iter().zip(tables.chunks_exact_mut(MAX_CODES * NV))
+        {
+            // Code 0 is the value zero, whose sum no other value sees.
+            integrate::<E, S, NV>(simd, values, table);
+        }
+    }
+}
+
+/// Adds what the tables of columns hold of some rows, from the first on, to the result.
+struct LookUp<'a, E> {
+    columns: &'a [(&'a [f64], &'a [u8])],
+    first: usize,
+    tables: &'a [E],
+    out: &'a mut [E],
+}
+
+impl<E: Element> PanelKernel<E> for LookUp<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const NV: usize>(self, simd: S) {
+        let tables = E::vectors::<S>(self.tables).0;
+        let out = E::vectors_mut::<S>(self.out).0;
+        let at_once = ROW_BYTES / (NV * size_of::<E::Vector<S>>());
+        for (chunk, out) in out.chunks_mut(at_once * NV).enumerate() {
+            let start = self.first + chunk * at_once;
+            let rows = start..start + out.len() / NV;
+            let fours = self.columns.chunks(4).zip(tables.chunks(4 * MAX_CODES * NV));
+            for (columns, tables) in fours {
+                look_up_four::<E, S, NV>(simd, columns, rows.clone(), tables, out);
+            }
+        }
+    }
+}
+
+/// Adds what the tables of up to four columns hold of rows to `out`, which they share.
+#[inline(always)]
+fn look_up_four<E: Element, S: Simd, const NV: usize>(
+    simd: S,
+    columns: &[(&[f64], &[u8])],
+    rows: Range<usize>,
+    tables: &[E::Vector<S>],
+    out: &mut [E::Vector<S>],
+) {
+    let mut tables = tables.chunks_exact(MAX_CODES * NV);
+    if let [a, b, c, d] = columns
+        && let (Some(t0), Some(t1), Some(t2), Some(t3)) =
+            (tables.next(), tables.next(), tables.next(), tables.next())
+    {
+        let [a, b, c, d] = [a, b, c, d].map(|column| &column.1[rows.clone()]);
+        for (i, (((&a, &b), &c), &d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+            let fa = load::<_, NV>(t0, usize::from(a));
+            let fb = load::<_, NV>(t1, usize::from(b));
+            let fc = load::<_, NV>(t2, usize::from(c));
+            let fd = load::<_, NV>(t3, usize::from(d));
+            let mut f = fa;
+            for k in 0..NV {
+                f[k] = E::add(simd, E::add(simd, fa[k], fb[k]), E::add(simd, fc[k], fd[k]));
+            }
+            add_to::<E, S, NV>(simd, out, i, f);
+        }
+        return;
+    }
+    for ((_, codes), table) in columns.iter().zip(tables) {
+        for (i, &code) in codes[rows.clone()].iter().enumerate() {
+            add_to::<E, S, NV>(simd, out, i, load(table, usize::from(code)));
+        }
+    }
+}
