@@ -20,6 +20,7 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from histrs import _histrs
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
     SlicedGPClassifier,
@@ -1193,3 +1194,23 @@ def test_projections_that_are_asked_for(table):
     model = SlicedGPRegressor(n_interactions=0, smoothness="linear").fit(X[:40], y[:40])
     assert model.directions_.shape == (4, 4 * 256 + 4)
     assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 512 + 4)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.sampled_from([0, 1, 7, 255, 256, 257]), st.integers(0, 9)),
+    n_levels=st.sampled_from([1, 2, 3, 8, 255]),
+    scale=st.sampled_from([2.0**-100, 1.0, 2.0**100]),
+)
+def test_projections_are_rounded_to_the_nearest_level(seed, shape, n_levels, scale):
+    rng = np.random.default_rng(seed)
+    x = scale * rng.integers(-5, 40, size=shape) / 8.0
+    levels = np.sort(scale * rng.integers(0, 20, size=(shape[1], n_levels)) / 4.0, axis=1)
+    found = _histrs.nearest_levels(x, levels, 2)
+    assert found.dtype == np.float32
+    assert found.shape == shape
+    for d in range(shape[1]):
+        near = np.abs(x[:, d, None] - levels[d])
+        # From the middle of two, to the lower one: the first of the nearest.
+        expected = levels[d][np.argmin(near, axis=1)]
+        np.testing.assert_array_equal(found[:, d], expected.astype(np.float32))

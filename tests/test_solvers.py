@@ -17,6 +17,8 @@ from histrs._solvers.preconditioners import (
     Knots,
     PivotedCholesky,
     _pivoted_cholesky,
+    factor_survives_single_precision,
+    survives_single_precision,
 )
 from histrs.testing import histograms, spd_matrices
 from tests.helpers import assert_close, awkward_histograms, dense
@@ -443,6 +445,40 @@ def test_pivoted_cholesky_takes_nothing_but_what_the_kernel_has(rng, container, 
         left.append(np.trace(rest) / scale)
     assert (np.diff(left) < 0).all()
     assert abs(left[-1]) < 1e-4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_factor_in_single_precision_has_an_exact_inverse(rng, weighted):
+    X, others = rng.random((3000, 5)), rng.random((40, 5))
+    r = np.sqrt(rng.integers(1, 4, 3040)) if weighted else None
+    of_first, of_others = (None, None) if r is None else (r[:3000], r[3000:])
+    diagonal = X.sum(axis=1)
+    trace = diagonal.sum() if r is None else (of_first**2 * diagonal).sum()
+    # Less would be drowned in single precision, and has a place beside its root.
+    s = 2e-7 * trace
+    assert not survives_single_precision(trace, s)
+    assert factor_survives_single_precision(trace, s)
+    M = PivotedCholesky(X, diagonal, s, 60, 2, of_first)
+    assert M._keeps_factor
+    for made in (
+        M,
+        M.insert(others, of_others),
+        M.remove(np.arange(7, 3000), np.arange(7)).insert(others, of_others),
+    ):
+        F_T = made._inverse.factor_transposed()
+        assert F_T.dtype == np.float32
+        F = F_T.T.astype(np.float64)
+        V = rng.normal(size=(len(F), 3))
+        found = made.solve(V)
+        assert_close(F @ (F.T @ found) + s * found, V, 1e-6)
+        # Also along the vectors that the matrix stretches most, and so its inverse least.
+        longest = np.linalg.svd(F, full_matrices=False)[0][:, :2]
+        assert (np.einsum("ij,ij->j", longest, made.solve(longest)) > 0.0).all()
+    K = oracle.intersection_kernel(X[:200])
+    near = M._inverse.factor_transposed()[:, :200].astype(np.float64)
+    near = near.T @ near
+    scale = 1.0 if r is None else np.outer(of_first[:200], of_first[:200])
+    assert np.abs(near - scale * K).max() < 0.1 * np.abs(scale * K).max()
 
 
 @pytest.mark.parametrize(
