@@ -25,8 +25,7 @@ that we can use, smaller than theirs, beside what one would use today; each ends
 whether it holds, which the program makes from its figures. What was not run yet says so.
 `make papers` runs everything (`python -m benches.papers --list` says how long each takes), and
 skips what is finished unless `--again` is given. In tables ± is the standard deviation of single
-runs, in figures bars are standard errors. The machine did other work as well, so times are
-medians, and good for ratios only.
+runs, in figures bars are standard errors; times are medians.
 """
 
 
@@ -47,6 +46,10 @@ def write(experiments: dict[str, Experiment], results: Path, pages: Path) -> Non
 def index(experiments: dict[str, Experiment], kept: dict[str, Any]) -> str:
     """Return the page of all verdicts."""
     lines = [INTRODUCTION]
+    done = [result for result in kept.values() if result is not None and is_finished(result)]
+    if done:
+        minutes = sum(result["seconds"] for result in done) / 60
+        lines.append(f"The {len(done)} that were run took {minutes:.0f} minutes in all.\n")
     for paper, reference in PAPERS.items():
         lines += [f"## [{reference.split(':')[1].strip()}]({paper}.md)", "", "| | |", "|---|---|"]
         for wanted in experiments.values():

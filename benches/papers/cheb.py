@@ -176,7 +176,7 @@ _SIZES: dict[str, Any] = {
     "Table 1: exp-chi2 against dimensions, gradient histograms",
     original="on a HOG descriptor Chebyshev is slightly above VZ, PCA-Chebyshev above both, and "
     "with 7,000 dimensions near the exact kernel (33.5 of 34.3%).",
-    minutes=8,
+    minutes=1,
     **_SIZES,
 )
 def table_1(run: Run) -> tuple[Points, str]:
@@ -189,7 +189,7 @@ def table_1(run: Run) -> tuple[Points, str]:
     "Table 2: exp-chi2 against dimensions, visual words",
     original="on a bag of 300 SIFT words PCA-Chebyshev reaches 43.4% of the exact kernel's 44.2%, "
     "Chebyshev 42.7%, VZ 42.5%.",
-    minutes=8,
+    minutes=1,
     **_SIZES,
 )
 def table_2(run: Run) -> tuple[Points, str]:
@@ -211,7 +211,7 @@ BEST_ONE = "best single descriptor, exact"
     "(27.0%), Chebyshev (26.3%) and VZ (25.5%), level with Nystroem, below the kernel (30.5%).",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=2,
+    minutes=0.8,
     panels=(Panel("accuracy", "accuracy, %"),),
     judge=lambda points: judge_several(points),
 )
@@ -324,7 +324,7 @@ def judge_several(points: Points) -> list[Claim]:
     original="on a million images of ImageNet PCA-Chebyshev (18.9%) is above Chebyshev (17.6%) and "
     "VZ (17.5%), all 6 points and more above the linear kernel (11.6%), and seeds matter little.",
     needs=("fashion_mnist",),
-    minutes=10,
+    minutes=7,
     x="dimensions",
     panels=(Panel("accuracy", "accuracy, %"), Panel("seconds", "seconds to train", log=True)),
     judge=lambda points: judge_streamed(points),

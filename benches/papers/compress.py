@@ -294,7 +294,7 @@ def _quick_covariances() -> Samples:
     "Figure 2, tables 1 and 2: covariances of EEG",
     original=_COVARIANCES,
     needs=("ssvep_exo",),
-    minutes=2,
+    minutes=0.3,
     **_OPTIONS,
 )
 def ssvep(run: Run) -> tuple[Points, str]:
@@ -314,7 +314,7 @@ def ssvep(run: Run) -> tuple[Points, str]:
     "Figure 2, tables 1 and 2: covariances of spoken digits",
     original=_COVARIANCES,
     needs=("spoken_digits",),
-    minutes=2,
+    minutes=0.4,
     **_OPTIONS,
 )
 def digits(run: Run) -> tuple[Points, str]:
@@ -332,7 +332,7 @@ def digits(run: Run) -> tuple[Points, str]:
     "Figure 2, tables 1 and 2: region covariances of images",
     original=_COVARIANCES,
     needs=("fashion_mnist",),
-    minutes=2,
+    minutes=0.5,
     **_OPTIONS,
 )
 def clothes(run: Run) -> tuple[Points, str]:
@@ -399,7 +399,7 @@ def _quick_histograms() -> tuple[Samples, NDArray[Any]]:
     "Figure 4, tables 1 and 2: histograms of leaves",
     original=_HISTOGRAMS,
     needs=("leaves100",),
-    minutes=3,
+    minutes=0.4,
     **_OPTIONS,
 )
 def leaf_histograms(run: Run) -> tuple[Points, str]:
@@ -427,7 +427,7 @@ def leaf_histograms(run: Run) -> tuple[Points, str]:
     "Figure 4, tables 1 and 2: shape contexts",
     original=_HISTOGRAMS,
     needs=("fashion_mnist",),
-    minutes=4,
+    minutes=1.0,
     **_OPTIONS,
 )
 def shapes(run: Run) -> tuple[Points, str]:

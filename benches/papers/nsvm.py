@@ -60,7 +60,7 @@ def _pyramids(run: Run) -> _images.Described:
     "and 49.7%.",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=4,
+    minutes=3,
     panels=(
         Panel("accuracy", "mean accuracy of classes, %"),
         Panel("mean AP", "mean average precision, %"),
@@ -136,7 +136,7 @@ def judge_classes(points: Points) -> list[Claim]:
     "map with a linear model (19 times less), and the model 64 kB instead of 448 kB (7 times).",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=0.5,
+    minutes=0.1,
     panels=(
         Panel("ms", "ms for the test set", log=True),
         Panel("model, kB", "size of the model, kB", log=True),
@@ -213,7 +213,7 @@ def judge_cost(points: Points) -> list[Claim]:
     "regularisation and of the margin, and rises again where the step drops after half of them.",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=3,
+    minutes=1,
     x="passes",
     panels=(Panel("AP", "average precision, %"),),
     judge=lambda points: judge_sensitivity(points),

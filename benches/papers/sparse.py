@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {"alpha": 1e-5, "tol": 2e-2}
     "expansion trains 5 to 10 times faster than immediate expansion, more with larger blocks.",
     needs=("caltech101",),
     modules=("PIL",),
-    minutes=8,
+    minutes=7,
     x="memory, MB",
     log_x=True,
     panels=(
@@ -139,7 +139,7 @@ def judge_codes(points: Points) -> list[Claim]:
     "negatives take 0.04 GB instead of 1.1 GB, mining is twice and the solver three times as fast.",
     needs=("penn_fudan",),
     modules=("PIL", "cv2"),
-    minutes=15,
+    minutes=4,
     panels=(
         Panel("AP, %", "average precision, %"),
         Panel("bytes a negative", "bytes a hard negative"),
