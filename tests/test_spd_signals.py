@@ -1,6 +1,8 @@
 """From signals to covariance matrices of full rank: `Covariances` and `CommonRange`."""
 
 import pickle
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,3 +225,28 @@ def test_a_pipeline_of_average_referenced_signals(rng):
     X -= X.mean(axis=1, keepdims=True)
     model = make_pipeline(Covariances("scm"), CommonRange())
     assert np.isfinite(airm_distances(model.fit_transform(X))).all()
+
+
+MOABB = sorted((Path(__file__).parents[1] / "examples" / "moabb").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", MOABB, ids=lambda path: path.stem)
+def test_pipeline_files_of_moabb_are_pipelines(rng, path):
+    yaml = pytest.importorskip("yaml")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(content["name"], str)
+    assert set(content["paradigms"]) == {"LeftRightImagery", "MotorImagery", "SSVEP"}
+    steps = []
+    for step in content["pipeline"]:
+        made = getattr(import_module(step["from"]), step["name"])()
+        steps.append(made.set_params(**step.get("parameters", {})))
+    y = np.array(["left_hand", "right_hand"])[np.arange(60) % 2]
+    X = rng.standard_normal((60, 4, 128))
+    X[y == "left_hand", 0] *= 2.0
+    model = make_pipeline(*steps)
+    assert model.fit(X[:40], y[:40]).score(X[40:], y[40:]) > 0.9
+    assert model.predict_proba(X[40:]).shape == (20, 2)
+
+
+def test_there_are_pipeline_files_for_moabb():
+    assert {path.stem for path in MOABB} == {"gaussian_process", "mdm", "tangent_space"}
