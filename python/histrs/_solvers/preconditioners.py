@@ -304,7 +304,7 @@ class Landmarks(_PartialFactor):
         row_scale: Array | None = None,
     ) -> None:
         largest = float(np.max(diagonal, initial=0.0))
-        dtype, turns = _precision_of_factor(diagonal, s, row_scale)
+        dtype, turns = precision_of_factor(diagonal, s, row_scale)
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
         self._invert(F_T, s, n_threads, row_scale, turns=turns)
 
@@ -332,7 +332,7 @@ class PivotedCholesky(_PartialFactor):
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
-        dtype, turns = _precision_of_factor(diagonal, s, row_scale)
+        dtype, turns = precision_of_factor(diagonal, s, row_scale)
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)
         # Lower triangular: the rows of `F` that belong to the pivots.
@@ -349,7 +349,7 @@ class PivotedCholesky(_PartialFactor):
         return self._with_rows(F_T)
 
 
-def _precision_of_factor(
+def precision_of_factor(
     diagonal: Array, s: float, row_scale: Array | None
 ) -> tuple[type[np.floating[Any]], bool]:
     """Return the precision of a factor, single where it drowns nothing, and whether `E` is kept."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from histrs._solvers.preconditioners import (
     LowRank,
     PivotedCholesky,
     Preconditioner,
-    factor_survives_single_precision,
+    precision_of_factor,
     survives_single_precision,
 )
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
@@ -94,9 +94,11 @@ class PreconditionedMatrix(KernelMatrix):
     @property
     def _rank(self) -> int:
         n_rows = self.X.shape[0]
-        trace, s = float(self.diagonal.sum()), self._noise_of_preconditioner
-        single = self.smooth is None and factor_survives_single_precision(trace, s)
-        fits = max(_MIN_RANK, _FACTOR_BYTES // ((4 if single else 8) * max(n_rows, 1)))
+        dtype: type[np.floating[Any]] = np.float64
+        if self.smooth is None:
+            s = self._noise_of_preconditioner
+            dtype, _ = precision_of_factor(self.row_sums, s, self.row_scale)
+        fits = max(_MIN_RANK, _FACTOR_BYTES // (np.dtype(dtype).itemsize * max(n_rows, 1)))
         return int(min(MAX_RANK, fits, max(1, n_rows // 8)))
 
     def _low_rank(self, smooth: SmoothTerm) -> LowRank:
