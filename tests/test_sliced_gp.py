@@ -27,6 +27,7 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
 )
 from histrs.gaussian_process._sliced import base, classifier, metrics, regressor
+from histrs.gaussian_process._sliced import learning as learning_of_metrics
 from histrs.gaussian_process._sliced.classes import (
     Candidate,
     LearnedClasses,
@@ -280,11 +281,70 @@ def test_a_metric_is_learned_from_gradients(rng):
     assert not smooth.any()
     K = oracle.sliced_kernel(T, weights=weights)
     slices = sum(part.K for part in learned.slices.sets) / 3
-    sizes = np.exp(learned.fit.theta)
+    sizes = np.exp(learned.theta)
     assert_close(K, sizes[0] * slices + sizes[1] * learned.columns.K, 1e-12)
     np.testing.assert_allclose(
         K @ learned.fit.alpha + learned.fit.alpha, (y - y.mean()) / y.std(), atol=1e-7
     )
+
+
+@pytest.mark.parametrize("smoothness", ["linear", "cubic", "both"])
+@pytest.mark.parametrize("n_searched", [90, 120])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_search_few_rows_and_the_last_fit_all(
+    smoothness, n_searched, weighted, rng, monkeypatch
+):
+    monkeypatch.setattr(learning_of_metrics, "_ROWS_OF_STEPS", 50)
+    A = rng.normal(size=(120, 3))
+    Y = A[:, :1] * A[:, 1:2] + 0.2 * rng.normal(size=(120, 1))
+    row_scale = rng.uniform(0.5, 1.5, size=120) if weighted else None
+    learned = learn_metric(
+        A,
+        Y,
+        metric=np.eye(3),
+        n_directions=20,
+        n_steps=1,
+        n_interactions=1,
+        smoothness=smoothness,
+        n_searched=n_searched,
+        random=np.random.RandomState(0),
+        n_threads=1,
+        row_scale=row_scale,
+    )
+    assert all(len(group.K) == n_searched for group in learned.groups)
+    # The likelihood is the largest of its neighbours', of the rows that are searched.
+    scales = np.ones(120) if row_scale is None else row_scale
+    some = slice(None) if n_searched == 120 else np.sort(_drawn(120, n_searched))
+    for group in learned.groups:
+        K = sum(
+            (oracle.cubic_spline_kernel if part.smooth else oracle.sliced_kernel)(
+                part.T[some], weights=np.ones(part.T.shape[1])
+            )
+            / part.scale
+            for part in group.sets
+        ) / len(group.sets)
+        assert_close(group.K, scales[some][:, None] * K * scales[some], 1e-11)
+
+    def likelihood(theta):
+        R = np.eye(n_searched) + sum(
+            np.exp(t) * group.K for t, group in zip(theta, learned.groups, strict=True)
+        )
+        scaled = (scales[:, None] * Y)[some]
+        noise = scaled[:, 0] @ np.linalg.solve(R, scaled[:, 0]) / n_searched
+        return -0.5 * (n_searched * np.log(noise) + np.linalg.slogdet(R)[1])
+
+    best = likelihood(learned.theta)
+    for k in range(len(learned.theta)):
+        for step in (-0.5, 0.5):
+            moved = learned.theta + step * np.eye(len(learned.theta))[k]
+            if -9.0 < moved[k] < 16.0:
+                assert likelihood(moved) < best + 0.05
+    assert learned.fit.theta is learned.theta
+
+
+def _drawn(n, few):
+    """Return the rows whose likelihood is searched: the first thing that is drawn."""
+    return np.random.RandomState(0).choice(n, few, replace=False)
 
 
 def test_the_likelihoods_slope_by_a_pair_decides(rng):

@@ -7,7 +7,8 @@ added. Columns and pairs of columns that the likelihood asks for get directions 
 with a signal variance of its own.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -44,6 +45,8 @@ _WARM_BOUNDS = (-3.0, 12.0)
 _FAINT = -3.0
 # What an effect, and what is added beside smooth kernels, starts from.
 _LATE_START = 0.0
+# Rows whose likelihood is searched at each step; the last fit's may be of more.
+_ROWS_OF_STEPS = 1024
 # Smooth kernels that predict worse than this on the directions of the others are not learned for
 # themselves, and kept where they predict better than that: in logarithms.
 _HOPELESS = 0.2
@@ -51,17 +54,18 @@ _GAIN = 0.03
 
 
 @dataclass
-class Learned:
-    """What the recipe ends with."""
+class LikeliestGroups:
+    """Directions, and the likeliest variances of their kernels."""
 
     slices: Group
     effects: dict[Effect, Group]
     """Columns, and pairs that interact, with directions of their own."""
     columns: Group
-    fit: Fit
+    theta: Array
+    """Logarithms of signal over noise of the groups."""
     G: Array
     """Mean outer product of gradients, of trace `n_columns`; the first metric before any step."""
-    others: list[Group] = field(default_factory=list)
+    others: list[Group]
     """Groups of the other smoothness beside these."""
 
     @property
@@ -83,7 +87,15 @@ class Learned:
 
     def weights_and_kinds(self) -> tuple[Array, NDArray[np.bool_]]:
         """Return the weights of all projections, and which are smooth, set after set."""
-        return weights_and_kinds(self.groups, self.fit.theta)
+        return weights_and_kinds(self.groups, self.theta)
+
+
+@dataclass
+class Learned(LikeliestGroups):
+    """What the recipe ends with."""
+
+    fit: Fit
+    """The fit of all rows."""
 
     def shares(self) -> dict[Pair, float]:
         """Return the variance of what each interaction adds, in units of the targets' variance."""
@@ -92,7 +104,7 @@ class Learned:
             if len(effect) < 2:
                 continue
             T = group.sets[0].T
-            K = kernel_matrix(T, *weights_and_kinds([group], self.fit.theta[k : k + 1]), 1)
+            K = kernel_matrix(T, *weights_and_kinds([group], self.theta[k : k + 1]), 1)
             shares[effect[0], effect[1]] = float(np.mean((K @ self.fit.alpha).var(axis=0)))
         return shares
 
@@ -142,10 +154,24 @@ def learn_metric(
     some = np.arange(n)
     if n > n_searched:
         some = np.sort(random.choice(n, n_searched, replace=False))
+    few = some if len(some) <= _ROWS_OF_STEPS else some[_spread(len(some), _ROWS_OF_STEPS)]
     Y = scaled(row_scale, Y)
     recipe = _Recipe(
-        A, Y, some, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
+        A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
     )
+    candidate = _likeliest_kind(recipe, smoothness)
+    if len(few) < len(some):
+        recipe = replace(recipe, some=some)
+        candidate = recipe.searched_again(candidate)
+    return recipe.fitted(candidate)
+
+
+def _spread(n: int, few: int) -> Indices:
+    return np.linspace(0, n - 1, few).astype(np.intp)
+
+
+def _likeliest_kind(recipe: "_Recipe", smoothness: SmoothnessName) -> LikeliestGroups:
+    """Learn with the kernels asked for; "both" keeps those that predict left-out rows best."""
     if smoothness != "both":
         return recipe.learn(smooth=smoothness == "cubic")
     rough = recipe.learn(smooth=False)
@@ -179,109 +205,116 @@ class _Recipe:
     n_threads: int
     row_scale: Array | None
 
-    def learn(self, *, smooth: bool) -> Learned:
+    def learn(self, *, smooth: bool) -> LikeliestGroups:
         """Learn directions step by step, all with one kind of kernel."""
         d = self.A.shape[1]
         first = matrix_root(self.metric) @ self._isotropic()
         slices = Group.of(self._project(first, smooth))
         columns = Group.of(self._project(np.eye(d), smooth))
-        learned = self._fitted(slices, {}, columns, self.metric, np.full(2, _START))
+        now = self._searched(slices, {}, columns, self.metric, np.full(2, _START))
         for _ in range(self.n_steps):
-            outer = outer_gradients(learned.slices.sets, learned.fit.alpha)
+            fit = self._fit(now)
+            outer = outer_gradients(now.slices.sets, fit.alpha)
             trace = float(np.trace(outer))
             if not trace > 0.0:
                 break
-            learned.G = outer * (d / trace)
-            found = self._found(learned)
-            for effect in found:
-                own = self._project(effect_directions(d, effect), smooth)
-                learned.effects[effect] = Group.of(own)
-            W = matrix_root(learned.G) @ self._isotropic()
-            learned.slices = learned.slices.with_set(self._project(W, smooth))
-            start = np.insert(learned.fit.theta, -1, [_LATE_START] * len(found))
-            learned = self._fitted(
-                learned.slices,
-                learned.effects,
-                learned.columns,
-                learned.G,
-                np.clip(start, *_WARM_BOUNDS),
-            )
-        return learned
+            G = outer * (d / trace)
+            found = self._found(now.effects, fit, G)
+            new = {e: Group.of(self._project(effect_directions(d, e), smooth)) for e in found}
+            W = matrix_root(G) @ self._isotropic()
+            slices = now.slices.with_set(self._project(W, smooth))
+            start = np.insert(fit.theta, -1, [_LATE_START] * len(found))
+            start = np.clip(start, *_WARM_BOUNDS)
+            now = self._searched(slices, now.effects | new, now.columns, G, start)
+        return now
 
-    def smoothed(self, learned: Learned) -> Learned:
-        """Return a fit with smooth kernels on directions that were learned without."""
+    def smoothed(self, candidate: LikeliestGroups) -> LikeliestGroups:
+        """Return smooth kernels on directions that were learned without."""
         slices, columns, *own = (
-            self._smoothed(group)
-            for group in (learned.slices, learned.columns, *learned.effects.values())
+            self._of_sets(group, Projections.smoothed)
+            for group in (candidate.slices, candidate.columns, *candidate.effects.values())
         )
-        effects = dict(zip(learned.effects, own, strict=True))
+        effects = dict(zip(candidate.effects, own, strict=True))
         start = np.full(2 + len(own), _START)
-        return self._fitted(slices, effects, columns, learned.G, start)
+        return self._searched(slices, effects, columns, candidate.G, start)
 
-    def beside(self, learned: Learned, others: list[Group]) -> Learned:
-        """Return a fit with further groups beside those that were learned."""
-        groups = [*learned.groups, *others]
-        start = np.append(learned.fit.theta, [_LATE_START] * len(others))
-        theta = self._likeliest(groups, start)
-        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads, self.row_scale)
-        return replace(learned, others=others, fit=fit)
+    def beside(self, candidate: LikeliestGroups, others: list[Group]) -> LikeliestGroups:
+        """Return further groups beside those that were learned."""
+        start = np.append(candidate.theta, [_LATE_START] * len(others))
+        theta = self._likeliest([*candidate.groups, *others], start)
+        return replace(candidate, others=others, theta=theta)
 
-    def cost(self, learned: Learned) -> float:
+    def searched_again(self, candidate: LikeliestGroups) -> LikeliestGroups:
+        """Return the likeliest variances of these rows, where they were those of others."""
+        slices, columns, *others = (
+            self._of_sets(group, Projections.of_rows)
+            for group in (candidate.slices, candidate.columns, *candidate.others)
+        )
+        effects = {
+            e: self._of_sets(group, Projections.of_rows) for e, group in candidate.effects.items()
+        }
+        found = LikeliestGroups(slices, effects, columns, candidate.theta, candidate.G, others)
+        return replace(found, theta=self._likeliest(found.groups, found.theta))
+
+    def fitted(self, candidate: LikeliestGroups) -> Learned:
+        """Return the fit of all rows."""
+        fit = self._fit(candidate)
+        parts = {part.name: getattr(candidate, part.name) for part in fields(candidate)}
+        return Learned(**(parts | {"theta": fit.theta}), fit=fit)
+
+    def cost(self, candidate: LikeliestGroups) -> float:
         """Return how badly searched rows are predicted by the fit of the others."""
-        kernels = [group.K for group in learned.groups]
-        return leave_one_out_cost(kernels, learned.fit.theta, self.Y[self.some])
+        kernels = [group.K for group in candidate.groups]
+        return leave_one_out_cost(kernels, candidate.theta, self.Y[self.some])
 
     def _isotropic(self) -> Array:
         return draw_directions(self.A.shape[1], self.n_directions, "orthogonal", self.random)
 
     def _project(self, W: Array, smooth: bool) -> Projections:
-        return Projections.of(
-            self.A, W, self.n_threads, self._searched, smooth, self._searched_scale
-        )
+        return Projections.of(self.A, W, self.n_threads, *self._rows, smooth=smooth)
 
-    def _smoothed(self, group: Group) -> Group:
-        first, *more = (
-            s.smoothed(self.n_threads, self._searched, self._searched_scale) for s in group.sets
-        )
-        smooth = Group.of(first)
+    def _of_sets(self, group: Group, change: Callable[..., Projections]) -> Group:
+        """Return a group of sets with another kernel matrix."""
+        first, *more = (change(part, self.n_threads, *self._rows) for part in group.sets)
+        changed = Group.of(first)
         for projections in more:
-            smooth = smooth.with_set(projections)
-        return smooth
+            changed = changed.with_set(projections)
+        return changed
 
     @property
-    def _searched(self) -> Indices | None:
-        return self.some if len(self.some) < len(self.A) else None
-
-    @property
-    def _searched_scale(self) -> Array | None:
-        return None if self.row_scale is None else self.row_scale[self.some]
+    def _rows(self) -> tuple[Indices | None, Array | None]:
+        """The searched rows, None where they are all, and their scale."""
+        some = self.some if len(self.some) < len(self.A) else None
+        return some, None if self.row_scale is None else self.row_scale[self.some]
 
     def _likeliest(self, groups: list[Group], start: Array) -> Array:
         return likeliest([group.K for group in groups], self.Y[self.some], start)
 
-    def _fitted(
+    def _fit(self, candidate: LikeliestGroups) -> Fit:
+        return fit_of(
+            candidate.groups, candidate.theta, self.Y, self.some, self.n_threads, self.row_scale
+        )
+
+    def _searched(
         self,
         slices: Group,
         effects: dict[Effect, Group],
         columns: Group,
         G: Array,
         start: Array,
-    ) -> Learned:
-        """Return the likeliest fit, without effects that the likelihood switches off."""
+    ) -> LikeliestGroups:
+        """Return the likeliest variances, without effects that the likelihood switches off."""
         theta = self._likeliest([slices, *effects.values(), columns], start)
         of_effects = dict(zip(effects, theta[1:-1], strict=True))
         kept = {effect: g for effect, g in effects.items() if of_effects[effect] > _FAINT}
         theta = np.array([theta[0], *(of_effects[effect] for effect in kept), theta[-1]])
-        groups = [slices, *kept.values(), columns]
-        fit = fit_of(groups, theta, self.Y, self.some, self.n_threads, self.row_scale)
-        return Learned(slices, kept, columns, fit, G)
+        return LikeliestGroups(slices, kept, columns, theta, G, [])
 
-    def _found(self, learned: Learned) -> list[Effect]:
+    def _found(self, effects: dict[Effect, Group], fit: Fit, G: Array) -> list[Effect]:
         """Return effects that are not there yet: columns, and as many pairs as there may be."""
-        room = self.n_interactions - sum(len(effect) == 2 for effect in learned.effects)
+        room = self.n_interactions - sum(len(effect) == 2 for effect in effects)
         if room <= 0:
             return []
-        fit = learned.fit
         noise = np.maximum(fit.noise, np.finfo(np.float64).tiny)
         draws = linalg.solve_triangular(
             fit.L,
@@ -294,8 +327,8 @@ class _Recipe:
             self.A,
             fit.alpha / np.sqrt(noise),
             scaled(self.row_scale, draws),
-            np.diag(learned.G),
-            learned.effects,
+            np.diag(G),
+            effects,
             self.n_threads,
         )
         return [*columns, *pairs[:room]]

@@ -42,8 +42,9 @@ class Projections:
         W: Array,
         n_threads: int,
         some: Indices | None = None,
-        smooth: bool = False,
         row_scale: Array | None = None,
+        *,
+        smooth: bool = False,
     ) -> "Projections":
         """Project rows on directions; `some` are the searched rows, all by default.
 
@@ -60,6 +61,15 @@ class Projections:
         """Return the same projections with the kernel of cubic splines."""
         K, scale = _scaled_kernel(self.T, some, True, n_threads, row_scale)
         return replace(self, K=K, scale=scale, smooth=True)
+
+    def of_rows(
+        self, n_threads: int, some: Indices | None = None, row_scale: Array | None = None
+    ) -> "Projections":
+        """Return the same projections and kernel, with the matrix of other rows."""
+        K = _gram(self.T, some, self.smooth, n_threads)
+        K /= self.scale
+        scale_both_sides(row_scale, K)
+        return replace(self, K=K)
 
     def slopes(self, alpha: Array) -> Array:
         """Return the slopes by the projections of `K alpha`, at the training rows."""
@@ -100,12 +110,16 @@ def _sums_above(terms: Array) -> Array:
     return above
 
 
+def _gram(T: Array, some: Indices | None, smooth: bool, n_threads: int) -> Array:
+    gram = _histrs.cubic_spline_gram if smooth else _histrs.intersection_gram
+    return gram(T if some is None else T[some], None, n_threads)
+
+
 def _scaled_kernel(
     T: Array, some: Indices | None, smooth: bool, n_threads: int, row_scale: Array | None
 ) -> tuple[Array, float]:
     """Return the kernel matrix of some rows over its size, times their scale, and the size."""
-    gram = _histrs.cubic_spline_gram if smooth else _histrs.intersection_gram
-    K = gram(T if some is None else T[some], None, n_threads)
+    K = _gram(T, some, smooth, n_threads)
     scale = float(np.trace(K) / len(K) - K.mean())
     if not scale > 1e-12 * float(np.trace(K)) / len(K):
         scale = 1.0
