@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 from scipy.spatial.distance import cdist
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits
+
+from benches._harness import Check, Side
 
 N_THREADS = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -119,3 +122,29 @@ def cholesky_weights(K: Gram, noise: float, Y: NDArray[Any]) -> NDArray[Any]:
     K[np.diag_indices_from(K)] += noise
     factor = linalg.cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
     return linalg.cho_solve(factor, Y.astype(K.dtype), check_finite=False)
+
+
+# ---- gradient boosting ----------------------------------------------------------------------
+
+BOOSTING = "HistGradientBoostingRegressor"
+
+
+def boosting(data: Callable[[], Any], digest: Callable[[Any], dict[str, float]]) -> Side:
+    """Return gradient boosting with its defaults as a peer, fitted to rows and targets."""
+    return Side(
+        BOOSTING,
+        lambda data: HistGradientBoostingRegressor(random_state=0).fit(*data),
+        data,
+        digest,
+        peer=True,
+        memory=True,
+    )
+
+
+def no_worse_than_boosting(name: str) -> Check:
+    """Return a check of the "rmse" in the digests of a side and of gradient boosting."""
+    return Check(
+        "RMSE over that of the peer",
+        lambda results: {name: results[name]["rmse"] / results[BOOSTING]["rmse"]},
+        limit=1.0,
+    )

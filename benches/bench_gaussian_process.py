@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benches import _data, _peers
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
@@ -460,7 +459,7 @@ def boosting(quick: bool) -> Trial:
     """A million rows, beside gradient boosting."""
     n, d, n_test = (2000, 6, 2000) if quick else (1_000_000, 30, 100_000)
     function = _data.Additive(d)
-    ours, theirs = "histrs", "HistGradientBoostingRegressor"
+    ours, theirs = "histrs", _peers.BOOSTING
     data = partial(function.sample, n, 0)
 
     def rmse(model: Any) -> dict[str, float]:
@@ -504,14 +503,7 @@ def boosting(quick: bool) -> Trial:
                 rmse_and_std,
                 memory=True,
             ),
-            Side(
-                theirs,
-                lambda data: HistGradientBoostingRegressor(random_state=0).fit(*data),
-                data,
-                rmse,
-                peer=True,
-                memory=True,
-            ),
+            _peers.boosting(data, rmse),
         ],
         targets=[
             Target(f"time over that of {theirs}", lambda m: m.slowdown(ours), at_most=1),
@@ -522,13 +514,7 @@ def boosting(quick: bool) -> Trial:
                 unit=" GB",
             ),
         ],
-        checks=[
-            Check(
-                "RMSE over that of the peer",
-                lambda results: {ours: results[ours]["rmse"] / results[theirs]["rmse"]},
-                limit=1.0,
-            )
-        ],
+        checks=[_peers.no_worse_than_boosting(ours)],
         figures=figures,
         note=f"{n:,} x {d}, the function of the row above; both with their defaults "
         f"(ours with noise={NOISE} and optimizer=None).",

@@ -342,6 +342,35 @@ def test_steps_search_few_rows_and_the_last_fit_all(
     assert learned.fit.theta is learned.theta
 
 
+def test_rows_of_steps_are_drawn_whatever_the_order(rng, monkeypatch):
+    monkeypatch.setattr(learning_of_metrics, "_ROWS_OF_STEPS", 50)
+    searched = []
+    likeliest_kind = learning_of_metrics._likeliest_kind
+
+    def spied(recipe, smoothness):
+        searched.append(recipe.some)
+        return likeliest_kind(recipe, smoothness)
+
+    monkeypatch.setattr(learning_of_metrics, "_likeliest_kind", spied)
+    # Pairs of rows, as measured before and after: every second row knows one kind alone.
+    A = np.column_stack([np.arange(100) % 2, rng.normal(size=100)])
+    learn_metric(
+        A,
+        A[:, :1] * A[:, 1:],
+        metric=np.eye(2),
+        n_directions=5,
+        n_steps=0,
+        n_interactions=0,
+        smoothness="linear",
+        n_searched=100,
+        random=np.random.RandomState(0),
+        n_threads=1,
+    )
+    (rows,) = searched
+    assert len(np.unique(rows)) == 50
+    assert 15 < A[rows, 0].sum() < 35
+
+
 def _drawn(n, few):
     """Return the rows whose likelihood is searched: the first thing that is drawn."""
     return np.random.RandomState(0).choice(n, few, replace=False)

@@ -8,7 +8,7 @@ with a signal variance of its own.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -151,10 +151,8 @@ def learn_metric(
         Roots of the weights of rows; None for 1.
     """
     n = len(A)
-    some = np.arange(n)
-    if n > n_searched:
-        some = np.sort(random.choice(n, n_searched, replace=False))
-    few = some if len(some) <= _ROWS_OF_STEPS else some[_spread(len(some), _ROWS_OF_STEPS)]
+    some = _drawn(np.arange(n), n_searched, random)
+    few = _drawn(some, _ROWS_OF_STEPS, random)
     Y = scaled(row_scale, Y)
     recipe = _Recipe(
         A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
@@ -166,8 +164,9 @@ def learn_metric(
     return recipe.fitted(candidate)
 
 
-def _spread(n: int, few: int) -> Indices:
-    return np.linspace(0, n - 1, few).astype(np.intp)
+def _drawn(rows: Indices, most: int, random: np.random.RandomState) -> Indices:
+    """Return some of the rows, in ascending order: all where there are no more."""
+    return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
 
 
 def _likeliest_kind(recipe: "_Recipe", smoothness: SmoothnessName) -> LikeliestGroups:
@@ -259,8 +258,7 @@ class _Recipe:
     def fitted(self, candidate: LikeliestGroups) -> Learned:
         """Return the fit of all rows."""
         fit = self._fit(candidate)
-        parts = {part.name: getattr(candidate, part.name) for part in fields(candidate)}
-        return Learned(**(parts | {"theta": fit.theta}), fit=fit)
+        return Learned(**vars(replace(candidate, theta=fit.theta)), fit=fit)
 
     def cost(self, candidate: LikeliestGroups) -> float:
         """Return how badly searched rows are predicted by the fit of the others."""

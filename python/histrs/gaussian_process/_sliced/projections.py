@@ -66,9 +66,7 @@ class Projections:
         self, n_threads: int, some: Indices | None = None, row_scale: Array | None = None
     ) -> "Projections":
         """Return the same projections and kernel, with the matrix of other rows."""
-        K = _gram(self.T, some, self.smooth, n_threads)
-        K /= self.scale
-        scale_both_sides(row_scale, K)
+        K, _ = _scaled_kernel(self.T, some, self.smooth, n_threads, row_scale, self.scale)
         return replace(self, K=K)
 
     def slopes(self, alpha: Array) -> Array:
@@ -110,22 +108,32 @@ def _sums_above(terms: Array) -> Array:
     return above
 
 
-def _gram(T: Array, some: Indices | None, smooth: bool, n_threads: int) -> Array:
-    gram = _histrs.cubic_spline_gram if smooth else _histrs.intersection_gram
-    return gram(T if some is None else T[some], None, n_threads)
-
-
 def _scaled_kernel(
-    T: Array, some: Indices | None, smooth: bool, n_threads: int, row_scale: Array | None
+    T: Array,
+    some: Indices | None,
+    smooth: bool,
+    n_threads: int,
+    row_scale: Array | None,
+    scale: float | None = None,
 ) -> tuple[Array, float]:
-    """Return the kernel matrix of some rows over its size, times their scale, and the size."""
-    K = _gram(T, some, smooth, n_threads)
-    scale = float(np.trace(K) / len(K) - K.mean())
-    if not scale > 1e-12 * float(np.trace(K)) / len(K):
-        scale = 1.0
+    """Return the kernel matrix of some rows over its size, times their scale, and the size.
+
+    The size is `scale` where it is given.
+    """
+    gram = _histrs.cubic_spline_gram if smooth else _histrs.intersection_gram
+    K = gram(T if some is None else T[some], None, n_threads)
+    if scale is None:
+        scale = _size(K)
     K /= scale
     scale_both_sides(row_scale, K)
     return K, scale
+
+
+def _size(K: Array) -> float:
+    """Return the mean diagonal once the mean is taken away; 1 where nothing is left."""
+    mean = float(np.trace(K)) / len(K)
+    size = float(mean - K.mean())
+    return size if size > 1e-12 * mean else 1.0
 
 
 @dataclass
