@@ -10,6 +10,7 @@ from histrs.gaussian_process import (
     _cached_variance,
 )
 from histrs.gaussian_process._cached_variance import CachedVariance
+from histrs.gaussian_process._krylov_space import KrylovSpace
 from tests.helpers import CONTAINERS, ExactGP, awkward_histograms
 
 
@@ -82,7 +83,7 @@ def test_few_rows(rng, n):
     assert np.all(variance <= prior * model.y_std_**2 * (1 + 1e-9))
     assert variance[-1] == 0.0
     assert np.isfinite(model.std_error_)
-    space = _cached_variance._krylov_space(model._posterior.system, min(100, n), np.arange(n), rng)
+    space = KrylovSpace(model._posterior.system, min(100, n), np.arange(n), rng)
     np.testing.assert_allclose(space.Q.T @ space.Q, np.eye(min(100, n)), atol=1e-10)
 
 
@@ -100,7 +101,7 @@ def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
     exact = ExactGP.of(X, np.zeros((60, 1)), 0.1).latent_variance(X_star)
     np.testing.assert_allclose(cached._upper(X_star, X_star), exact, rtol=1e-6)
     # Of what is exact, nothing is to be corrected.
-    np.testing.assert_allclose(cached._coefficients, [0.0, 1.0], atol=0.05)
+    np.testing.assert_allclose(cached._line.coefficients, [0.0, 1.0], atol=0.05)
 
 
 def test_fewer_directions_bound_from_above(rng):

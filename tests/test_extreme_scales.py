@@ -20,7 +20,7 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._cached_variance import _new_directions
+from histrs.gaussian_process._krylov_space import new_directions
 from histrs.gaussian_process._spectrum import Measure
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
@@ -143,7 +143,7 @@ def test_directions_go_on_where_the_space_ends(rng, size):
     # Nothing new, twice the same, and something.
     new = rng.normal(size=30)
     V = size * np.column_stack([Q @ rng.normal(size=12), new, new, rng.normal(size=30)])
-    W = _new_directions(Q, V, np.random.default_rng(0))
+    W = new_directions(Q, V, np.random.default_rng(0))
     basis = np.hstack([Q, W])
     np.testing.assert_allclose(basis.T @ basis, np.eye(16), atol=1e-11)
     V = V / size if size > 0 else V

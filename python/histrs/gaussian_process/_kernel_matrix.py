@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
@@ -236,10 +237,28 @@ class KernelMatrix:
     def _additive_cross(self, X: Matrix) -> Array:
         if self.smooth is not None:
             return self.smooth.cross(self.smooth.shifted(X))
-        left, right = (M.astype(np.float64, copy=False) for M in (self.rows, X))
+        return self._minima(self.rows, X)
+
+    def _minima(self, left: Matrix, right: Matrix) -> Array:
+        left, right = (M.astype(np.float64, copy=False) for M in (left, right))
         if sparse.issparse(left) != sparse.issparse(right):
             left, right = sparse.csr_array(left), sparse.csr_array(right)
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)
+
+    def cross_kernel_of(self, some: NDArray[np.intp], X: Matrix) -> Array:
+        """Return `K(X_some, X)` of some training rows, for a kernel of minima alone."""
+        K = self._minima(self._rows_of(some), X)
+        K += self.intercept_variance
+        return scaled(None if self.row_scale is None else self.row_scale[some], K)
+
+    def kernel_matrix_of(self, some: NDArray[np.intp]) -> Array:
+        """Return `K` of some training rows, for a kernel of minima alone."""
+        K = self.gram(self._rows_of(some))
+        scale_both_sides(None if self.row_scale is None else self.row_scale[some], K)
+        return K
+
+    def _rows_of(self, some: NDArray[np.intp]) -> Matrix:
+        return self.kernel.rows(self.X[some], self.n_threads)
 
     def feature_covariances(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
         """Return the prior variances of what features of rows add, without pairs of features, ...

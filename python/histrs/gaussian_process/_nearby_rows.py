@@ -1,0 +1,142 @@
+"""What the training rows near a row tell of it beside a subspace."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from histrs._solvers.block_cg import Array
+from histrs._threads import blas_threads_at_most
+from histrs._validation import Matrix
+from histrs.gaussian_process._krylov_space import KrylovSpace
+from histrs.gaussian_process._preconditioned import LEAST_NOISE
+from histrs.gaussian_process._system import KernelSystem
+
+# Cells at most, rows that make one worth while, and rows near its centre that are conditioned on.
+_MAX_CELLS = 384
+_ROWS_OF_CELL = 16
+_NEAR = 256
+# Numbers of a block of distances.
+_BLOCK = 1 << 22
+
+Indices = NDArray[np.intp]
+
+
+class NearbyRows:
+    r"""Groups of training rows, near to one another, whose values are conditioned on.
+
+    With :math:`R R^T = Q T^{-1} Q^T` from a Krylov space `Q` of `A = K + s I`, the rows `N` know of
+    a row `x`, beyond what the space does,
+
+    .. math::
+        c^T C^{-1} c, \quad c = k(x, N) - (A R)_N R^T k_x, \quad
+        C = A_{NN} - (A R)_N (A R)_N^T
+
+    Rows are near in the coordinates :math:`R^T k_x`, in which distances are nearly those of the
+    kernel. `N` is of the cell of training rows whose centre is nearest.
+    """
+
+    def __init__(self, system: KernelSystem, space: KrylovSpace) -> None:
+        self._system, self._rows = system, space.rows
+        coordinates = space.coordinates(system)
+        cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))
+        self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
+        self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
+        self._known = space.AQ @ space.root
+        self._factors: list[Array] = []
+        with blas_threads_at_most(1):
+            for near in self._members:
+                C = self._matrix(near) - self._known[near] @ self._known[near].T
+                self._factors.append(_factor(C, self._least))
+
+    @property
+    def _least(self) -> float:
+        """What is added to a diagonal that rounding could make indefinite."""
+        return LEAST_NOISE * float(self._system.diagonal.sum())
+
+    def known(self, rows: Matrix, scores: Array) -> Array:
+        """Return how much less is left of the variance of rows, with their `R^T k_x`."""
+        less = np.zeros(len(scores))
+        with blas_threads_at_most(1):
+            cells = _nearest(self._centres, scores, 1)[:, 0]
+            order = np.argsort(cells, kind="stable")
+            for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+                if len(part) > 0:
+                    less[part] = self._known_of_cell(cells[part[0]], rows[part], scores[part])
+        return less
+
+    def _known_of_cell(self, cell: int, rows: Matrix, scores: Array) -> Array:
+        near = self._members[cell]
+        c = self._system.cross_kernel_of(self._rows[near], rows)
+        c -= self._known[near] @ scores.T
+        left = linalg.solve_triangular(self._factors[cell], c, lower=True, check_finite=False)
+        less: Array = np.einsum("ij,ij->j", left, left)
+        return less
+
+    def known_without_itself(self, space: KrylovSpace, places: Indices) -> Array:
+        """Return the same of some of the space's rows, each as if it were not a training row."""
+        coordinates = space.coordinates(self._system)[places]
+        less = np.empty(len(places))
+        with blas_threads_at_most(1):
+            cells = _nearest(self._centres, coordinates, 1)[:, 0]
+            T, projected = space.without(self._system, places)
+            for i, place in enumerate(places):
+                near = self._members[cells[i]]
+                near = near[near != place]
+                A = self._matrix(np.append(near, place))
+                of_row, A = A[:-1, -1], A[:-1, :-1]
+                AQ = space.AQ[near] - np.outer(of_row, space.Q[space.rows[place]])
+                solved = np.linalg.solve(T[i], np.column_stack([AQ.T, projected[i]]))
+                factor = _factor(A - AQ @ solved[:, :-1], self._least)
+                c = of_row - AQ @ solved[:, -1]
+                left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
+                less[i] = left @ left
+        return less
+
+    def _matrix(self, places: Indices) -> Array:
+        """Return `A` of some rows of the space."""
+        system, rows = self._system, self._rows[places]
+        A = system.kernel_matrix_of(rows)
+        A[np.diag_indices_from(A)] += system.s
+        return A
+
+
+def _cells(F: Array, n_cells: int) -> list[Indices]:
+    """Return parts of the rows, made by halving the largest where it is widest."""
+    cells = [np.arange(len(F))]
+    while len(cells) < n_cells:
+        # Parts are halved in turn, so that their sizes differ by few.
+        halved: list[Indices] = []
+        for k, cell in enumerate(cells):
+            if len(halved) + len(cells) - k >= n_cells or len(cell) < 2:
+                halved.append(cell)
+                continue
+            widest = int(np.argmax(np.var(F[cell], axis=0)))
+            order = cell[np.argsort(F[cell, widest], kind="stable")]
+            halved += [order[: len(order) // 2], order[len(order) // 2 :]]
+        if len(halved) == len(cells):
+            break
+        cells = halved
+    return cells
+
+
+def _nearest(F: Array, to: Array, k: int) -> Indices:
+    """Return the `k` rows of `F` that are nearest to each row of another matrix, ascending."""
+    nearest = np.empty((len(to), k), np.intp)
+    squares = np.einsum("ij,ij->i", F, F)
+    step = max(1, _BLOCK // max(len(F), 1))
+    for start in range(0, len(to), step):
+        part = slice(start, start + step)
+        distances = squares - 2.0 * (to[part] @ F.T)
+        found = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        nearest[part] = np.sort(found, axis=1)
+    return nearest
+
+
+def _factor(C: Array, least: float) -> Array:
+    """Return the lower factor of a matrix that is positive semi-definite but for rounding."""
+    while True:
+        C[np.diag_indices_from(C)] += least
+        try:
+            return np.asarray(np.linalg.cholesky(C), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            least = max(10.0 * least, np.finfo(np.float64).tiny)
