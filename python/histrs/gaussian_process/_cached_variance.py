@@ -24,10 +24,12 @@ _MAX_SOLVED_NUMBERS = 3.2e6
 _TOLERANCE = 1e-2
 # Training rows that may be near, at most, and the mean error above which it is worth asking them.
 _MAX_CANDIDATES = 1 << 16
-_GOOD_ENOUGH = 0.01
+_GOOD_ENOUGH = 0.005
 # Part of the error that may be more with them: training rows, each without itself, have fewer rows
 # near them than what is predicted, since equal rows were merged.
 _TOLERATED = 1.1
+# Singular values of logarithms, relative to the largest, of bounds that say the same.
+_SAME = 1e-6
 # Scores of more training values are read from a table with so many cells a column.
 _MAX_KNOTS = 4_000_000
 _N_BINS = 1024
@@ -53,15 +55,15 @@ class CachedVariance:
     variances :math:`1 / [A^{-1}]_{ii} - s` are solved for. Their `u` is without themselves too: it
     is that of :math:`A` with zeros for what a row has to do with others.
 
-    Where that is off by more than 1 % in the mean, `u` is conditioned on training rows near `x`
-    too, and stays so unless that is clearly worse. This is for kernels of minima alone, of data in
-    memory.
+    Where that is off by more than 0.5 % in the mean, training rows near `x` are conditioned on too.
+    With `w`, what is left then, the line becomes a plane, :math:`\log v = a + b \log u + c \log w`,
+    unless that is clearly worse. This is for kernels of minima alone, of data in memory.
 
     Attributes
     ----------
     error : float
         Mean relative error of the predictive standard deviation, noise included, on those rows,
-        each half of them by the coefficients of the other.
+        each by the coefficients of the others.
     """
 
     def __init__(self, system: KernelSystem) -> None:
@@ -86,31 +88,52 @@ class CachedVariance:
         )
         exact = np.maximum(_without_itself(system, solved) / weights, self._floor)
         upper = space.upper_without_itself(system, places)
-        line = _Line(np.maximum(upper / weights, self._floor), exact, system.s)
+        uppers = np.maximum(upper / weights, self._floor)[None]
+        self.error = _error_without_itself(uppers, exact, system.s)
         self._nearby: NearbyRows | None = None
-        if line.error > _GOOD_ENOUGH and _has_nearby_rows(system):
+        if self.error > _GOOD_ENOUGH and _has_nearby_rows(system):
             nearby = NearbyRows(system, space)
             upper -= nearby.known_without_itself(space, places)
-            nearer = _Line(np.maximum(upper / weights, self._floor), exact, system.s)
-            if nearer.error < _TOLERATED * line.error:
-                line, self._nearby = nearer, nearby
-        self._line, self.error = line, line.error
+            both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
+            error = _error_without_itself(both, exact, system.s)
+            error += self._error_of_rounding(
+                nearby, solved, space.coordinates(system)[places], exact
+            )
+            if error < _TOLERATED * self.error:
+                self.error, self._nearby, uppers = error, nearby, both
+        self._plane = _Plane(uppers, exact)
 
     def of(self, X: Matrix) -> Array:
         """Return the variance of every row, without amplitude."""
-        rows = self._system.kernel.rows(X, self._system.n_threads)
+        rows = self._rows(X)
         prior = self._system.prior(rows)
-        return np.minimum(self._line.at(self._upper(X, rows)), prior)
+        return np.minimum(self._plane.at(self._uppers(X, rows)), prior)
 
-    def _upper(self, X: Matrix, rows: Matrix) -> Array:
-        """Return `u` of rows that the kernel makes of features."""
-        n_threads = self._system.n_threads
+    def _uppers(self, X: Matrix, rows: Matrix) -> Array:
+        """Return `u` of rows that the kernel makes of features, and with nearby rows, if any."""
         prior = self._system.prior(rows)
-        scores = self._score.evaluate(X if self._score.takes_features else rows, n_threads)
+        scores = self._scores(X, rows)
         upper: Array = prior - np.einsum("ij,ij->i", scores, scores)
+        uppers = upper[None]
         if self._nearby is not None:
-            upper -= self._nearby.known(rows, scores)
-        return np.maximum(upper, self._floor)
+            uppers = np.vstack([upper, upper - self._nearby.known(rows, scores)])
+        return np.maximum(uppers, self._floor)
+
+    def _rows(self, X: Matrix) -> Matrix:
+        return self._system.kernel.rows(X, self._system.n_threads)
+
+    def _scores(self, X: Matrix, rows: Matrix) -> Array:
+        n_threads = self._system.n_threads
+        return self._score.evaluate(X if self._score.takes_features else rows, n_threads)
+
+    def _error_of_rounding(
+        self, nearby: NearbyRows, rows: NDArray[np.intp], coordinates: Array, exact: Array
+    ) -> float:
+        """Return the mean relative error of roots where scores are read from coarse tables."""
+        X = self._system.X[rows]
+        errors = self._scores(X, self._rows(X)) - coordinates
+        seeming = nearby.known_by_rounding(coordinates, errors)
+        return 0.5 * float(np.mean(seeming / (exact + self._system.s)))
 
 
 def _has_nearby_rows(system: KernelSystem) -> bool:
@@ -135,33 +158,40 @@ def _without_itself(system: KernelSystem, rows: NDArray[np.intp]) -> Array:
     return variance
 
 
-class _Line:
-    """A line between the logarithms of two positive quantities, and its error on unseen rows."""
+class _Plane:
+    """What is bounded, as a product of powers of upper bounds, each below the one before.
 
-    def __init__(self, upper: Array, exact: Array, noise: float) -> None:
-        self.coefficients = _fit(upper, exact)
-        self._seen = (float(np.min(upper)), float(np.max(upper))) if len(upper) > 0 else (1.0, 1.0)
-        halves = [np.arange(len(upper)) % 2 == half for half in (0, 1)]
-        estimate = np.empty(len(upper))
-        for half, other in (halves, halves[::-1]):
-            estimate[half] = _evaluate(_fit(upper[other], exact[other]), upper[half])
-        ratio = np.sqrt((np.minimum(estimate, upper) + noise) / (exact + noise))
-        self.error = float(np.mean(np.abs(ratio - 1.0))) if len(upper) > 0 else 0.0
+    By least squares of logarithms; where they do not say, it is a part of the last bound.
+    """
 
-    def at(self, upper: Array) -> Array:
-        """Return what is on the line; beyond what it was fitted to, the last ratio of the two."""
-        seen = np.clip(upper, *self._seen)
-        below: Array = np.minimum(_evaluate(self.coefficients, seen) / seen, 1.0) * upper
+    def __init__(self, uppers: Array, exact: Array) -> None:
+        x = np.log(uppers)
+        y = np.log(exact) - x[-1]
+        # Of no rows, it is the last bound.
+        none = np.zeros((len(x), 1))
+        self._least = np.min(x, axis=1, keepdims=True) if len(y) > 0 else none
+        self._most = np.max(x, axis=1, keepdims=True) if len(y) > 0 else none
+        self._centre = np.mean(x, axis=1, keepdims=True) if len(y) > 0 else none
+        self.constant = float(np.mean(y)) if len(y) > 0 else 0.0
+        self.slopes: Array = np.linalg.lstsq((x - self._centre).T, y - self.constant, rcond=_SAME)[
+            0
+        ]
+
+    def at(self, uppers: Array) -> Array:
+        """Return what is on the plane; beyond what it was fitted to, the nearest part."""
+        x = np.clip(np.log(uppers), self._least, self._most) - self._centre
+        below: Array = np.minimum(np.exp(self.constant + self.slopes @ x), 1.0) * uppers[-1]
         return below
 
 
-def _fit(upper: Array, exact: Array) -> Array:
-    """Return the coefficients of a line between the logarithms."""
-    x, y = np.log(upper), np.log(exact)
-    if len(x) == 0 or np.ptp(x) == 0.0:
-        return np.array([float(np.mean(y - x)) if len(x) > 0 else 0.0, 1.0])
-    return np.asarray(np.polynomial.polynomial.polyfit(x, y, 1), dtype=np.float64)
-
-
-def _evaluate(coefficients: Array, upper: Array) -> Array:
-    return np.asarray(np.exp(coefficients[0] + coefficients[1] * np.log(upper)))
+def _error_without_itself(uppers: Array, exact: Array, noise: float) -> float:
+    """Return the mean relative error of roots, with the noise, each by a plane of the others."""
+    n = len(exact)
+    if n == 0:
+        return 0.0
+    estimate = np.empty(n)
+    for i in range(n):
+        others = np.arange(n) != i
+        estimate[i] = _Plane(uppers[:, others], exact[others]).at(uppers[:, i : i + 1])[0]
+    ratio = np.sqrt((estimate + noise) / (exact + noise))
+    return float(np.mean(np.abs(ratio - 1.0)))

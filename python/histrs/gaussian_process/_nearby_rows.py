@@ -1,5 +1,7 @@
 """What the training rows near a row tell of it beside a subspace."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -12,9 +14,14 @@ from histrs.gaussian_process._preconditioned import LEAST_NOISE
 from histrs.gaussian_process._system import KernelSystem
 
 # Cells at most, rows that make one worth while, and rows near its centre that are conditioned on.
-_MAX_CELLS = 384
+_MAX_CELLS = 1024
 _ROWS_OF_CELL = 16
 _NEAR = 256
+# Cells that are asked of a row.
+_ASKED = 2
+# Noise, as part of the mean variance, above which factors are kept in single precision: less would
+# not be far above its rounding.
+_LEAST_NOISE_OF_SINGLE = 1e-4
 # Numbers of a block of distances.
 _BLOCK = 1 << 22
 
@@ -32,7 +39,8 @@ class NearbyRows:
         C = A_{NN} - (A R)_N (A R)_N^T
 
     Rows are near in the coordinates :math:`R^T k_x`, in which distances are nearly those of the
-    kernel. `N` is of the cell of training rows whose centre is nearest.
+    kernel. `N` is near the centre of a cell of training rows; of the two whose centres are nearest
+    to `x`, that counts which knows more.
     """
 
     def __init__(self, system: KernelSystem, space: KrylovSpace) -> None:
@@ -42,11 +50,13 @@ class NearbyRows:
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
         self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
         self._known = space.AQ @ space.root
-        self._factors: list[Array] = []
+        single = system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal))
+        self._factors: list[NDArray[np.floating]] = []
         with blas_threads_at_most(1):
             for near in self._members:
                 C = self._matrix(near) - self._known[near] @ self._known[near].T
-                self._factors.append(_factor(C, self._least))
+                factor = _factor(C, self._least)
+                self._factors.append(factor.astype(np.float32) if single else factor)
 
     @property
     def _least(self) -> float:
@@ -55,42 +65,70 @@ class NearbyRows:
 
     def known(self, rows: Matrix, scores: Array) -> Array:
         """Return how much less is left of the variance of rows, with their `R^T k_x`."""
-        less = np.zeros(len(scores))
-        with blas_threads_at_most(1):
-            cells = _nearest(self._centres, scores, 1)[:, 0]
-            order = np.argsort(cells, kind="stable")
-            for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-                if len(part) > 0:
-                    less[part] = self._known_of_cell(cells[part[0]], rows[part], scores[part])
-        return less
 
-    def _known_of_cell(self, cell: int, rows: Matrix, scores: Array) -> Array:
-        near = self._members[cell]
-        c = self._system.cross_kernel_of(self._rows[near], rows)
-        c -= self._known[near] @ scores.T
-        left = linalg.solve_triangular(self._factors[cell], c, lower=True, check_finite=False)
-        less: Array = np.einsum("ij,ij->j", left, left)
-        return less
+        def left(near: Indices, part: Indices) -> Array:
+            cross = self._system.cross_kernel_of(self._rows[near], rows[part])
+            cross -= self._shared(near, scores[part])
+            return cross
+
+        return self._largest(scores, left)
+
+    def known_by_rounding(self, scores: Array, errors: Array) -> Array:
+        """Return what errors of `R^T k_x` seem to know of rows, beside what is linear in them."""
+        return self._largest(scores, lambda near, part: self._shared(near, errors[part]))
+
+    def _shared(self, near: Indices, scores: Array) -> Array:
+        shared: Array = self._known[near] @ scores.T
+        return shared
+
+    def _largest(self, scores: Array, of: Callable[[Indices, Indices], Array]) -> Array:
+        """Return the largest `c^T C^-1 c` in the cells of rows, for `c` of members and of rows."""
+        largest = np.zeros(len(scores))
+        with blas_threads_at_most(1):
+            for cells in self._asked(scores).T:
+                order = np.argsort(cells, kind="stable")
+                for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+                    if len(part) > 0:
+                        cell = cells[part[0]]
+                        square = self._square(cell, of(self._members[cell], part))
+                        largest[part] = np.maximum(largest[part], square)
+        return largest
+
+    def _asked(self, coordinates: Array) -> Indices:
+        """Return the cells that are asked of each row."""
+        return _nearest(self._centres, coordinates, min(_ASKED, len(self._centres)))
+
+    def _square(self, cell: int, c: Array) -> Array:
+        factor = self._factors[cell]
+        c = c.astype(factor.dtype, copy=False)
+        left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
+        square: Array = np.einsum("ij,ij->j", left, left)
+        return square
 
     def known_without_itself(self, space: KrylovSpace, places: Indices) -> Array:
         """Return the same of some of the space's rows, each as if it were not a training row."""
-        coordinates = space.coordinates(self._system)[places]
-        less = np.empty(len(places))
+        less = np.zeros(len(places))
         with blas_threads_at_most(1):
-            cells = _nearest(self._centres, coordinates, 1)[:, 0]
+            cells = self._asked(space.coordinates(self._system)[places])
             T, projected = space.without(self._system, places)
             for i, place in enumerate(places):
-                near = self._members[cells[i]]
-                near = near[near != place]
-                A = self._matrix(np.append(near, place))
-                of_row, A = A[:-1, -1], A[:-1, :-1]
-                AQ = space.AQ[near] - np.outer(of_row, space.Q[space.rows[place]])
-                solved = np.linalg.solve(T[i], np.column_stack([AQ.T, projected[i]]))
-                factor = _factor(A - AQ @ solved[:, :-1], self._least)
-                c = of_row - AQ @ solved[:, -1]
-                left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
-                less[i] = left @ left
+                for near in self._members[cells[i]]:
+                    others = near[near != place]
+                    known = self._known_of_others(space, place, others, T[i], projected[i])
+                    less[i] = max(less[i], known)
         return less
+
+    def _known_of_others(
+        self, space: KrylovSpace, place: np.intp, others: Indices, T: Array, projected: Array
+    ) -> float:
+        A = self._matrix(np.append(others, place))
+        of_row, A = A[:-1, -1], A[:-1, :-1]
+        AQ = space.AQ[others] - np.outer(of_row, space.Q[space.rows[place]])
+        solved = np.linalg.solve(T, np.column_stack([AQ.T, projected]))
+        factor = _factor(A - AQ @ solved[:, :-1], self._least)
+        c = of_row - AQ @ solved[:, -1]
+        left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
+        return float(left @ left)
 
     def _matrix(self, places: Indices) -> Array:
         """Return `A` of some rows of the space."""
