@@ -1282,7 +1282,7 @@ def test_projections_that_are_asked_for(table):
     assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
     model = SlicedGPRegressor(n_interactions=0, smoothness="linear").fit(X[:40], y[:40])
     assert model.directions_.shape == (4, 4 * 256 + 4)
-    assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 512 + 4)
+    assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 2048 + 4)
 
 
 @given(
@@ -1303,3 +1303,23 @@ def test_projections_are_rounded_to_the_nearest_level(seed, shape, n_levels, sca
         # From the middle of two, to the lower one: the first of the nearest.
         expected = levels[d][np.argmin(near, axis=1)]
         np.testing.assert_array_equal(found[:, d], expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("model", "n_sets", "expected"),
+    [
+        (SlicedGPRegressor, 1, [512, 512, 512, 512, 256]),
+        (SlicedGPRegressor, 4, [256, 128, 128, 128, 64]),
+        (SlicedGPClassifier, 1, [2048, 2048, 1024, 1024, 256]),
+    ],
+)
+def test_projections_by_the_number_of_rows(model, n_sets, expected):
+    rows = [8192, 8193, 32_769, 100_000, 100_001]
+    assert [model()._n_directions(n, n_sets) for n in rows] == expected
+    assert model(n_projections=9)._n_directions(10, n_sets) == 9 // n_sets
+
+
+def test_classes_that_are_told_apart_keep_some_noise(rng):
+    X = rng.normal(size=(300, 3))
+    model = SlicedGPClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    assert model.noise_ >= 1e-3 * (1 - 1e-12)

@@ -46,7 +46,7 @@ LEARNING_ROWS = 4096
 SEARCHED_ROWS = 2048
 # With more rows, projections are rounded to levels, and there are fewer of them.
 EXACT_ROWS = 8192
-_MANY_ROWS = 100_000
+MANY_ROWS = 100_000
 # Of more rows, this many tell noise and amplitude.
 _SCALE_ROWS = 8192
 # Rows whose projections are in memory at once.
@@ -105,8 +105,8 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _projections_of_many: ClassVar[int] = 512
-    """Projections of more rows than are learned from exactly, up to many."""
+    _projections_of: ClassVar[tuple[tuple[int, int], ...]] = ((MANY_ROWS, 512),)
+    """Rows at most, and projections of so many; of more rows than the last, there are 256."""
     _targets_are_single: bool = True
     _inner: BaseIntersectionGP | ProjectedGPRegressor
     _projection: Projection
@@ -157,10 +157,9 @@ class BaseSlicedGP(BaseEstimator):
         """Return the number of directions of each set."""
         if self.n_projections != "auto":
             return max(1, int(self.n_projections) // n_sets)
-        if n_rows <= EXACT_ROWS:
-            return max(256, 512 // n_sets)
-        n_projections = self._projections_of_many if n_rows <= _MANY_ROWS else 256
-        return max(n_projections, n_sets) // n_sets
+        enough = (n for most, n in self._projections_of if n_rows <= most)
+        n_projections = next(enough, 256) // n_sets
+        return max(n_projections, 256 if n_rows <= EXACT_ROWS else 1)
 
     def _rows_to_learn_from(
         self, n_rows: int, most: int, random: np.random.RandomState

@@ -24,6 +24,7 @@ from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
+    MANY_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
     distinct_rows,
@@ -37,6 +38,10 @@ from histrs.gaussian_process._variance import VarianceName
 
 # A metric that is learned in more steps predicts no better.
 _MAX_STEPS = 2
+# Rows up to which many projections cost little.
+_FEW_ROWS = 32_768
+# Less noise tells classes apart no better, and takes many more iterations.
+_NOISE_BOUNDS = (1e-3, 1e12)
 
 
 class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
@@ -53,7 +58,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections; "auto" takes 512, above 8,192 rows 1,024, and above 100,000 256.
+        Number of projections; "auto" takes 2,048, above 32,768 rows 1,024, and above 100,000 256.
         Above 8,192 rows, each is rounded to 255 levels. More are more exact where classes are told
         apart by many columns together.
     metric : {"learned", "identity", "pca", "whitened"}, default="learned"
@@ -105,7 +110,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     offsets_ : ndarray
         What is subtracted from each.
     noise_ : float
-        Noise variance of the targets +1 and -1.
+        Noise variance of the targets +1 and -1, at least 0.001 of their variance.
     n_iter_ : ndarray of shape (n_outputs,)
         Iterations of the solver; 1 when the matrix was factorised.
     n_features_in_ : int
@@ -135,7 +140,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    _projections_of_many = 1024
+    _projections_of = ((_FEW_ROWS, 2048), (MANY_ROWS, 1024))
 
     def __init__(
         self,
@@ -257,6 +262,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             feature_weights=None,
             intercept_variance=0.0,
             likelihood="gaussian",
+            noise_bounds=_NOISE_BOUNDS,
             **self._inner_parameters(),
         )
         T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
