@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _cached_variance,
+)
 from histrs.gaussian_process._distributed.columns import DistributedColumns
 from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
 from histrs.gaussian_process._latent_classes import _MAX_CUBES
@@ -27,6 +31,12 @@ PARAMETERS = {"solver": "cg", "tol": 1e-9}
 def _in_this_thread():
     with dask.config.set(scheduler="synchronous"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _of_the_space_alone(monkeypatch):
+    # Variances that are conditioned on nearby rows, too, need data in memory.
+    monkeypatch.setattr(_cached_variance, "_GOOD_ENOUGH", np.inf)
 
 
 def data(rng, n=300, d=5):

@@ -75,7 +75,8 @@ class CachedVariance:
         solved = np.sort(rng.choice(n, n_solved_of(n), replace=False))
         candidates = solved
         if _has_nearby_rows(system):
-            some = rng.choice(n, min(n, _MAX_CANDIDATES), replace=False)
+            # Of a generator of their own, so that the space is that of data on a cluster.
+            some = np.random.default_rng(1).choice(n, min(n, _MAX_CANDIDATES), replace=False)
             candidates = np.union1d(solved, some)
         places = np.searchsorted(candidates, solved)
         space = KrylovSpace(system, min(rank, n), candidates, rng)
