@@ -1,13 +1,17 @@
 """Variances from what is solved once, against those that are solved for each row."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy import linalg
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     _cached_variance,
+    _krylov_space,
 )
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._krylov_space import KrylovSpace
@@ -202,3 +206,22 @@ def test_rows_of_zeros():
     model = IntersectionGPRegressor(optimizer=None, solver="cg", variance="cached").fit(X, y)
     _, std = model.predict(X[:3], return_std=True)
     np.testing.assert_allclose(std, float(model.y_std_[0]) * model.noise_**0.5, rtol=1e-6)
+
+
+def test_the_direction_of_eigenvectors_decides_nothing(rng, monkeypatch):
+    X, y = additive(rng, 601)
+    parameters = {"solver": "cg", "variance": "cached", "noise": 0.05, "optimizer": None}
+    # Small spaces, beside which nearby rows are asked.
+    monkeypatch.setattr(_cached_variance, "_RANK", 16)
+    std = []
+    for signs in (1.0, rng.choice([-1.0, 1.0], 16)):
+
+        def eigh(A, signs=signs, **options):
+            values, vectors = linalg.eigh(A, **options)
+            return values, signs * vectors
+
+        turned = SimpleNamespace(eigh=eigh, qr=linalg.qr)
+        monkeypatch.setattr(_krylov_space, "linalg", turned)
+        model = IntersectionGPRegressor(**parameters).fit(X, y)
+        std.append(model.predict(X[:50], return_std=True)[1])
+    np.testing.assert_array_equal(*std)

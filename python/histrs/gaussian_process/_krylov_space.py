@@ -66,6 +66,9 @@ class KrylovSpace:
         values, vectors = linalg.eigh(self.T, check_finite=False)
         kept = values > 0.5 * self._s
         root: Array = vectors[:, kept] / np.sqrt(values[kept])
+        # Rounding decides which way an eigenvector points, and must decide nothing else.
+        largest = np.argmax(np.abs(root), axis=0)
+        root *= np.where(root[largest, np.arange(root.shape[1])] < 0.0, -1.0, 1.0)
         return root
 
     @cached_property
