@@ -92,8 +92,8 @@ def test_known_without_itself_leaves_a_row_out(rng, monkeypatch, weighted):
     system, space, nearby = nearby_of(X, monkeypatch, rows=rows, **weights)
     places = np.array([0, 7, 31, 59])
     known = nearby.known_without_itself(space, places)
-    upper = space.upper_without_itself(system, places)
-    asked = nearby._asked(space.coordinates(system)[places])
+    upper = space.upper_without_itself(places)
+    asked = nearby._asked(space.coordinates[places])
     scale = scales(system)
     K = scale[:, None] * intersection_kernel(X, X) * scale
     A = K + system.s * np.eye(90)
@@ -116,14 +116,14 @@ def test_coordinates_are_scores_of_training_rows(rng, monkeypatch):
     weights = {"sample_weight": rng.uniform(0.5, 2.0, 80)}
     system, space, _ = nearby_of(X, monkeypatch, **weights)
     scores = (intersection_kernel(X, X) * scales(system)) @ space.directions
-    np.testing.assert_allclose(space.coordinates(system), scores, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(space.coordinates, scores, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 33])
 def test_few_rows(rng, monkeypatch, n):
     X = clustered(rng, n)
     _, space, nearby = nearby_of(X, monkeypatch, rank=4, cells=3, near=5)
-    known = nearby.known(X, space.coordinates(nearby._system))
+    known = nearby.known(X, space.coordinates)
     assert known.shape == (n,)
     assert np.all(known >= 0.0)
     assert np.all(np.isfinite(nearby.known_without_itself(space, np.arange(n))))
@@ -148,8 +148,8 @@ def test_factors_of_little_noise_are_kept_in_double_precision(rng, monkeypatch):
         monkeypatch.setitem(FIXED, "noise", noise)
         _, space, nearby = nearby_of(X, monkeypatch, rank=4)
         assert all(factor.dtype == dtype for factor in nearby._factors)
-        less = nearby.known(X, space.coordinates(nearby._system))
-        left = X.sum(axis=1) - np.sum(space.coordinates(nearby._system) ** 2, axis=1) - less
+        less = nearby.known(X, space.coordinates)
+        left = X.sum(axis=1) - np.sum(space.coordinates**2, axis=1) - less
         assert np.all(left >= -1e-5 * X.sum(axis=1))
 
 
@@ -177,7 +177,7 @@ def test_equal_rows_have_a_factor(rng, monkeypatch):
     monkeypatch.setitem(FIXED, "noise", 1e-9)
     X = np.repeat(clustered(rng, 6), 20, axis=0)
     _, space, nearby = nearby_of(X, monkeypatch)
-    assert np.all(np.isfinite(nearby.known(X, space.coordinates(nearby._system))))
+    assert np.all(np.isfinite(nearby.known(X, space.coordinates)))
 
 
 @pytest.mark.parametrize(("n", "n_cells"), [(1, 1), (5, 8), (8, 8), (33, 5), (100, 16)])
@@ -237,7 +237,7 @@ def test_what_has_pairs_or_smooth_functions_has_no_nearby_rows(rng, monkeypatch)
 def test_errors_of_scores_are_bounded_by_what_they_seem_to_know(rng, monkeypatch):
     X = clustered(rng, 120)
     _, space, nearby = nearby_of(X, monkeypatch)
-    scores = space.coordinates(nearby._system)
+    scores = space.coordinates
     errors = 0.01 * rng.normal(size=scores.shape)
     # c^T C^-1 c is quadratic in the scores: what is not linear in the errors is what they "know".
     monkeypatch.setattr(NearbyRows, "_asked", lambda self, _: np.ones((120, 1), np.intp))

@@ -88,7 +88,7 @@ class CachedVariance:
             np.ones(len(solved)) if system.row_scale is None else system.row_scale[solved] ** 2
         )
         exact = np.maximum(_without_itself(system, solved) / weights, self._floor)
-        upper = space.upper_without_itself(system, places)
+        upper = space.upper_without_itself(places)
         uppers = np.maximum(upper / weights, self._floor)[None]
         self.error = _error_without_itself(uppers, exact, system.s)
         self._nearby: NearbyRows | None = None
@@ -97,9 +97,7 @@ class CachedVariance:
             upper -= nearby.known_without_itself(space, places)
             both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
             error = _error_without_itself(both, exact, system.s)
-            error += self._error_of_rounding(
-                nearby, solved, space.coordinates(system)[places], exact
-            )
+            error += self._error_of_rounding(nearby, solved, space.coordinates[places], exact)
             if error < _TOLERATED * self.error:
                 self.error, self._nearby, uppers = error, nearby, both
         self._plane = _Plane(uppers, exact)
@@ -108,11 +106,10 @@ class CachedVariance:
         """Return the variance of every row, without amplitude."""
         rows = self._rows(X)
         prior = self._system.prior(rows)
-        return np.minimum(self._plane.at(self._uppers(X, rows)), prior)
+        return np.minimum(self._plane.at(self._uppers(X, rows, prior)), prior)
 
-    def _uppers(self, X: Matrix, rows: Matrix) -> Array:
+    def _uppers(self, X: Matrix, rows: Matrix, prior: Array) -> Array:
         """Return `u` of rows that the kernel makes of features, and with nearby rows, if any."""
-        prior = self._system.prior(rows)
         scores = self._scores(X, rows)
         upper: Array = prior - np.einsum("ij,ij->i", scores, scores)
         uppers = upper[None]

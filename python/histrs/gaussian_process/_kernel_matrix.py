@@ -246,7 +246,7 @@ class KernelMatrix:
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)
 
     def cross_kernel_of(self, some: NDArray[np.intp], X: Matrix) -> Array:
-        """Return `K(X_some, X)` of some training rows, for a kernel of minima alone."""
+        """Return `K(X_some, X)` of some training rows and transformed ones, of minima alone."""
         K = self._minima(self._rows_of(some), X)
         K += self.intercept_variance
         return scaled(None if self.row_scale is None else self.row_scale[some], K)

@@ -58,7 +58,7 @@ class KrylovSpace:
         self.Q, self.rows, self.AQ = Q, rows, AQ
         # Of the lower half, nothing was computed.
         self.T = np.triu(T) + np.triu(T, 1).T
-        self._s = system.s
+        self._system, self._s = system, system.s
 
     @cached_property
     def root(self) -> Array:
@@ -77,34 +77,35 @@ class KrylovSpace:
         directions: Array = self.Q @ self.root
         return directions
 
-    def coordinates(self, system: KernelSystem) -> Array:
-        """Return `R^T k_x` of `rows`, as of rows that are not scaled."""
+    @cached_property
+    def coordinates(self) -> Array:
+        """`R^T k_x` of `rows`, as of rows that are not scaled."""
         coordinates: Array = (self.AQ - self._s * self.Q[self.rows]) @ self.root
-        return scaled(
-            None if system.row_scale is None else 1.0 / system.row_scale[self.rows], coordinates
-        )
+        scale = self._system.row_scale
+        return scaled(None if scale is None else 1.0 / scale[self.rows], coordinates)
 
-    def upper_without_itself(self, system: KernelSystem, places: NDArray[np.intp]) -> Array:
+    def upper_without_itself(self, places: NDArray[np.intp]) -> Array:
         """Return what is left of the variance of some of `rows`, each as if it were not one."""
-        T, projected = self.without(system, places)
+        T, projected = self.without(places)
         with blas_threads_at_most(1):
             solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]
-        upper: Array = system.diagonal[self.rows[places]] - np.einsum("ij,ij->i", projected, solved)
+        prior = self._system.diagonal[self.rows[places]]
+        upper: Array = prior - np.einsum("ij,ij->i", projected, solved)
         return upper
 
-    def without(self, system: KernelSystem, places: NDArray[np.intp]) -> tuple[Array, Array]:
+    def without(self, places: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return `T` of the matrix with zeros for what a row has to do with others, ...
 
         ... and what the space has to do with that row, for each of some of `rows`.
         """
-        rows = self.rows[places]
-        q, w, prior = self.Q[rows], self.AQ[places], system.diagonal[rows]
+        rows, diagonal = self.rows[places], self._system.diagonal
+        q, w, prior = self.Q[rows], self.AQ[places], diagonal[rows]
         cross = q[:, :, None] * w[:, None, :]
         square = q[:, :, None] * q[:, None, :]
         T = self.T - cross - cross.transpose(0, 2, 1)
         T += (prior + (1.0 + _APART) * self._s)[:, None, None] * square
         # Noise that vanishes beside the kernel does not keep the matrix from being singular.
-        lacking = max(LEAST_NOISE * float(system.diagonal.sum()) - self._s, 0.0)
+        lacking = max(LEAST_NOISE * float(diagonal.sum()) - self._s, 0.0)
         T += lacking * np.eye(T.shape[-1])
         return T, w - (prior + self._s)[:, None] * q
 

@@ -45,7 +45,7 @@ class NearbyRows:
 
     def __init__(self, system: KernelSystem, space: KrylovSpace) -> None:
         self._system, self._rows = system, space.rows
-        coordinates = space.coordinates(system)
+        coordinates = space.coordinates
         cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
         self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
@@ -109,8 +109,8 @@ class NearbyRows:
         """Return the same of some of the space's rows, each as if it were not a training row."""
         less = np.zeros(len(places))
         with blas_threads_at_most(1):
-            cells = self._asked(space.coordinates(self._system)[places])
-            T, projected = space.without(self._system, places)
+            cells = self._asked(space.coordinates[places])
+            T, projected = space.without(places)
             for i, place in enumerate(places):
                 for near in self._members[cells[i]]:
                     others = near[near != place]
