@@ -817,6 +817,9 @@ def test_scalar_and_simd_paths_agree(tmp_path):
         single = "single" in name and "kernel" in name
         relative = 1e-5 if single or name.startswith(("linear", "nearest")) else 1e-9
         relative = relative if "cg" not in name else 1e-3
+        # The search of the calibration ends where the likelihood is flat.
+        calibrated = "cholesky" in name and not name.startswith("weights")
+        relative = max(relative, 1e-7) if calibrated else relative
         # Answers of single precision are rounded to it.
         rounded = results[0][name].dtype == np.float32
         relative = max(relative, 1e-6) if rounded else relative
