@@ -50,8 +50,46 @@ impl<'a> CodedColumns<'a> {
         self.columns.is_empty()
     }
 
-    /// `K V` of these columns alone.
+    /// `K V` of these columns alone, in parts that add up to it.
+    ///
+    /// Of few rows, tables are larger than results: each part is that of some columns, whose tables
+    /// never leave the cache. Of many, it is the other way round, and there is one part.
     pub(crate) fn product<E: Element>(
+        &self,
+        exec: &Executor,
+        panel: &Panel<E>,
+    ) -> Result<Vec<AlignedVec<E>>> {
+        if self.n_rows * GROUPS < self.columns.len() * MAX_CODES {
+            self.product_by_columns(exec, panel)
+        } else {
+            Ok(vec![self.product_by_rows(exec, panel)?])
+        }
+    }
+
+    fn product_by_columns<E: Element>(
+        &self,
+        exec: &Executor,
+        panel: &Panel<E>,
+    ) -> Result<Vec<AlignedVec<E>>> {
+        let width = panel.width;
+        let parts: Vec<_> =
+            self.columns.chunks(self.columns.len().div_ceil(GROUPS).next_multiple_of(4)).collect();
+        let group_size = self.group_size::<E>(width);
+        exec.map_blocks(parts.len(), |part| {
+            let mut out = AlignedVec::zeros(self.n_rows * width)?;
+            let mut tables = AlignedVec::zeros(group_size * MAX_CODES * width)?;
+            for columns in parts[part].chunks(group_size) {
+                let tables = &mut tables[..columns.len() * MAX_CODES * width];
+                tables.fill(E::from_f64(0.0));
+                self.fill_tables(exec, columns, panel, tables)?;
+                let tables = &*tables;
+                run_kernel::<E, _>(width, LookUp { columns, first: 0, tables, out: &mut out });
+            }
+            Ok(out)
+        })
+    }
+
+    fn product_by_rows<E: Element>(
         &self,
         exec: &Executor,
         panel: &Panel<E>,
@@ -61,12 +99,7 @@ impl<'a> CodedColumns<'a> {
         let tables = exec.map_blocks(groups.len(), |g| {
             let columns = groups[g];
             let mut tables = AlignedVec::zeros(columns.len() * MAX_CODES * width)?;
-            for start in (0..self.n_rows).step_by(ROWS_PER_CHECK) {
-                exec.check()?;
-                let rows = start..self.n_rows.min(start + ROWS_PER_CHECK);
-                run_kernel::<E, _>(width, Sum { columns, rows, panel, tables: &mut tables });
-            }
-            run_kernel::<E, _>(width, Integrate { columns, tables: &mut tables });
+            self.fill_tables(exec, columns, panel, &mut tables)?;
             Ok(tables)
         })?;
         let mut out = AlignedVec::zeros(self.n_rows * width)?;
@@ -80,6 +113,23 @@ impl<'a> CodedColumns<'a> {
             Ok(())
         })?;
         Ok(out)
+    }
+
+    /// Makes of zeros the functions of columns at each of their codes.
+    fn fill_tables<E: Element>(
+        &self,
+        exec: &Executor,
+        columns: &[(&[f64], &[u8])],
+        panel: &Panel<E>,
+        tables: &mut [E],
+    ) -> Result<()> {
+        for start in (0..self.n_rows).step_by(ROWS_PER_CHECK) {
+            exec.check()?;
+            let rows = start..self.n_rows.min(start + ROWS_PER_CHECK);
+            run_kernel::<E, _>(panel.width, Sum { columns, rows, panel, tables: &mut *tables });
+        }
+        run_kernel::<E, _>(panel.width, Integrate { columns, tables });
+        Ok(())
     }
 
     /// Columns of a group: whole fours, whose tables fit the cache together.
@@ -227,6 +277,62 @@ fn look_up_four<E: Element, S: Simd, const NV: usize>(
     for ((_, codes), table) in columns.iter().zip(tables) {
         for (i, &code) in codes[rows.clone()].iter().enumerate() {
             add_to::<E, S, NV>(simd, out, i, load(table, usize::from(code)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intersection::SortedColumns;
+    use crate::intersection::panel::{MAX_WIDTH, panel_widths};
+    use crate::matrix::HistogramMatrix;
+    use ndarray::Array2;
+
+    /// Columns of few values, of which a part of no whole four is left over.
+    fn counts(n_rows: usize, n_columns: usize) -> Array2<f64> {
+        Array2::from_shape_fn((n_rows, n_columns), |(i, d)| {
+            ((1 + i * 7919 + d * 60 + i * d) % 67) as f64 / 3.0
+        })
+    }
+
+    #[test]
+    fn parts_of_columns_and_of_rows_add_up_to_the_same() {
+        for n_threads in [1, 2] {
+            let exec = Executor::new(n_threads).unwrap();
+            for (n_rows, n_columns) in [(1, 1), (2, 3), (301, 37), (700, 130), (2500, 1)] {
+                let x = counts(n_rows, n_columns);
+                let sorted = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+                let coded = CodedColumns::of(sorted.columns(), n_rows);
+                for n_outputs in [1, 3, 8, 16] {
+                    let width = panel_widths::<f64>(n_outputs, MAX_WIDTH)[0];
+                    let v = Array2::from_shape_fn((n_rows, n_outputs.min(width)), |(i, k)| {
+                        ((i * 31 + k * 17) % 101) as f64 - 50.0
+                    });
+                    let panel = Panel::<f64>::pack(&exec, v.view(), width).unwrap();
+                    let by_rows = coded.product_by_rows(&exec, &panel).unwrap();
+                    let parts = coded.product_by_columns(&exec, &panel).unwrap();
+                    assert!(parts.len() > 1 || n_columns <= 4);
+                    for (at, &right) in by_rows.iter().enumerate() {
+                        let found: f64 = parts.iter().map(|part| part[at]).sum();
+                        assert!((found - right).abs() <= 1e-12 * (1.0 + right.abs()), "{at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_take_tables_in_turn() {
+        let exec = Executor::new(2).unwrap();
+        for (n_rows, several) in [(100, true), (3000, false)] {
+            let x = counts(n_rows, 80);
+            let sorted = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+            let v = Array2::from_elem((n_rows, 1), 1.0);
+            let panel = Panel::<f64>::pack(&exec, v.view(), 1).unwrap();
+            let coded = CodedColumns::of(sorted.columns(), n_rows);
+            assert!(!coded.is_empty());
+            assert_eq!(coded.product(&exec, &panel).unwrap().len() > 1, several);
         }
     }
 }

@@ -72,7 +72,7 @@ impl SortedColumns {
                 Ok(out)
             })?;
             if !coded_columns.is_empty() {
-                parts.push(coded_columns.product(exec, panel)?);
+                parts.extend(coded_columns.product(exec, panel)?);
             }
             if !coded_rows.is_empty() {
                 parts.push(coded_rows.product(exec, panel)?);

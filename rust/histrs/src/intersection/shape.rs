@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use ndarray::{Array2, ArrayView2, s};
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
@@ -13,11 +13,13 @@ use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, ru
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::memory;
-use crate::simd::Element;
+use crate::simd::{Element, dispatch};
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
 /// fewer when there are few, so that all threads have some.
 const ROWS: RangeInclusive<usize> = 64..=4096;
+/// Entries that are placed before their functions are added.
+const PLACED: usize = 1024;
 /// Blocks of rows that there should be.
 const ROW_BLOCKS: usize = 8;
 
@@ -177,39 +179,75 @@ impl ShapeFunctions {
         let (values, out) = (memory::flat(&self.values)?, memory::flat_mut(out)?);
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(out, block_rows * n_outputs, |block, out| {
-            let start = block * block_rows;
-            visit_rows(
-                x,
-                start,
-                out.len() / n_outputs,
-                first,
-                self.n_columns(),
-                |row, d, value| {
-                    let out = &mut out[row * n_outputs..(row + 1) * n_outputs];
-                    self.add_column(values, d, value, out);
-                },
-            );
+            let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
+            let mut placed = memory::with_capacity(PLACED)?;
+            let mut add = |placed: &mut Vec<Place>| {
+                dispatch(AddPlaces { placed, values, n_outputs, out: &mut *out });
+                placed.clear();
+            };
+            visit_rows(x, start, n_rows, first, self.n_columns(), |row, d, value| {
+                placed.push(self.place(row, d, value));
+                if placed.len() == PLACED {
+                    add(&mut placed);
+                }
+            });
+            add(&mut placed);
             Ok(())
         })
     }
 
+    /// Where a positive entry of a row lies between the knots of its column.
     #[inline]
-    fn add_column(&self, values: &[f64], d: usize, x: f64, out: &mut [f64]) {
+    fn place(&self, row: usize, d: usize, x: f64) -> Place {
         let range = self.offsets[d]..self.offsets[d + 1];
         let knots = &self.knots[range.clone()];
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
-        let values = &values[range.start * out.len()..range.end * out.len()];
-        let at = &values[k * out.len()..(k + 1) * out.len()];
-        if let Some(&next) = knots.get(k + 1) {
-            let t = (x - knots[k]) / (next - knots[k]);
-            let after = &values[(k + 1) * out.len()..(k + 2) * out.len()];
-            for ((out, a), b) in out.iter_mut().zip(at).zip(after) {
-                *out += a + t * (b - a);
+        match knots.get(k + 1) {
+            Some(&next) => {
+                let t = (x - knots[k]) / (next - knots[k]);
+                Place { row, knot: range.start + k, t }
             }
-        } else {
-            for (out, a) in out.iter_mut().zip(at) {
-                *out += a;
+            None => Place { row, knot: range.start + k, t: 0.0 },
+        }
+    }
+}
+
+/// An entry of a test row: the knot that is not above it, and how far it lies to the next one.
+struct Place {
+    row: usize,
+    knot: usize,
+    t: f64,
+}
+
+/// Adds the functions at some places to the scores of their rows.
+struct AddPlaces<'a> {
+    placed: &'a [Place],
+    values: &'a [f64],
+    n_outputs: usize,
+    out: &'a mut [f64],
+}
+
+impl WithSimd for AddPlaces<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { placed, values, n_outputs: n, out } = self;
+        for &Place { row, knot, t } in placed {
+            let out = &mut out[row * n..(row + 1) * n];
+            let at = &values[knot * n..(knot + 1) * n];
+            // A knot at which nothing is left to the next may be the last of all.
+            let next = if t > 0.0 { &values[(knot + 1) * n..(knot + 2) * n] } else { at };
+            let (out, out_left) = S::as_mut_simd_f64s(out);
+            let (at, at_left) = S::as_simd_f64s(at);
+            let (next, next_left) = S::as_simd_f64s(next);
+            let part = simd.splat_f64s(t);
+            for ((out, &a), &b) in out.iter_mut().zip(at).zip(next) {
+                *out = simd.add_f64s(*out, simd.mul_add_e_f64s(part, simd.sub_f64s(b, a), a));
+            }
+            for ((out, &a), &b) in out_left.iter_mut().zip(at_left).zip(next_left) {
+                *out += a + t * (b - a);
             }
         }
     }
