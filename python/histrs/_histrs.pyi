@@ -24,6 +24,7 @@ __all__ = [
     "ShapeFunctions",
     "SortedColumns",
     "SparseAdditiveMap",
+    "StoredMinima",
     "Transform",
     "__version__",
     "additive_chi2_gram",
@@ -234,6 +235,14 @@ def transform_rows(
 class Transform:
     def __new__(cls, name: str, exponent: float) -> Transform: ...
     def exponent_slope(self, smallest: float) -> tuple[Transform, float] | None: ...
+
+@final
+class StoredMinima:
+    def __new__(cls, x: _Histograms, n_threads: int) -> StoredMinima: ...
+    def product(
+        self, minmax: float, intersection: float, v: _Float64, n_threads: int
+    ) -> _Float64: ...
+    def n_bytes(self) -> int: ...
 
 @final
 class SortedColumns:

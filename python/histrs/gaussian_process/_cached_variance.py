@@ -1,17 +1,18 @@
 """Posterior variances at little more than the price of the mean, from what is solved once."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
 from histrs._validation import Matrix
 from histrs.gaussian_process._interactions.score import score_of
-from histrs.gaussian_process._krylov_space import N_PROBES, KrylovSpace
+from histrs.gaussian_process._krylov_space import N_PROBES, KrylovSpace, SolvedSystem
 from histrs.gaussian_process._nearby_rows import NearbyRows
 from histrs.gaussian_process._score import Score
-from histrs.gaussian_process._system import KernelSystem
 
 # Directions.
 _RANK = 96
@@ -57,7 +58,17 @@ class CachedVariance:
 
     Where that is off by more than 0.5 % in the mean, training rows near `x` are conditioned on too.
     With `w`, what is left then, the line becomes a plane, :math:`\log v = a + b \log u + c \log w`,
-    unless that is clearly worse. This is for kernels of minima alone, of data in memory.
+    unless that is clearly worse. This is for systems that have it (`has_nearby_rows`).
+
+    Parameters
+    ----------
+    system : SolvedSystem
+        The linear system of the training rows.
+    score : callable, default=None
+        Makes a score of rows of a system and of weights of its rows, which it scales; None is for
+        a `KernelSystem`.
+    n_solved : int, default=None
+        Training rows that are solved for; None takes up to a hundred, fewer of many.
 
     Attributes
     ----------
@@ -66,21 +77,27 @@ class CachedVariance:
         each by the coefficients of the others.
     """
 
-    def __init__(self, system: KernelSystem) -> None:
+    def __init__(
+        self,
+        system: SolvedSystem,
+        score: Callable[[Any, Array], Score] | None = None,
+        n_solved: int | None = None,
+    ) -> None:
         self._system = system
         n = len(system.diagonal)
         # A seed of its own: variances must not change from call to call.
         rng = np.random.default_rng(0)
         rank = int(np.clip(_MAX_NUMBERS / max(n, 1), N_PROBES, _RANK))
-        solved = np.sort(rng.choice(n, n_solved_of(n), replace=False))
+        n_solved = n_solved_of(n) if n_solved is None else min(n, n_solved)
+        solved = np.sort(rng.choice(n, n_solved, replace=False))
         candidates = solved
-        if _has_nearby_rows(system):
+        if system.has_nearby_rows:
             # Of a generator of their own, so that the space is that of data on a cluster.
             some = np.random.default_rng(1).choice(n, min(n, _MAX_CANDIDATES), replace=False)
             candidates = np.union1d(solved, some)
         places = np.searchsorted(candidates, solved)
         space = KrylovSpace(system, min(rank, n), candidates, rng)
-        self._score = _score(system, space.directions)
+        self._score = (score or _score)(system, space.directions)
         mean = float(system.row_sums.mean()) if n > 0 else 0.0
         # Rows of zeros have a logarithm, too.
         self._floor = max(_LEAST * mean, float(np.finfo(np.float64).tiny))
@@ -92,7 +109,7 @@ class CachedVariance:
         uppers = np.maximum(upper / weights, self._floor)[None]
         self.error = _error_without_itself(uppers, exact, system.s)
         self._nearby: NearbyRows | None = None
-        if self.error > _GOOD_ENOUGH and _has_nearby_rows(system):
+        if self.error > _GOOD_ENOUGH and system.has_nearby_rows:
             nearby = NearbyRows(system, space)
             upper -= nearby.known_without_itself(space, places)
             both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
@@ -118,7 +135,8 @@ class CachedVariance:
         return np.maximum(uppers, self._floor)
 
     def _rows(self, X: Matrix) -> Matrix:
-        return self._system.kernel.rows(X, self._system.n_threads)
+        rows: Matrix = self._system.kernel_rows(X)
+        return rows
 
     def _scores(self, X: Matrix, rows: Matrix) -> Array:
         n_threads = self._system.n_threads
@@ -134,17 +152,13 @@ class CachedVariance:
         return 0.5 * float(np.mean(seeming / (exact + self._system.s)))
 
 
-def _has_nearby_rows(system: KernelSystem) -> bool:
-    return system.smooth is None and system.pairs is None and not is_dask(system.X)
-
-
-def _score(system: KernelSystem, R: Array) -> Score:
+def _score(system: Any, R: Array) -> Score:
     few = system.n_function_numbers * max(R.shape[1], 1) <= 25 * _MAX_KNOTS
     R = scaled(system.row_scale, R)
     return score_of(system, R, None if few else _N_BINS, "linear")
 
 
-def _without_itself(system: KernelSystem, rows: NDArray[np.intp]) -> Array:
+def _without_itself(system: SolvedSystem, rows: NDArray[np.intp]) -> Array:
     """Return the variances of training rows by a fit without each."""
     unit = np.zeros((len(system.diagonal), len(rows)))
     unit[rows, np.arange(len(rows))] = 1.0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._validation import Matrix, to_core
@@ -256,6 +257,15 @@ class KernelMatrix:
         K = self.gram(self._rows_of(some))
         scale_both_sides(None if self.row_scale is None else self.row_scale[some], K)
         return K
+
+    @property
+    def has_nearby_rows(self) -> bool:
+        """Whether the kernel is one of minima alone, of data in memory."""
+        return self.smooth is None and self.pairs is None and not is_dask(self.X)
+
+    def kernel_rows(self, X: Matrix) -> Matrix:
+        """Return the features of rows that the kernel takes minima of."""
+        return self.kernel.rows(X, self.n_threads)
 
     def _rows_of(self, some: NDArray[np.intp]) -> Matrix:
         return self.kernel.rows(self.X[some], self.n_threads)

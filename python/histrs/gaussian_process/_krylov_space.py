@@ -1,16 +1,16 @@
 """A block Krylov space of a linear system, and what it knows of rows."""
 
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
+from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._preconditioned import LEAST_NOISE
-from histrs.gaussian_process._system import KernelSystem
 
 # Right-hand sides from which a space is built: whole vectors of the core.
 N_PROBES = 8
@@ -19,6 +19,56 @@ N_PROBES = 8
 _APART = 1e-6
 # Part of a vector below which what is left of it is rounding.
 _ROUNDING = 1e-12
+
+
+class SolvedSystem(Protocol):
+    """The matrix `A = K + s I` of training rows, as far as variances ask for it."""
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """The training rows."""
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads."""
+
+    @property
+    def s(self) -> float:
+        """What is added to the diagonal of `K`."""
+
+    @property
+    def row_scale(self) -> Array | None:
+        """What `K` is multiplied by from both sides; None for 1."""
+
+    @property
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+
+    @property
+    def row_sums(self) -> Array:
+        """Kernel of each row with itself, whatever its scale."""
+
+    @property
+    def has_nearby_rows(self) -> bool:
+        """Whether the kernel of some rows is quickly made."""
+
+    def multiply(self, V: Array) -> Array:
+        """Return `A V`."""
+
+    def solve(self, Y: Array, tol: Array) -> Solution:
+        """Solve `A B = Y` until no entry of a column's residual is above its `tol`."""
+
+    def kernel_rows(self, X: Any) -> Any:
+        """Return rows as the kernel takes them."""
+
+    def prior(self, rows: Any) -> Array:
+        """Return `k(x, x)` of such rows."""
+
+    def cross_kernel_of(self, some: NDArray[np.intp], X: Any) -> Array:
+        """Return `K(X_some, X)` of some training rows and such rows."""
+
+    def kernel_matrix_of(self, some: NDArray[np.intp]) -> Array:
+        """Return `K` of some training rows."""
 
 
 class KrylovSpace:
@@ -37,7 +87,7 @@ class KrylovSpace:
     """
 
     def __init__(
-        self, system: KernelSystem, rank: int, rows: NDArray[np.intp], rng: np.random.Generator
+        self, system: SolvedSystem, rank: int, rows: NDArray[np.intp], rng: np.random.Generator
     ) -> None:
         n = len(system.diagonal)
         Q = np.empty((n, 0))

@@ -9,9 +9,8 @@ from scipy import linalg
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
-from histrs.gaussian_process._krylov_space import KrylovSpace
+from histrs.gaussian_process._krylov_space import KrylovSpace, SolvedSystem
 from histrs.gaussian_process._preconditioned import LEAST_NOISE
-from histrs.gaussian_process._system import KernelSystem
 
 # Cells at most, rows that make one worth while, and rows near its centre that are conditioned on.
 _MAX_CELLS = 1024
@@ -43,7 +42,7 @@ class NearbyRows:
     to `x`, that counts which knows more.
     """
 
-    def __init__(self, system: KernelSystem, space: KrylovSpace) -> None:
+    def __init__(self, system: SolvedSystem, space: KrylovSpace) -> None:
         self._system, self._rows = system, space.rows
         coordinates = space.coordinates
         cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))

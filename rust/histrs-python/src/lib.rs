@@ -33,8 +33,8 @@ mod _histrs {
     use crate::intersection::functions::{CubicFunctions, LookupTable, ShapeFunctions};
     #[pymodule_export]
     use crate::intersection::gram::{
-        check_histograms, cubic_spline_gram, intersection_gram, minmax_distances, minmax_gram,
-        row_sums,
+        StoredMinima, check_histograms, cubic_spline_gram, intersection_gram, minmax_distances,
+        minmax_gram, row_sums,
     };
     #[pymodule_export]
     use crate::intersection::preconditioning::{KnotProjection, LowRankInverse};

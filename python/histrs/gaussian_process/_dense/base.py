@@ -14,6 +14,7 @@ from histrs._validation import check_random_state, count_threads
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs.gaussian_process._dense.stored import StoredSystem
 from histrs.gaussian_process._dense.system import DenseSystem, check_memory
 from histrs.gaussian_process._hyperparameters import (
     SCALES,
@@ -31,6 +32,8 @@ from histrs.gaussian_process._row_weights import roots
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
 _LEARNING_ROWS = 2048
+# Rows that noise and amplitude are learned from where nothing is factorised.
+_SCALE_ROWS = 4096
 # Values of each that the search begins with the best of.
 _N_TRIED = 9
 
@@ -82,6 +85,9 @@ class BaseDenseGP(GaussianProcess):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _most_factorised: ClassVar[int | None] = None
+    """Rows above which nothing is factorised, of kernels that are stored in few bytes."""
+
     # ---- what a subclass says ----------------------------------------------------------------
 
     def _start_kernel(self, X: Any) -> DenseKernel:
@@ -109,8 +115,10 @@ class BaseDenseGP(GaussianProcess):
         n_pairs = 1 if shared else Y.shape[1]
         n_threads = count_threads(self.n_jobs)
         kernel = self._start_kernel(X)
-        # The matrix and a factor a system, beside what the matrix is made of.
-        check_memory(n, kernel.n_parts + 1 + n_pairs)
+        many = self._is_many(n)
+        if not many:
+            # The matrix and a factor a system, beside what the matrix is made of.
+            check_memory(n, kernel.n_parts + 1 + n_pairs)
         noise, amplitude = (
             check_variances(name, np.array(getattr(self, name), dtype=np.float64), n_pairs)
             for name in SCALES
@@ -118,30 +126,60 @@ class BaseDenseGP(GaussianProcess):
         random = check_random_state(self.random_state)
         self._seed = int(random.randint(np.iinfo(np.int32).max))
         values = Hyperparameters(noise, amplitude, kernel)
-        parts = kernel.parts(X, None, n_threads)
         centred = Y - self._level(Y)
         scale = roots(self.sample_weight_fit_)
-        likelihood = DenseLikelihood(X, parts, centred, seed=self._seed, row_scale=scale)
-        if n > _LEARNING_ROWS and self._kernel_bounds():
-            some = np.sort(random.choice(n, _LEARNING_ROWS, replace=False))
-            of_some = tuple(part[np.ix_(some, some)] for part in parts)
-            fewer = DenseLikelihood(
-                X[some],
-                of_some,
-                centred[some],
-                seed=self._seed,
-                row_scale=None if scale is None else scale[some],
+        some = np.arange(n)
+        if many:
+            some = np.sort(random.choice(n, _SCALE_ROWS, replace=False))
+        parts = kernel.parts(X[some] if many else X, None, n_threads)
+        likelihood = DenseLikelihood(
+            X[some] if many else X,
+            parts,
+            centred[some],
+            seed=self._seed,
+            row_scale=None if scale is None else scale[some],
+        )
+        values = self._learn(values, likelihood, random)
+        systems = self._systems(X, values, scale, parts=None if many else parts)
+        self._solve_targets(systems, Y, None)
+
+    def _is_many(self, n_rows: int) -> bool:
+        """Say whether so many rows are solved for by iterations."""
+        return self._most_factorised is not None and n_rows > self._most_factorised
+
+    def _systems(
+        self,
+        X: Any,
+        values: Hyperparameters,
+        scale: Array | None,
+        parts: tuple[Array, ...] | None = None,
+    ) -> tuple[DenseSystem, ...]:
+        """Return a system for each pair of noise and amplitude, of which nothing is solved yet."""
+        n_threads = count_threads(self.n_jobs)
+        if not self._is_many(X.shape[0]):
+            return tuple(
+                DenseSystem(X, *scales, values.kernel, n_threads, parts, scale)
+                for scales in values.scales()
             )
-            values = self._learn_hyperparameters(values, fewer)
-            values = self._learn_hyperparameters(values, likelihood, SCALES)
-            self.theta_ = self._search_space(values).pack(values)
-        else:
-            values = self._learn_hyperparameters(values, likelihood)
-        systems = tuple(
-            DenseSystem(X, *scales, values.kernel, n_threads, parts, scale)
+        first, *others = (
+            StoredSystem(X, *scales, values.kernel, n_threads, parts, scale)
             for scales in values.scales()
         )
-        self._solve_targets(systems, Y, None)
+        # What the kernel keeps of all pairs of rows is the same for all.
+        return first, *(replace(system, known_stored=first.stored) for system in others)
+
+    def _learn(
+        self, values: Hyperparameters, likelihood: DenseLikelihood, random: np.random.RandomState
+    ) -> Hyperparameters:
+        """Return hyper-parameters of largest likelihood, those of the kernel from fewer rows."""
+        n = likelihood.shape[0]
+        if n <= _LEARNING_ROWS or not self._kernel_bounds():
+            return self._learn_hyperparameters(values, likelihood)
+        some = np.sort(random.choice(n, _LEARNING_ROWS, replace=False))
+        values = self._learn_hyperparameters(values, likelihood.of_some(some))
+        values = self._learn_hyperparameters(values, likelihood, SCALES)
+        self.theta_ = self._search_space(values).pack(values)
+        return values
 
     def _solve_targets(
         self, systems: tuple[DenseSystem, ...], Y: Array, weights: Array | None
@@ -209,7 +247,8 @@ class BaseDenseGP(GaussianProcess):
         first: DenseSystem = systems[0]
         n_threads = count_threads(self.n_jobs)
         rows = stacked(first.X, X)
-        check_memory(rows.shape[0], len(systems) + 1)
+        if not isinstance(first, StoredSystem):
+            check_memory(rows.shape[0], len(systems) + 1)
         B, C = (
             first.kernel.matrix(first.kernel.parts(X, other, n_threads))
             for other in (first.X, None)
@@ -226,17 +265,8 @@ class BaseDenseGP(GaussianProcess):
 
     def _posterior_of(self, state: dict[str, Any]) -> DensePosterior:
         values = self._hyperparameters(state)
-        n_threads = count_threads(self.n_jobs)
-        systems = tuple(
-            DenseSystem(
-                state["X_fit_"],
-                *scales,
-                values.kernel,
-                n_threads,
-                row_scale=roots(state.get("sample_weight_fit_")),
-            )
-            for scales in values.scales()
-        )
+        scale = roots(state.get("sample_weight_fit_"))
+        systems = self._systems(state["X_fit_"], values, scale)
         return DensePosterior(systems, state["_standard_weights"], self._readouts(state))
 
     def _read(self, state: dict[str, Any], name: str, X: Any) -> Array:

@@ -42,6 +42,17 @@ class DenseKernel:
         """Return the kernel of every row with itself."""
         raise NotImplementedError
 
+    def stored(self, X: Any, n_threads: int) -> Any:
+        """Return what `product` needs of all pairs of rows, in few bytes, whatever the parameters.
+
+        Only of kernels that have it.
+        """
+        raise NotImplementedError
+
+    def product(self, stored: Any, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel matrix with `V`."""
+        raise NotImplementedError
+
     def parameter(self, name: str) -> Any:
         """Return a parameter, which is positive."""
         return getattr(self, name)

@@ -1,9 +1,10 @@
 """The likelihood of a stored kernel matrix, and its gradient."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import exact_log_det
@@ -53,6 +54,17 @@ class DenseLikelihood(BaseLikelihood):
     def row_scale(self) -> Array | None:
         """Roots of the weights of rows; None for 1."""
         return self._row_scale
+
+    def of_some(self, rows: NDArray[np.intp]) -> Self:
+        """Return the likelihood of some rows."""
+        scale = self._row_scale
+        return type(self)(
+            self._X[rows],
+            tuple(part[np.ix_(rows, rows)] for part in self._parts),
+            self._Y[rows] if scale is None else self._Y[rows] / scale[rows, None],
+            seed=self._seed,
+            row_scale=None if scale is None else scale[rows],
+        )
 
     def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
         """Return the linear system of some hyper-parameters."""

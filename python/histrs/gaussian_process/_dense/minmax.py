@@ -30,6 +30,7 @@ from histrs._validation import (
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -79,6 +80,14 @@ class MinMaxKernel(DenseKernel):
         matrix -= parts[0]
         matrix *= self.weight * (1.0 - self.weight)
         return matrix
+
+    def stored(self, X: Matrix, n_threads: int) -> _histrs.StoredMinima:
+        """Return the sums of minima of all pairs of rows."""
+        return _histrs.StoredMinima(to_core(X.astype(np.float64, copy=False)), n_threads)
+
+    def product(self, stored: _histrs.StoredMinima, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel matrix with `V`."""
+        return stored.product(1.0 - self.weight, self.weight / self.size, V, n_threads)
 
     def diagonal(self, X: Matrix, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
@@ -204,8 +213,13 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     a convex sum of the MinMax kernel, which is known as the count Tanimoto kernel ([1]_, [2]_), and
     of the intersection kernel, which is additive and knows the size of rows, `m` being the mean sum
     of a training row. Noise, amplitude and weight are those of largest marginal likelihood. All is
-    exact, by a Cholesky factor of the matrix of all pairs of rows, which memory has to hold: on
-    whole numbers below 32,768 that matrix takes a fraction of a nanosecond for ten counts.
+    exact, by a Cholesky factor of the matrix of all pairs of rows: on whole numbers below 32,768
+    that matrix takes a fraction of a nanosecond for ten counts. Above 10,000 rows, noise and
+    amplitude are learned from 4,096 of them, only the sums of minima are kept, in `n_samples**2`
+    bytes where rows are whole numbers that sum to less than 65,536 and in twice as many where they
+    are not, and the system is solved by conjugate gradients, preconditioned by 512 columns, to
+    1e-5 of the spread of the target. Standard deviations are then nearly exact: `std_error_` is
+    what they are off by.
 
     Parameters
     ----------
@@ -267,6 +281,9 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         is what takes predictions apart.
     pattern_targets_, pattern_rows_ : list of ndarray
         Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    std_error_ : float
+        Mean relative error of the standard deviations, on 32 training rows, each predicted without
+        itself; 0 up to 10,000 rows.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -299,6 +316,18 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**BaseMinMaxGP._parameter_constraints}
+    _most_factorised = 10_000
+
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of standard deviations, as measured; 0 where they are exact.
+
+        Of several fits it is the largest.
+        """
+        if self._has_patterns():
+            return float(max(fit.std_error_ for fit in self._fits_now()))
+        posterior: DensePosterior = self._state()["_posterior"]
+        return posterior.std_error
 
 
 class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):

@@ -9,6 +9,7 @@ import numpy as np
 from histrs._scale import check_computed, may_overflow
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
+from histrs.gaussian_process._dense.stored import StoredSystem
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._posterior import BasePosterior
 
@@ -33,6 +34,17 @@ class DensePosterior(BasePosterior[DenseSystem]):
             variance = np.column_stack(columns) * self.amplitude
         check_computed(variance, "Variances")
         return variance
+
+    @property
+    def is_factorised(self) -> bool:
+        """Whether all is solved by Cholesky factors."""
+        return not isinstance(self.system, StoredSystem)
+
+    @property
+    def std_error(self) -> float:
+        """Mean relative error of standard deviations, as measured; 0 where they are exact."""
+        stored = [system for system in self.systems if isinstance(system, StoredSystem)]
+        return max((system.cached_variance.error for system in stored), default=0.0)
 
     def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
         """Return the posterior variances of numbers, a column for each system.

@@ -42,6 +42,24 @@ def check_memory(n_rows: int, n_matrices: int) -> None:
         )
 
 
+def check_stored_memory(n_rows: int) -> None:
+    """Fail before sums of all pairs of rows are kept that the machine cannot hold.
+
+    Raises
+    ------
+    MemoryError
+        With the sizes, and what to do.
+    """
+    needed, there = float(n_rows) ** 2, physical_memory()
+    if needed > _MEMORY_SHARE * there:
+        most = int((_MEMORY_SHARE * there) ** 0.5)
+        raise MemoryError(
+            f"{n_rows} rows take {needed / 1e9:.1f} GB: two bytes for every pair of rows, on a "
+            f"machine of {there / 1e9:.1f} GB. Fit at most {most} rows, or the additive model, "
+            "IntersectionGPRegressor, whose memory is linear in the entries."
+        )
+
+
 @dataclass(frozen=True)
 class DenseSystem:
     """The matrix `K + s I` of the training rows, `K` without amplitude, by its factor.
@@ -93,6 +111,9 @@ class DenseSystem:
     @cached_property
     def factor(self) -> CholeskyFactor:
         """Lower Cholesky factor of `K + s I`."""
+        return self._factorised()
+
+    def _factorised(self) -> CholeskyFactor:
         Scales(self.noise, self.amplitude).check()
         K = self.kernel_matrix()
         largest = float(np.max(np.diagonal(K), initial=0.0))
@@ -137,7 +158,7 @@ class DenseSystem:
         if self.row_scale is not None and row_scale is None:
             row_scale = np.ones(len(C))
         every = appended(self.row_scale, self.X.shape[0], row_scale)
-        grown = replace(self, X=X, known_parts=None, row_scale=every)
+        grown = self._of_rows(X, every)
         if row_scale is not None:
             B = row_scale[:, None] * (B if self.row_scale is None else B * self.row_scale)
             C = row_scale[:, None] * C * row_scale
@@ -152,10 +173,14 @@ class DenseSystem:
     def remove(self, X: Any, kept: Indices, removed: Indices) -> Self:
         """Return the system without some of its rows, `X` being those that are kept."""
         row_scale = None if self.row_scale is None else self.row_scale[kept]
-        shrunk = replace(self, X=X, known_parts=None, row_scale=row_scale)
+        shrunk = self._of_rows(X, row_scale)
         if "factor" not in vars(self) or len(removed) > _MAX_REMOVED * len(kept):
             return shrunk
         return shrunk._with(self.factor.remove(kept, removed))
+
+    def _of_rows(self, X: Any, row_scale: Array | None) -> Self:
+        """Return the system of other rows."""
+        return replace(self, X=X, known_parts=None, row_scale=row_scale)
 
     # ---- other rows --------------------------------------------------------------------------
 

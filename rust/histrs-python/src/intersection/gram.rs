@@ -1,12 +1,12 @@
 //! Kernel matrices, their diagonals, and the check of histograms.
 
 use histrs::intersection as core;
-use numpy::IntoPyArray;
+use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, into_any, with_histograms, with_pair};
 use crate::door::enter;
-use crate::intersection::Vector;
+use crate::intersection::{Matrix, Vector};
 
 /// The MinMax kernel; both arguments have the same element type.
 #[pyfunction]
@@ -31,6 +31,37 @@ pub(crate) fn minmax_distances<'py>(
         py,
         enter(py, n_threads, |e| core::minmax_distances(e, &x, y))?
     ))
+}
+
+/// Sums of minima of all pairs of rows, kept for products.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct StoredMinima(core::StoredMinima);
+
+#[pymethods]
+impl StoredMinima {
+    #[new]
+    fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+        with_histograms!(&x, |x| {
+            enter(py, n_threads, |exec| core::StoredMinima::new(exec, &x)).map(Self)
+        })
+    }
+
+    fn product<'py>(
+        &self,
+        py: Python<'py>,
+        minmax: f64,
+        intersection: f64,
+        v: PyReadonlyArray2<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let v = v.as_array();
+        let product = enter(py, n_threads, |e| self.0.product(e, minmax, intersection, v))?;
+        Ok(product.into_pyarray(py))
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.0.n_bytes()
+    }
 }
 
 /// The kernel matrix; both arguments have the same element type.

@@ -19,6 +19,7 @@
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
 //! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
+//! | `stored_minima` | [`StoredMinima`]: the minima of all pairs in two bytes each, for products | none |
 //! | `spline` | [`cubic_spline_gram`]: the integrated Brownian motion beside the minimum | none |
 //! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the same without the matrix | none |
 //! | `transform` | [`Transform`]: the functions of generalised kernels | eqs. 14 to 17 |
@@ -50,6 +51,7 @@ mod shape;
 mod sort;
 mod spline;
 mod spread;
+mod stored_minima;
 mod transform;
 mod transformed_columns;
 mod transformed_rows;
@@ -67,5 +69,6 @@ pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
 pub use spline::cubic_spline_gram;
+pub use stored_minima::StoredMinima;
 pub use transform::Transform;
 pub use transformed_rows::{TransformedRows, transform_rows};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::simd::Element;
 
 /// The parts of a compressed sparse row matrix, as SciPy stores them.
@@ -79,6 +80,22 @@ impl<'a, T: Element> CsrView<'a, T> {
         Self { indices, n_columns, ..*self }
     }
 
+    /// Where some consecutive rows begin and end, from 0.
+    pub(crate) fn indptr_of(&self, rows: Range<usize>) -> Result<Vec<i64>> {
+        let indptr = &self.indptr[rows.start..=rows.end];
+        memory::collected(indptr.iter().map(|&end| end - indptr[0]))
+    }
+
+    /// These rows, with what `indptr_of` says of them.
+    pub(crate) fn rows<'b>(&self, rows: Range<usize>, indptr: &'b [i64]) -> CsrView<'b, T>
+    where
+        'a: 'b,
+    {
+        let entries = self.entries_before(rows.start)..self.entries_before(rows.end);
+        let (data, indices) = (&self.data[entries.clone()], &self.indices[entries]);
+        CsrView { data, indices, indptr, n_columns: self.n_columns }
+    }
+
     /// Number of stored entries.
     pub(crate) fn n_stored(&self) -> usize {
         self.data.len()
@@ -116,9 +133,13 @@ impl<'a, T: Element> CsrView<'a, T> {
         }
     }
 
-    #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)] // checked by `new`
     fn range(&self, row: usize) -> Range<usize> {
-        self.indptr[row] as usize..self.indptr[row + 1] as usize
+        self.entries_before(row)..self.entries_before(row + 1)
+    }
+
+    #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)] // checked by `new`
+    fn entries_before(&self, row: usize) -> usize {
+        self.indptr[row] as usize
     }
 }
 

@@ -10,6 +10,8 @@ mod check;
 mod columns;
 mod csr;
 
+use std::ops::Range;
+
 pub use csr::CsrView;
 use ndarray::{ArrayView2, s};
 
@@ -58,6 +60,25 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         match self {
             Self::Dense(x) => x.ncols(),
             Self::Csr(x) => x.n_columns(),
+        }
+    }
+
+    /// What [`rows`](Self::rows) needs beside the matrix.
+    pub(crate) fn indptr_of(&self, rows: Range<usize>) -> Result<Vec<i64>> {
+        match self {
+            Self::Dense(_) => Ok(Vec::new()),
+            Self::Csr(x) => x.indptr_of(rows),
+        }
+    }
+
+    /// Some consecutive rows.
+    pub(crate) fn rows<'b>(&self, rows: Range<usize>, indptr: &'b [i64]) -> HistogramMatrix<'b, T>
+    where
+        'a: 'b,
+    {
+        match *self {
+            Self::Dense(x) => HistogramMatrix::Dense(x.slice_move(s![rows, ..])),
+            Self::Csr(x) => HistogramMatrix::Csr(x.rows(rows, indptr)),
         }
     }
 

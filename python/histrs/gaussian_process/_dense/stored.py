@@ -1,0 +1,186 @@
+"""The linear system of many rows, whose kernel matrix is kept in few bytes and not factorised."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs._solvers.block_cg import Array, Solution, block_cg
+from histrs._solvers.cholesky import CholeskyFactor
+from histrs._solvers.preconditioners import Landmarks
+from histrs._solvers.row_scale import scale_both_sides, scaled
+from histrs._threads import blas_threads_at_most
+from histrs._warnings import warn
+from histrs.gaussian_process._cached_variance import CachedVariance
+from histrs.gaussian_process._dense.system import DenseSystem, check_memory, check_stored_memory
+
+# Columns of the kernel matrix that precondition.
+_RANK = 512
+# Training rows that are solved for to learn how variances are off.
+_N_SOLVED = 32
+# Largest entry of a residual, of targets of spread 1, and of what covariances are solved for.
+_TOLERANCE = 1e-5
+_MAX_ITER = 1000
+
+
+@dataclass(frozen=True)
+class StoredSystem(DenseSystem):
+    """The matrix `K + s I`, solved by conjugate gradients preconditioned by some of its columns.
+
+    Products are with what the kernel keeps of all pairs of rows (`DenseKernel.stored`). What needs
+    the factor gets it, where memory holds it.
+    """
+
+    known_stored: Any = None
+    """What the kernel keeps, where that is at hand."""
+
+    @cached_property
+    def stored(self) -> Any:
+        """What the kernel keeps of all pairs of rows."""
+        if self.known_stored is not None:
+            return self.known_stored
+        check_stored_memory(self.X.shape[0])
+        return self.kernel.stored(self.X, self.n_threads)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+        diagonal = self.row_sums
+        return diagonal if self.row_scale is None else self.row_scale**2 * diagonal
+
+    @cached_property
+    def row_sums(self) -> Array:
+        """Kernel of each row with itself, whatever its scale."""
+        return self.kernel.diagonal(self.X, self.n_threads)
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+        V = np.ascontiguousarray(scaled(self.row_scale, V))
+        return scaled(self.row_scale, self.kernel.product(self.stored, V, self.n_threads))
+
+    def multiply(self, V: Array) -> Array:
+        """Return `(K + s I) V`."""
+        product = self.product(V)
+        product += self.s * V
+        return product
+
+    @cached_property
+    def preconditioner(self) -> Landmarks:
+        """A partial factor from some columns."""
+        return Landmarks(
+            self._columns, self.row_sums, self.s, _RANK, self.n_threads, self.row_scale
+        )
+
+    def _columns(self, rows: NDArray[np.intp]) -> Array:
+        """Return the kernel of some training rows with all, whatever the scale of rows."""
+        return self.kernel.matrix(self.kernel.parts(self.X[rows], self.X, self.n_threads))
+
+    def solve(self, Y: Array, tol: Array) -> Solution:
+        """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
+        preconditioner = self.preconditioner.solve
+        with blas_threads_at_most(1):
+            return block_cg(
+                self.multiply, Y, tol=tol, max_iter=_MAX_ITER, preconditioner=preconditioner
+            )
+
+    def solve_targets(self, Y: Array) -> Array:
+        """Return the weights of the training rows with which targets `Y` are predicted."""
+        Y = np.ascontiguousarray(scaled(self.row_scale, Y))
+        solution = self.solve(Y, np.full(Y.shape[1], _TOLERANCE))
+        unsolved = float(np.max(solution.residual, initial=0.0))
+        if unsolved > _TOLERANCE:
+            warn(
+                f"The system of {len(Y)} rows is solved to {unsolved:.1e}, not to {_TOLERANCE:.0e}"
+                f" of the targets' spread, in {_MAX_ITER} iterations. Raise noise, or the lower "
+                "one of noise_bounds.",
+                ConvergenceWarning,
+            )
+        return scaled(self.row_scale, solution.X)
+
+    # ---- factors, where they are asked for ---------------------------------------------------
+
+    @cached_property
+    def parts(self) -> tuple[Array, ...]:
+        """What the kernel matrix is made of, of all pairs of rows in double precision."""
+        check_memory(self.X.shape[0], self.kernel.n_parts + 2)
+        return self.kernel.parts(self.X, None, self.n_threads)
+
+    @cached_property
+    def factor(self) -> CholeskyFactor:
+        """Lower Cholesky factor of `K + s I`, if memory holds it."""
+        return self._factorised()
+
+    def factorised(self) -> Self:
+        """Return the system: it is not factorised."""
+        return self
+
+    def _of_rows(self, X: Any, row_scale: Array | None) -> Self:
+        return replace(super()._of_rows(X, row_scale), known_stored=None)
+
+    # ---- other rows --------------------------------------------------------------------------
+
+    @cached_property
+    def cached_variance(self) -> CachedVariance:
+        """Variances from what is solved once."""
+        return CachedVariance(self, _Score, _N_SOLVED)
+
+    def latent_variance(self, X: Any) -> Array:
+        """Return nearly `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row."""
+        return self.cached_variance.of(X)
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
+        covariance = self.kernel.matrix(self.kernel.parts(X, None, self.n_threads))
+        k = np.vstack([block for _, block in self.blocks(X)]).T
+        k = np.ascontiguousarray(scaled(self.row_scale, k))
+        covariance -= k.T @ self.solve(k, np.full(k.shape[1], _TOLERANCE)).X
+        return 0.5 * (covariance + covariance.T)
+
+    # ---- what cached variances ask -----------------------------------------------------------
+
+    @property
+    def has_nearby_rows(self) -> bool:
+        """Whether the kernel of some rows is quickly made."""
+        return True
+
+    def prior(self, rows: Any) -> Array:
+        """Return `k(x, x)` of rows."""
+        return self.kernel.diagonal(rows, self.n_threads)
+
+    def kernel_rows(self, X: Any) -> Any:
+        """Return the rows themselves."""
+        return X
+
+    def cross_kernel_of(self, some: NDArray[np.intp], X: Any) -> Array:
+        """Return `K(X_some, X)` of some training rows and others."""
+        K = self.kernel.matrix(self.kernel.parts(self.X[some], X, self.n_threads))
+        return scaled(None if self.row_scale is None else self.row_scale[some], K)
+
+    def kernel_matrix_of(self, some: NDArray[np.intp]) -> Array:
+        """Return `K` of some training rows."""
+        K = self.kernel.matrix(self.kernel.parts(self.X[some], None, self.n_threads))
+        scale_both_sides(None if self.row_scale is None else self.row_scale[some], K)
+        return K
+
+
+class _Score:
+    """`K(X, X_train) V`, a block of rows after the other."""
+
+    takes_features = False
+
+    def __init__(self, system: StoredSystem, V: Array) -> None:
+        self._system, self._V = system, scaled(system.row_scale, V)
+
+    def evaluate(self, X: Any, n_threads: int) -> Array:
+        """Return the scores of every row."""
+        scores = np.empty((X.shape[0], self._V.shape[1]))
+        for rows, k in self._system.blocks(X, n_threads):
+            scores[rows] = k @ self._V
+        return scores
+
+    def error_bound(self) -> Array:
+        """Return zeros."""
+        return np.zeros(self._V.shape[1])

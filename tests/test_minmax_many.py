@@ -1,0 +1,198 @@
+"""Gaussian processes with the MinMax kernel of many rows, whose matrix is not factorised."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+
+from histrs import _histrs
+from histrs._validation import to_core
+from histrs.gaussian_process import MinMaxGPRegressor
+from histrs.gaussian_process._dense import base, stored, system
+from histrs.testing import histograms
+from tests.helpers import CONTAINERS, assert_close
+from tests.oracles import intersection, minmax
+from tests.test_minmax_gp import AMPLITUDE, GIVEN, NOISE, counts, covariance
+
+pytestmark = pytest.mark.simd_paths
+
+WEIGHT = {"intersection_weight": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch):
+    monkeypatch.setattr(MinMaxGPRegressor, "_most_factorised", 40)
+    monkeypatch.setattr(base, "_SCALE_ROWS", 30)
+    monkeypatch.setattr(stored, "_TOLERANCE", 1e-9)
+
+
+def definition(X, y, X_star, r=None):
+    """Return mean and standard deviation by the matrix of all pairs."""
+    size = X.sum(axis=1).mean()
+    noise = NOISE * np.eye(len(X)) if r is None else NOISE * np.diag(1.0 / r)
+    A = covariance(X, X, 0.3, size) + noise
+    k = covariance(X, X_star, 0.3, size)
+    level = np.average(y, axis=0, weights=r)
+    spread = np.sqrt(np.average((y - level) ** 2, axis=0, weights=r))
+    latent = np.diag(covariance(X_star, X_star, 0.3, size) - k.T @ np.linalg.solve(A, k))
+    return level + k.T @ np.linalg.solve(A, y - level), spread * np.sqrt(latent + NOISE)
+
+
+@given(
+    X=histograms((0, 9), (0, 7), scale=st.sampled_from([1.0, 1e-20, 1e20])),
+    minmax_weight=st.sampled_from([0.0, 0.7, 1.0]),
+    n_threads=st.sampled_from([1, 2, 7]),
+)
+def test_products_are_their_definition(X, minmax_weight, n_threads):
+    rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    dense = (X.toarray() if sparse.issparse(X) else np.asarray(X)).astype(np.float64)
+    if np.any(dense.sum(axis=1) > 1e38):
+        return
+    v = np.random.default_rng(0).normal(size=(len(dense), 3))
+    minima = intersection.intersection_kernel(dense, dense).reshape(len(dense), len(dense))
+    unit = max(float(np.max(minima, initial=0.0)), 1e-300)
+    K = minmax_weight * minmax.minmax_kernel(dense, dense) + 0.2 / unit * minima
+    found = _histrs.StoredMinima(to_core(rows), n_threads).product(
+        minmax_weight, 0.2 / unit, v, n_threads
+    )
+    # What is no whole number is kept in single precision, whose smallest numbers are 1e-45.
+    if unit > 1e-30:
+        assert np.all(np.abs(found - K @ v) <= 1e-5 * (1.0 + np.abs(K) @ np.abs(v)))
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_predictions_are_their_definition(rng, container):
+    (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(container(X), y)
+    assert not model._posterior.is_factorised
+    mean, std = definition(X, y, X_star)
+    assert_close(model.predict(container(X_star)), mean, 1e-6)
+    # As many directions as rows know all.
+    assert_close(model.predict(container(X_star), return_std=True)[1], std, 1e-4)
+    assert model.std_error_ < 1e-3
+
+
+def test_few_rows_are_factorised(rng):
+    X, y = counts(rng, 40)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    assert model._posterior.is_factorised
+    assert model.std_error_ == 0.0
+
+
+def test_weights_of_rows(rng):
+    (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
+    r = rng.uniform(0.2, 2.0, size=90)
+    r /= r.mean()
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y, r)
+    mean, std = definition(X, y, X_star, r)
+    found = model.predict(X_star, return_std=True)
+    assert_close(found[0], mean, 1e-6)
+    assert_close(found[1], std, 1e-3)
+
+
+def test_covariances_are_solved_for(rng):
+    (X, y), (X_star, _) = counts(rng, 70), counts(rng, 8)
+    many = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    cov = many.predict(X_star, return_cov=True)[1]
+    size, n = X.sum(axis=1).mean(), NOISE * np.eye(70)
+    k = covariance(X, X_star, 0.3, size)
+    latent = covariance(X_star, X_star, 0.3, size)
+    latent -= k.T @ np.linalg.solve(covariance(X, X, 0.3, size) + n, k)
+    assert_close(cov, y.var() * (latent + NOISE * np.eye(8)), 1e-6)
+
+
+def test_each_target_has_its_own_noise(rng):
+    X, y = counts(rng, 90)
+    Y = np.column_stack([y, y + 3.0 * rng.normal(size=90)])
+    model = MinMaxGPRegressor(random_state=0).fit(X, Y)
+    assert model.noise_.shape == (2,)
+    first, second = model._posterior.systems
+    assert first.stored is second.stored
+    for k in range(2):
+        alone = MinMaxGPRegressor(
+            noise=model.noise_[k],
+            amplitude=model.amplitude_[k],
+            intersection_weight=model.intersection_weight_,
+            optimizer=None,
+        ).fit(X, Y[:, k])
+        assert_close(model.predict(X[:9])[:, k], alone.predict(X[:9]), 1e-6)
+
+
+def test_learned_from_some_rows(rng):
+    X, y = counts(rng, 200)
+    model = MinMaxGPRegressor(random_state=0).fit(X, y)
+    assert 0.0 < model.noise_ < 1.0
+    assert set(model.optimization_history_) > {"log_marginal_likelihood"}
+    assert model.score(X, y) > 0.5
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_rows_come_and_go(rng):
+    X, y = counts(rng, 100)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X[:60], y[:60])
+    model.partial_fit(X[60:], y[60:]).forget(np.arange(5))
+    size = X[:60].sum(axis=1).mean()
+    rest = slice(5, None)
+    level = model.y_mean_[0]
+    A = covariance(X[rest], X[rest], 0.3, size) + NOISE * np.eye(95)
+    weights = np.linalg.solve(A, y[rest] - level)
+    expected = level + covariance(X[:9], X[rest], 0.3, size) @ weights
+    assert_close(model.predict(X[:9]), expected, 1e-6)
+
+
+def test_pickles_predict_the_same(rng):
+    X, y = counts(rng, 90)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    expected = model.predict(X[:20], return_std=True)
+    loaded = pickle.loads(pickle.dumps(model))
+    for found, right in zip(loaded.predict(X[:20], return_std=True), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+def test_threads_do_not_matter(rng):
+    X, y = counts(rng, 300)
+    models = [MinMaxGPRegressor(n_jobs=n, **WEIGHT, **GIVEN).fit(X, y) for n in (1, 2, 7)]
+    for model in models[1:]:
+        for found, right in zip(
+            model.predict(X[:20], return_std=True),
+            models[0].predict(X[:20], return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_what_needs_a_factor_says_so(rng):
+    X, y = counts(rng, 90)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    with pytest.raises(ValueError, match="Leave-one-out in closed form needs a Cholesky factor"):
+        model.predict_leave_one_out()
+
+
+def test_memory_is_looked_at_before(rng, monkeypatch):
+    X, y = counts(rng, 90)
+    monkeypatch.setattr(system, "physical_memory", lambda: 9000)
+    with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
+        MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+
+
+def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
+    X, y = counts(rng, 90)
+    monkeypatch.setattr(stored, "_MAX_ITER", 1)
+    monkeypatch.setattr(stored, "_RANK", 1)
+    with pytest.warns(match="is solved to .* not to 1e-09"):
+        MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+
+
+def test_amplitude_is_a_factor_of_both(rng):
+    X, y = counts(rng, 60)
+    given = {**WEIGHT, "optimizer": None}
+    one = MinMaxGPRegressor(noise=NOISE, amplitude=AMPLITUDE, **given).fit(X, y)
+    two = MinMaxGPRegressor(noise=4 * NOISE, amplitude=4 * AMPLITUDE, **given).fit(X, y)
+    assert_close(one.predict(X), two.predict(X), 1e-6)
+    std = [model.predict(X, return_std=True)[1] for model in (one, two)]
+    assert_close(2.0 * std[0], std[1], 1e-6)
