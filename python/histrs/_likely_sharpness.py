@@ -1,5 +1,7 @@
 """Probabilities of distances: the sharpness at which they are most likely right."""
 
+from __future__ import annotations
+
 from typing import Any, TypeAlias
 
 import numpy as np

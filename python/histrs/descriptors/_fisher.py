@@ -1,5 +1,7 @@
 """Fisher vectors of sets of local features."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self

@@ -1,5 +1,7 @@
 """Sets of local features: how they come, and the cells of the picture they lie in."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self, TypeAlias
 

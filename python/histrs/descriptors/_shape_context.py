@@ -1,5 +1,7 @@
 """Shape contexts: log-polar histograms of where the edge points of a picture lie."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 

@@ -1,5 +1,7 @@
 """The detector as an estimator."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self

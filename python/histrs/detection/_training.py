@@ -1,5 +1,7 @@
 """How a detector learns: latent places of objects, hard negatives, cutting planes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

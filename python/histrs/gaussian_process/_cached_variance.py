@@ -1,5 +1,7 @@
 """Posterior variances at little more than the price of the mean, from what is solved once."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

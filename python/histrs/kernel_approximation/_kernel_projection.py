@@ -1,5 +1,7 @@
 """Any kernel as an inner product of coordinates on representatives."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What the maps on representatives share: the kernel, the representatives, their inner product."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, TypeAlias

@@ -1,5 +1,7 @@
 """Any kernel as an inner product of sparse coordinates on representatives."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeAlias
 

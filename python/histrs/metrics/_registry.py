@@ -1,5 +1,7 @@
 """The kernels and metrics by name: what each is between, and what makes a search in it cheaper."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple, TypeAlias

@@ -1,5 +1,7 @@
 """What compression costs, and what the prototypes are."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any

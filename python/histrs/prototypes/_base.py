@@ -1,9 +1,11 @@
 """What classifiers on few prototypes share."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,9 +97,24 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return logarithms of what the probabilities are in proportion to."""
 
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix,
+        n_neighbors: int = 1,
+        return_distance: Literal[True] = True,
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]: ...
+    @overload
+    def kneighbors(
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, *, return_distance: Literal[False]
+    ) -> NDArray[np.intp]: ...
+    @overload
     def kneighbors(
         self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
-    ) -> Any:
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]: ...
+    def kneighbors(
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]:
         """Find the nearest prototypes.
 
         Parameters

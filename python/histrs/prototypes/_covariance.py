@@ -1,5 +1,7 @@
 """Stochastic covariance compression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self

@@ -6,6 +6,8 @@ prototype can add to a probability, by the bound, says how far its transport is 
 the bound was best; of most prototypes the bound alone is enough.
 """
 
+from __future__ import annotations
+
 from typing import Any, TypeAlias
 
 import numpy as np

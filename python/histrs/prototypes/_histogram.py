@@ -1,5 +1,7 @@
 """Stochastic histogram compression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self

@@ -1,5 +1,7 @@
 """What classifiers on learned prototypes share: where they start, and how sharp they look."""
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 

@@ -1,5 +1,7 @@
 """The sharpness that classifies best what is left out of training."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from numbers import Integral

@@ -1,5 +1,7 @@
 """The objective of stochastic histogram compression."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax

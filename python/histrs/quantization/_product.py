@@ -1,5 +1,7 @@
 """Product quantisation as a feature map with one non-zero a block."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator
 from itertools import pairwise

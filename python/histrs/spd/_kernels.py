@@ -1,5 +1,7 @@
 """Kernels between covariance matrices."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Minimum distance to mean."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self

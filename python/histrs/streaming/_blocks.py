@@ -1,5 +1,7 @@
 """Principal components of several blocks of features, each by itself (Algorithm 4)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,5 +1,7 @@
 """What a pass has consumed: a checksum of every chunk, which data must fit to go on."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Sequence
 from typing import Any

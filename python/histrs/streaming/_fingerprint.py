@@ -1,5 +1,7 @@
 """A short name of what a fitted feature map computes."""
 
+from __future__ import annotations
+
 import hashlib
 from functools import partial
 from types import CodeType

@@ -1,5 +1,7 @@
 """The moments of a data set: all that linear models of squared error need to know of it."""
 
+from __future__ import annotations
+
 import os
 from functools import partial
 from pathlib import Path
@@ -242,7 +244,7 @@ class Moments:
             )
         return targets
 
-    def merge(self, other: "Moments") -> "Moments":
+    def merge(self, other: Moments) -> Moments:
         """Return the moments of the rows of both; neither is changed.
 
         Parameters
@@ -270,10 +272,10 @@ class Moments:
                 setattr(result, kind, merged)
         return result
 
-    def __add__(self, other: object) -> "Moments":
+    def __add__(self, other: object) -> Moments:
         return self.merge(other) if isinstance(other, Moments) else NotImplemented
 
-    def remove(self, other: "Moments") -> "Moments":
+    def remove(self, other: Moments) -> Moments:
         """Return the moments of the rows that are not in `other`; neither is changed.
 
         What chunks have left is as exact as the sums that they were in: of rows whose squares are a
@@ -315,7 +317,7 @@ class Moments:
                 setattr(rest, kind, own.without(removed) if removed else own.copy())
         return rest
 
-    def __sub__(self, other: object) -> "Moments":
+    def __sub__(self, other: object) -> Moments:
         return self.remove(other) if isinstance(other, Moments) else NotImplemented
 
     def _check_same(self, n_features: int, n_targets: int, fingerprint: str, name: str) -> None:
@@ -378,7 +380,7 @@ class Moments:
         return {kind: sums for kind, sums in kinds.items() if sums is not None}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Moments":
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
         """Read moments that `save` wrote, with the same bits.
 
         Parameters
@@ -399,7 +401,7 @@ class Moments:
         return cls._read(Path(path))[0]
 
     @classmethod
-    def _read(cls, path: Path) -> tuple["Moments", dict[str, Any]]:
+    def _read(cls, path: Path) -> tuple[Moments, dict[str, Any]]:
         with _archive.opened(path, _KIND) as (header, arrays):
             counts = [header[name] for name in ("n_features", "n_targets", "n_chunks")]
             _archive.require(
@@ -440,7 +442,7 @@ class Moments:
         checkpoint_every: int = 16,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> "Moments":
+    ) -> Moments:
         """Return the moments of a data set that need not fit in memory.
 
         Parameters
@@ -516,7 +518,7 @@ class Moments:
     @classmethod
     def _gathered(
         cls, source: RowSource, name: str = "", path: Path | None = None, checkpoint_every: int = 1
-    ) -> "Moments":
+    ) -> Moments:
         """Return the moments of a source, on this machine or on a cluster."""
         if not is_dask(source.rows):
             return cls._of(source, name, path, checkpoint_every)
@@ -524,9 +526,7 @@ class Moments:
         return moments
 
     @classmethod
-    def _of(
-        cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int
-    ) -> "Moments":
+    def _of(cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int) -> Moments:
         """Make one pass, and go on with the file if there is one."""
         moments, consumed = cls._resumed(path, source.chunk_size, name)
         saved = moments.n_chunks if moments else 0
@@ -552,7 +552,7 @@ class Moments:
     @classmethod
     def _resumed(
         cls, path: Path | None, chunk_size: int, name: str
-    ) -> tuple["Moments | None", Consumed | None]:
+    ) -> tuple[Moments | None, Consumed | None]:
         """Return the moments of a checkpoint, and what the rows must be to go on with it."""
         if path is None:
             return None, None
@@ -574,14 +574,14 @@ class Moments:
         return moments, Consumed(checksums, moments.n, path)
 
     @classmethod
-    def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> "Moments":
+    def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> Moments:
         """Return moments of no rows, to which the chunk can be added."""
         return cls(n_columns(Z), _n_targets(Y), fingerprint=fingerprint)
 
     @classmethod
     def _begin(
-        cls, moments: "Moments | None", Z: Any, Y: Any, fingerprint: str, path: Path | None
-    ) -> "Moments":
+        cls, moments: Moments | None, Z: Any, Y: Any, fingerprint: str, path: Path | None
+    ) -> Moments:
         """Return moments that the chunk can be added to."""
         if moments is None:
             return cls._like(Z, Y, fingerprint)

@@ -1,5 +1,7 @@
 """Probabilities of the classes of a ridge regression on signed targets, from rows left out."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ class LeftOut(NamedTuple):
         binary = self.targets.shape[1] == 1
         return (self.targets[:, 0] > 0).astype(np.intp) if binary else self.targets.argmax(axis=1)
 
-    def labels(self) -> "list[LeftOut]":
+    def labels(self) -> list[LeftOut]:
         """Return the same of each label alone."""
         columns = range(self.targets.shape[1])
         return [LeftOut(self.scores[:, [k]], self.targets[:, [k]], self.weights) for k in columns]

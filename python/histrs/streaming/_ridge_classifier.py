@@ -1,5 +1,7 @@
 """Ridge classification after principal components, from moments."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral

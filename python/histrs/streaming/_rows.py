@@ -1,5 +1,7 @@
 """Rows from arrays, files and iterables, a chunk at a time."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

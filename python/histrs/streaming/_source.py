@@ -1,5 +1,7 @@
 """A pass over rows: where they come from, what is made of a chunk, threads and progress."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -28,7 +30,7 @@ def unchanged(targets: Any) -> Any:
 
 
 @contextmanager
-def in_chunk(number: int, source: "RowSource") -> Iterator[None]:
+def in_chunk(number: int, source: RowSource) -> Iterator[None]:
     """Say in errors which chunk is bad."""
     try:
         yield

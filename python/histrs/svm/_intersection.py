@@ -1,5 +1,7 @@
 """The support vector machine with the intersection kernel, learned in input space."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self

@@ -1,5 +1,7 @@
 """Gaussian processes on covariance matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from contextlib import nullcontext
 from numbers import Real

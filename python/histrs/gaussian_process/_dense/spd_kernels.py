@@ -1,5 +1,7 @@
 """Kernels between covariance matrices: of coordinates, and of divergences."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
