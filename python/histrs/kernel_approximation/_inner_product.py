@@ -1,4 +1,4 @@
-"""Inner products between coordinates on representatives: products and solves with `K_ZZ`."""
+"""Inner products between coordinates on landmarks: products and solves with `K_ZZ`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InnerProduct(ABC):
 
     With :math:`\Phi(x)` the features of `x`, the map approximates its kernel by
     :math:`\Phi(x)^T K_{ZZ} \Phi(y)`, equation 6 of [1]_, where `K_ZZ` is the kernel of the
-    representatives. A map has one as `inner_product_`.
+    landmarks. A map has one as `inner_product_`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class InnerProduct(ABC):
         -----
         The intersection kernel's is exact, and so is Hellinger's, whose blocks have rank one. Of
         the others' blocks, eigenvalues below `q` times the machine precision times the largest
-        count as zero, `q` being the number of representatives in the block: the chi-square
+        count as zero, `q` being the number of landmarks in the block: the chi-square
         kernel of many knots is singular to rounding.
         """
         V, shape = self._check(V)
@@ -256,7 +256,7 @@ class BlockInnerProduct(RootedInnerProduct):
 
 
 class DenseInnerProduct(InnerProduct):
-    """The kernel of representatives as it is."""
+    """The kernel of landmarks as it is."""
 
     def __init__(self, kernel: Array) -> None:
         self.shape = (len(kernel), len(kernel))

@@ -39,7 +39,7 @@ class Metric(NamedTuple):
 
     `bounds` are never above the distance, and `of_pairs`, of `(X, Y, rows, columns, *, n_jobs,
     **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
-    distance, is what the maps on representatives approximate; it `is_additive` if it is a sum over
+    distance, is what the maps on landmarks approximate; it `is_additive` if it is a sum over
     columns.
     """
 

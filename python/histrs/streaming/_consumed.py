@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from histrs._sparse import is_sparse
-from histrs.streaming._fingerprint import feed
+from histrs.streaming._digest import feed
 
 
 class Consumed:
