@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
-from histrs._dask import is_dask
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._digest import digest as digest_of
 from histrs.streaming._reduction import reduced
@@ -510,7 +509,7 @@ class Moments:
             n_jobs=n_jobs,
             verbose=verbose,
         )
-        if is_dask(rows) and checkpoint is not None:
+        if source.reader.is_distributed and checkpoint is not None:
             raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
         path = None if checkpoint is None else Path(checkpoint)
         return cls._gathered(source, name, path, checkpoint_every)
@@ -520,7 +519,7 @@ class Moments:
         cls, source: RowSource, name: str = "", path: Path | None = None, checkpoint_every: int = 1
     ) -> Moments:
         """Return the moments of a source, on this machine or on a cluster."""
-        if not is_dask(source.rows):
+        if not source.reader.is_distributed:
             return cls._of(source, name, path, checkpoint_every)
         moments: Moments = reduced(source, partial(_of_partition, name))[0]
         return moments
