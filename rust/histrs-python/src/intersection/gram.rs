@@ -5,7 +5,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, into_any, with_histograms, with_pair};
-use crate::door::enter;
+use crate::executor::with_executor;
 use crate::intersection::Vector;
 
 /// The MinMax kernel; both arguments have the same element type.
@@ -16,7 +16,10 @@ pub(crate) fn minmax_gram<'py>(
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::minmax_gram(e, &x, y))?))
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        with_executor(py, n_threads, |e| core::minmax_gram(e, &x, y))?
+    ))
 }
 
 /// 1 less the MinMax kernel.
@@ -29,7 +32,7 @@ pub(crate) fn minmax_distances<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(
         py,
-        enter(py, n_threads, |e| core::minmax_distances(e, &x, y))?
+        with_executor(py, n_threads, |e| core::minmax_distances(e, &x, y))?
     ))
 }
 
@@ -41,7 +44,7 @@ pub(crate) fn intersection_gram<'py>(
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::gram(e, &x, y))?))
+    with_pair!(&x, &y, |x, y| into_any(py, with_executor(py, n_threads, |e| core::gram(e, &x, y))?))
 }
 
 /// The matrix of the cubic-spline kernel; both arguments have the same element type.
@@ -54,7 +57,7 @@ pub(crate) fn cubic_spline_gram<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(
         py,
-        enter(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
+        with_executor(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
     ))
 }
 
@@ -65,7 +68,7 @@ pub(crate) fn row_sums<'py>(
     x: Histograms<'py>,
     n_threads: usize,
 ) -> PyResult<Vector<'py>> {
-    with_histograms!(&x, |x| Ok(enter(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
+    with_histograms!(&x, |x| Ok(with_executor(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
 }
 
 /// Fails at the first entry that is negative or not finite.
@@ -75,5 +78,5 @@ pub(crate) fn check_histograms(
     x: Histograms<'_>,
     n_threads: usize,
 ) -> PyResult<()> {
-    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
+    with_histograms!(&x, |x| with_executor(py, n_threads, |e| x.check(e, "X")))
 }
