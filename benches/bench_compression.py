@@ -80,7 +80,7 @@ def curves(comparison: Comparison) -> dict[str, Callable[[], CompressionCurve]]:
     options = {"ratios": ratios, "random_states": range(n_runs)}
 
     def of_learned() -> CompressionCurve:
-        # The sharpness is chosen once, on training samples left out.
+        # The inverse temperature is chosen once, on training samples left out.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few passes suffice
             model = clone(learned).set_params(compression=ratios[1], random_state=0)
@@ -156,8 +156,8 @@ def compression(quick: bool, *, build: Callable[[bool], Comparison]) -> Trial:
         table=table,
         note=f"{len(sets.y):,} training and {len(sets.y_test):,} test samples, "
         f"{len(np.unique(sets.y))} classes: {sets.source}. {n_runs} runs of each method; the "
-        "times are those of all fits and tests. The sharpness of learned prototypes is chosen "
-        "once, by cross-validation on training samples, within their time.",
+        "times are those of all fits and tests. The inverse temperature of learned prototypes is "
+        "chosen once, by cross-validation on training samples, within their time.",
         once=True,
     )
 

@@ -39,7 +39,7 @@ from histrs.prototypes import (
 )
 from histrs.quantization import ProductQuantizer
 from histrs.spd import SPDProjection, covariance_descriptors
-from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, fingerprint
+from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, digest
 from histrs.svm import BundleSVC, IntersectionSVC
 from histrs.transport import (
     centroid_bounds,
@@ -219,8 +219,8 @@ def test_values_whose_sums_overflow_have_no_poles(rng, dtype):
 def test_kernels_at_either_end_of_double_precision(rng):
     X, _ = histograms(rng)
     for model in (
-        KernelProjectionMap("intersection", 5, representatives="sample", random_state=0),
-        SparseKernelMap("intersection", 5, representatives="sample", random_state=0),
+        KernelProjectionMap("intersection", 5, landmarks="sample", random_state=0),
+        SparseKernelMap("intersection", 5, landmarks="sample", random_state=0),
     ):
         with pytest.raises(ValueError, match=r"inverse of which overflows; multiply X by a scale"):
             model.fit(X * 1e-305)
@@ -235,7 +235,7 @@ def to_dense(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-def test_singular_matrices_are_named_where_the_sharpness_is_given(rng):
+def test_singular_matrices_are_named_where_the_inverse_temperature_is_given(rng):
     X = matrices(rng)
     X[7] = 0.0
     with pytest.raises(ValueError, match=r"X\[7\]"):
@@ -277,9 +277,9 @@ def test_pictures_are_real_and_rings_are_few():
         shape_context([np.eye(9)], n_radii=2**63)
 
 
-def test_fingerprints_of_sparse_matrices_of_every_format():
+def test_digests_of_sparse_matrices_of_every_format():
     X = sparse.eye(3).tocsr()
-    assert fingerprint(X.todok()) != fingerprint((2 * X).todok())
+    assert digest(X.todok()) != digest((2 * X).todok())
 
 
 def test_single_precision_holds_no_square_of_these(rng):
@@ -471,7 +471,7 @@ def test_targets_that_are_no_numbers_are_refused_with_what_to_do(rng, kind):
         (ProductQuantizer, "n_blocks"),
         (BagOfVisualWords, "n_words"),
         (FisherVector, "n_components"),
-        (SparseKernelMap, "n_representatives"),
+        (SparseKernelMap, "n_landmarks"),
         (PCARidge, "n_components"),
         (partial(SlicedDistanceMap, directions="gaussian"), "n_projections"),
         (partial(AdditiveChi2Map, method="power"), "n_components"),

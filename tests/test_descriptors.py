@@ -1,4 +1,4 @@
-"""Descriptors of pictures against their definitions."""
+"""Descriptors of images against their definitions."""
 
 import pickle
 
@@ -20,7 +20,7 @@ ENCODERS = [FisherVector(3, random_state=0), BagOfVisualWords(5, random_state=0)
 every_encoder = pytest.mark.parametrize("encoder", ENCODERS, ids=["Fisher", "words"])
 
 
-def pictures(rng, sizes=(7, 1, 12, 30), n_features=3, places=False):
+def images(rng, sizes=(7, 1, 12, 30), n_features=3, places=False):
     sets = [rng.normal(size=(n, n_features)) * [3, 1, 0.2][:n_features] for n in sizes]
     return [np.hstack([rng.random((len(x), 2)), x]) if places else x for x in sets]
 
@@ -56,7 +56,7 @@ def test_forms_of_the_input_do_not_matter(rng, encoder):
 
 @every_encoder
 def test_single_precision_stays(rng, encoder):
-    X = [x.astype(np.float32) for x in pictures(rng)]
+    X = [x.astype(np.float32) for x in images(rng)]
     model = clone(encoder).fit(X)
     single, double = model.transform(X), model.transform([x.astype(np.float64) for x in X])
     assert (single.dtype, double.dtype) == (np.float32, np.float64)
@@ -64,8 +64,8 @@ def test_single_precision_stays(rng, encoder):
 
 
 @every_encoder
-def test_blocks_of_pictures_do_not_matter(rng, encoder, monkeypatch):
-    X = pictures(rng, sizes=(40, 0, 3, 25, 0, 0, 60, 1))
+def test_blocks_of_images_do_not_matter(rng, encoder, monkeypatch):
+    X = images(rng, sizes=(40, 0, 3, 25, 0, 0, 60, 1))
     model = clone(encoder).fit(X)
     expected = model.transform(X)
     for block in (1, 3, 30):
@@ -74,8 +74,8 @@ def test_blocks_of_pictures_do_not_matter(rng, encoder, monkeypatch):
 
 
 @every_encoder
-def test_a_picture_without_features_is_all_zeros(rng, encoder):
-    X = pictures(rng, sizes=(9, 0, 5))
+def test_an_image_without_features_is_all_zeros(rng, encoder):
+    X = images(rng, sizes=(9, 0, 5))
     vectors = clone(encoder).fit_transform(X)
     np.testing.assert_array_equal(vectors[1], 0)
     assert vectors[0].any()
@@ -85,7 +85,7 @@ def test_a_picture_without_features_is_all_zeros(rng, encoder):
 
 @every_encoder
 def test_a_pyramid_joins_the_cells(rng, encoder):
-    X = pictures(rng, sizes=(40, 3, 0, 25), places=True)
+    X = images(rng, sizes=(40, 3, 0, 25), places=True)
     X[0][0, :2] = 1.0
     X[0][1, :2] = 0.0
     encoder = clone(encoder).set_params(positions=True)
@@ -106,8 +106,8 @@ def test_a_pyramid_joins_the_cells(rng, encoder):
 
 
 @every_encoder
-def test_errors_name_the_picture_and_change_nothing(rng, encoder):
-    X = pictures(rng)
+def test_errors_name_the_image_and_change_nothing(rng, encoder):
+    X = images(rng)
     model = clone(encoder).fit(X)
     before = model.transform(X)
     bad = [x.copy() for x in X]
@@ -213,7 +213,7 @@ def test_fisher_vectors_are_gradients_of_the_likelihood(rng):
 
 
 def test_units_of_the_columns_do_not_matter(rng):
-    X = pictures(rng)
+    X = images(rng)
     expected = FisherVector(2, random_state=0).fit_transform(X)
     other = FisherVector(2, random_state=0).fit_transform([x * [1e-9, 2.0, 1e9] for x in X])
     np.testing.assert_allclose(other, expected, rtol=1e-6, atol=1e-6)
@@ -257,7 +257,7 @@ def test_words_are_counted(sizes, n_words, soft, bandwidth, norm, seed):
 
 
 def test_words_are_those_of_k_means(rng):
-    X = pictures(rng)
+    X = images(rng)
     model = BagOfVisualWords(4, random_state=0).fit(X)
     means = KMeans(4, n_init=1, random_state=np.random.RandomState(0)).fit(np.concatenate(X))
     np.testing.assert_array_equal(model.words_, means.cluster_centers_)
@@ -268,7 +268,7 @@ def test_words_are_those_of_k_means(rng):
 
 
 def test_level_weights_are_those_of_the_pyramid(rng):
-    X = pictures(rng, places=True)
+    X = images(rng, places=True)
     options = {"pyramid": (1, 2), "positions": True, "norm": None, "random_state": 0}
     plain = BagOfVisualWords(3, **options).fit_transform(X)
     weighted = BagOfVisualWords(3, level_weights=(0.25, 0.5), **options).fit_transform(X)
@@ -279,7 +279,7 @@ def test_level_weights_are_those_of_the_pyramid(rng):
 
 
 def test_max_samples_are_drawn(rng):
-    X = pictures(rng, sizes=(300, 200))
+    X = images(rng, sizes=(300, 200))
     model = BagOfVisualWords(40, max_samples=40, random_state=0).fit(X)
     # As many words as samples: each is one of the rows.
     rows = np.concatenate(X)

@@ -82,15 +82,15 @@ ESTIMATORS = [
     HistogramCompressor(0.2, tol=0.01, random_state=0),
     IntersectionSVC(max_iter=20),
     BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
-    KernelProjectionMap(n_representatives=5, random_state=0),
-    KernelProjectionMap("exp_chi2", 5, representatives="sample", whiten=True, random_state=0),
+    KernelProjectionMap(n_landmarks=5, random_state=0),
+    KernelProjectionMap("exp_chi2", 5, landmarks="sample", whiten=True, random_state=0),
     ProductQuantizer(1, 3, "chi2"),
     ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
     SparseAdditiveMap(),
     SparseAdditiveMap("chi2", spacing="quantile"),
     SparseAdditiveMap("hellinger", 1),
     SparseAdditiveMap("jensen_shannon", spacing="log"),
-    SparseKernelMap(n_representatives=5, random_state=0),
+    SparseKernelMap(n_landmarks=5, random_state=0),
     SparseKernelMap("chi2", 5, 2, selection="orthogonal-matching-pursuit", random_state=0),
 ]
 # The checks fit points: of the metrics they take this one.

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs._likely_sharpness import likely_sharpness
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
 from histrs.descriptors import BagOfVisualWords
@@ -499,9 +499,9 @@ def test_bundles_of_weights_of_any_size(rng, solver, loss):
             BundleSVC(class_weight={0: 1e300, 1: 1.0}, **options).fit(X, y)
 
 
-def test_a_sharpness_of_distances_of_which_one_is_huge():
+def test_an_inverse_temperature_of_distances_of_which_one_is_huge():
     distances = np.array([[1e-300, 1.0], [1.0, 1e-300], [1e-300, 1.7e308]])
-    found = likely_sharpness(distances, np.array([0, 1, 0]), np.ones(3))
+    found = likely_inverse_temperature(distances, np.array([0, 1, 0]), np.ones(3))
     assert 0.0 < found < np.inf
 
 

@@ -35,7 +35,7 @@ def test_parameters_in_single_precision(rng, parameter):
 
 @pytest.mark.parametrize("model", [CovarianceCompressor, HistogramCompressor])
 @pytest.mark.parametrize("gamma", [1e51, 1e80, 1e300])
-def test_a_sharpness_whose_square_overflows_is_named(rng, model, gamma):
+def test_an_inverse_temperature_whose_square_overflows_is_named(rng, model, gamma):
     A = rng.standard_normal((12, 3, 8))
     X = A @ A.swapaxes(1, 2) if model is CovarianceCompressor else rng.random((12, 5))
     with pytest.raises(ValueError, match="gamma"):
@@ -43,7 +43,7 @@ def test_a_sharpness_whose_square_overflows_is_named(rng, model, gamma):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_largest_sharpness_has_an_answer(rng):
+def test_the_largest_inverse_temperature_has_an_answer(rng):
     X, y = rng.random((12, 5)), np.arange(12) % 2
     for scale in (1e-30, 1.0, 1e30):
         model = HistogramCompressor(gamma=1e50, max_iter=5).fit(X * scale, y)

@@ -61,7 +61,7 @@ def package_graph(folder, root):
         parts = [root, *path.relative_to(folder).with_suffix("").parts]
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         imports[module] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     name = f"{node.module}.{alias.name}"
@@ -71,6 +71,14 @@ def package_graph(folder, root):
             elif isinstance(node, ast.Import):
                 imports[module] |= {alias.name for alias in node.names}
     return resolved(imports, origin)
+
+
+def at_run_time(tree):
+    """Yield the nodes of a module, but for those below `if TYPE_CHECKING`."""
+    yield tree
+    if not (isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING"):
+        for child in ast.iter_child_nodes(tree):
+            yield from at_run_time(child)
 
 
 def spread(tree):

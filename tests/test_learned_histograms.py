@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _sharpness
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
 from histrs.prototypes._descent import descend
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
@@ -144,7 +144,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng, dtype, stored):
 
 
 @pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
-def test_extreme_sharpness_stays_finite(rng, gamma):
+def test_extreme_inverse_temperature_stays_finite(rng, gamma):
     (X, y), (H, labels) = histograms(rng, 20), histograms(rng, 6)
     loss, gradient, _ = evaluate(X, y, H, labels, line(8), gamma=gamma, tol=1e-6)
     assert np.isfinite(loss)
@@ -323,7 +323,7 @@ def test_gamma_is_searched_on_rows_left_out(rng, monkeypatch, kind, search):
             "optuna", reason="Optuna is not installed: pip install histrs[tune]"
         )
         verbosity = optuna.logging.get_verbosity()
-        monkeypatch.setattr(_sharpness, "_TRIALS", 4)
+        monkeypatch.setattr(_gamma, "_TRIALS", 4)
     model, X, y = small_compressor(rng, kind)
     scale = clone(model).fit(X, y).gamma_
     # In units of one over the root of the mean distance.
@@ -348,16 +348,16 @@ def test_the_best_multiple_of_the_scale_is_taken(best):
     def accuracy(factor):
         return -abs(np.log(factor / best))
 
-    assert _sharpness._in_turn(accuracy, 0) == best
+    assert _gamma._in_turn(accuracy, 0) == best
 
 
 @pytest.mark.parametrize("best", [0.3, 2.0, 13.0])
-def test_optuna_finds_a_better_sharpness_than_the_scale(best):
+def test_optuna_finds_a_better_inverse_temperature_than_the_scale(best):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install histrs[tune]")
-    found = _sharpness._by_optuna(lambda factor: -abs(np.log(factor / best)), 0)
+    found = _gamma._by_optuna(lambda factor: -abs(np.log(factor / best)), 0)
     assert best / 1.5 < found < best * 1.5
     # Where all are as good, the scale it starts from stays.
-    assert _sharpness._by_optuna(lambda factor: 1.0, 0) == 1.0
+    assert _gamma._by_optuna(lambda factor: 1.0, 0) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["covariances", "histograms"])

@@ -112,7 +112,7 @@ def test_each_label_is_classified_as_if_alone(rows, container, weighted):
     )
 
 
-def test_without_calibration_each_label_has_a_sharpness(rows):
+def test_without_calibration_each_label_has_an_inverse_temperature(rows):
     X, Y = rows
     model = PCARidgeClassifier(8, alphas=2.0, calibrate=None).fit(X[:160], Y[:160])
     P = model.predict_proba(X[160:])

@@ -33,7 +33,7 @@ def test_ridge_probabilities_agree_with_predictions_and_are_calibrated(rng, n_cl
     np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
     loss = log_loss(y[500:], P[500:])
     assert loss < 0.9 * np.log(n_classes)
-    # Scores of twice or half the sharpness would be worse.
+    # Scores of twice or half the inverse temperature would be worse.
     for factor in (0.5, 2.0):
         other = P[500:] ** factor
         assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
@@ -89,7 +89,7 @@ def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate)
     X, y = noisy(rng, 900, 3)
     model = PCARidgeClassifier(calibrate=calibrate)
     whole = clone(model).fit(X, y).predict_proba(X)
-    for name in ("SHARPNESS_ROWS", "SOFTMAX_ROWS"):
+    for name in ("TEMPERATURE_ROWS", "SOFTMAX_ROWS"):
         monkeypatch.setattr(f"histrs.streaming._ridge_classifier.{name}", 300)
     chunks = [(X[i : i + 70], y[i : i + 70]) for i in range(0, 900, 70)]
     some = clone(model).fit_rows(chunks, classes=np.unique(y))
@@ -123,7 +123,7 @@ def test_the_unit_of_small_weights_does_not_matter_to_prototypes(rng):
     X, y = positive(rng, 200, 2)
     weights = rng.random(200)
     one, other = (
-        RandomSubset(0.1, random_state=0).fit(X, y, unit * weights).sharpness_
+        RandomSubset(0.1, random_state=0).fit(X, y, unit * weights).inverse_temperature_
         for unit in (1.0, 1e-3)
     )
     assert other == pytest.approx(one, rel=1e-4)
@@ -131,11 +131,11 @@ def test_the_unit_of_small_weights_does_not_matter_to_prototypes(rng):
 
 def test_rows_without_weight_are_not_those_that_are_read(rng, monkeypatch):
     X, y = noisy(rng, 600, 3)
-    monkeypatch.setattr("histrs.streaming._ridge_classifier.SHARPNESS_ROWS", 150)
+    monkeypatch.setattr("histrs.streaming._ridge_classifier.TEMPERATURE_ROWS", 150)
     weights = np.tile([0.0, 1.0], 300)
     source = [(X, y, weights)]
-    found = PCARidgeClassifier().fit_rows(source, classes=np.unique(y)).sharpness_
-    expected = PCARidgeClassifier().fit(X[1::2], y[1::2]).sharpness_
+    found = PCARidgeClassifier().fit_rows(source, classes=np.unique(y)).inverse_temperature_
+    expected = PCARidgeClassifier().fit(X[1::2], y[1::2]).inverse_temperature_
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 

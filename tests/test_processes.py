@@ -333,7 +333,7 @@ elif what == "KernelProjectionMap":
     from histrs.kernel_approximation import KernelProjectionMap
     X = rng.random((2500, 4))
     call = lambda: [
-        KernelProjectionMap(n_representatives=2500, random_state=0).fit(X) for _ in range(100)
+        KernelProjectionMap(n_landmarks=2500, random_state=0).fit(X) for _ in range(100)
     ]
 elif what == "ExpChi2Sampler":
     from histrs.kernel_approximation import ExpChi2Sampler

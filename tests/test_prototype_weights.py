@@ -9,13 +9,13 @@ from sklearn.base import clone
 from sklearn.utils import compute_sample_weight
 
 from histrs import _histrs
-from histrs._likely_sharpness import likely_sharpness
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
 from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance import make_loss
+from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import LearnedPrototypes
-from histrs.prototypes._sharpness import held_out_sharpness, searched_gamma
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.spd import jbld_mean
 from histrs.transport import grid_ground_distance
@@ -251,7 +251,7 @@ def test_clusters_count_weights():
 
 
 class Told(LearnedPrototypes):
-    """Knows the scores of rows, which are in their columns; those of heavy rows need sharpness."""
+    """Knows the scores of rows, which are in their columns; those of heavy rows are too small."""
 
     def __init__(self, compression=1, gamma=1.0, random_state=None, verbose=0, class_weight=None):
         self.compression = compression
@@ -285,7 +285,7 @@ def told(rng):
     return X, labels, np.where(is_heavy, 5.0, 1.0)
 
 
-def test_sharpness_is_searched_by_weights(rng):
+def test_inverse_temperature_is_searched_by_weights(rng):
     X, labels, weights = told(rng)
     plain, weighed = (
         searched_gamma(
@@ -299,15 +299,17 @@ def test_sharpness_is_searched_by_weights(rng):
     assert plain <= 1.0 < weighed
 
 
-def test_sharpness_is_calibrated_by_weights(rng):
+def test_inverse_temperature_is_calibrated_by_weights(rng):
     X, labels, weights = told(rng)
     training = Training(None, X, labels, np.arange(2), weights)
     model = Told(gamma=2.0, class_weight={0: 0.0})
-    found = held_out_sharpness(model, training, np.random.RandomState(0))
+    found = held_out_inverse_temperature(model, training, np.random.RandomState(0))
     distances = -model._class_scores(X)
-    expected = likely_sharpness(distances, labels, weights)
+    expected = likely_inverse_temperature(distances, labels, weights)
     assert found == pytest.approx(expected, rel=1e-4)
-    assert found != pytest.approx(likely_sharpness(distances, labels, np.ones(60)), rel=1e-2)
+    assert found != pytest.approx(
+        likely_inverse_temperature(distances, labels, np.ones(60)), rel=1e-2
+    )
 
 
 @each("kind", KINDS)

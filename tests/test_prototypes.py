@@ -92,7 +92,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng):
 
 
 @pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
-def test_extreme_sharpness_stays_finite(rng, gamma):
+def test_extreme_inverse_temperature_stays_finite(rng, gamma):
     (X, y), (P, labels) = matrices(rng, 20), matrices(rng, 6)
     loss, sums, weights = _histrs.compression_loss(X, y, P, labels, None, gamma, 1)
     assert np.isfinite(loss)
@@ -213,14 +213,14 @@ def test_few_trials_of_many_channels_are_not_learned_by_heart():
         calibrated.predict(C),
         CovarianceCompressor(1, random_state=0, calibration=None).fit(C[:30], y[:30]).predict(C),
     )
-    assert 0.0 < calibrated.sharpness_ < 1.0
+    assert 0.0 < calibrated.inverse_temperature_ < 1.0
     assert log_loss(y[30:], calibrated.predict_proba(C[30:])) < losses["default"]
 
 
 def test_a_class_too_small_to_leave_one_out_is_not_calibrated(rng):
     X, y = matrices(rng, 12)
     y[-1] = 9
-    assert CovarianceCompressor(1, random_state=0).fit(X, y).sharpness_ == 1.0
+    assert CovarianceCompressor(1, random_state=0).fit(X, y).inverse_temperature_ == 1.0
 
 
 def test_clusters_of_equal_matrices(rng):
@@ -309,7 +309,7 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
 
 
 @pytest.mark.parametrize("prior_weight", [0.0, 0.001])
-def test_a_sharpness_whose_square_overflows_is_refused(rng, prior_weight):
+def test_an_inverse_temperature_whose_square_overflows_is_refused(rng, prior_weight):
     A = rng.normal(size=(12, 3, 9))
     X, y = A @ A.transpose(0, 2, 1), np.arange(12) % 2
     model = CovarianceCompressor(gamma=1e50, prior_weight=prior_weight, max_iter=3, random_state=0)

@@ -164,7 +164,7 @@ MOMENTS = [
     put(["n_rows"], {}),
     put(["n"], {"others": 4}),
     put(["n"], {}),
-    put(["fingerprint"], 7),
+    put(["digest"], 7),
     put(["checksums"], [1, 2]),
     put(["checksums"], 7),
     put(["values", 3], -1.0),

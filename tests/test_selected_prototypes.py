@@ -200,7 +200,7 @@ def test_every_metric(rng, rule, metric):
     assert set(model.prototype_labels_) == {"a", "b", "c"}
     D = model._space().distances(X, model.prototypes_).astype(np.float64)
     of_class = [D[:, model.prototype_labels_ == c].min(axis=1) for c in "abc"]
-    P = softmax(-model.sharpness_ * np.stack(of_class, axis=1), axis=1)
+    P = softmax(-model.inverse_temperature_ * np.stack(of_class, axis=1), axis=1)
     np.testing.assert_allclose(model.predict_proba(X), P, rtol=1e-6, atol=1e-9)
     assert np.all(P[np.arange(40), np.searchsorted(list("abc"), model.predict(X))] == P.max(axis=1))
     scores = model.decision_function(X)
@@ -313,13 +313,13 @@ def test_bad_input_leaves_the_model_as_it_was(rng, rule):
 
 
 def test_probabilities_of_prototypes_are_those_of_what_was_left_out(rng):
-    """The sharpness makes labels of other samples likely; where there are none it is 1."""
+    """The inverse temperature makes labels of others likely; where there are none it is 1."""
     X, y = data_for("euclidean", rng, 400)
     y = rng.permutation(y)  # no class can be told: certainty would be punished
     model = RandomSubset(0.2, metric="euclidean", random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X[:9]), 1 / 3, atol=0.1)
     everything = RandomSubset(1.0, metric="euclidean", random_state=0).fit(X, y)
-    assert everything.sharpness_ == 1.0
+    assert everything.inverse_temperature_ == 1.0
     two = RandomSubset(0.2, metric="euclidean", random_state=0).fit(X, y == 1)
     odds = two.decision_function(X)
     assert odds.shape == (400,)
@@ -354,7 +354,7 @@ def test_samples_of_weight_zero_are_not_there(rng, model):
     plain = clone(model).fit(X, y)
     same = clone(model).fit(X, y, sample_weight=np.ones(60))
     np.testing.assert_array_equal(plain.sample_indices_, same.sample_indices_)
-    assert plain.sharpness_ == pytest.approx(same.sharpness_)
+    assert plain.inverse_temperature_ == pytest.approx(same.inverse_temperature_)
 
 
 @each_rule

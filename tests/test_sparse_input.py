@@ -23,7 +23,7 @@ from histrs.streaming import (
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
-    fingerprint,
+    digest,
 )
 from histrs.svm import BundleSVC, IntersectionSVC
 from histrs.transport import sinkhorn_barycenter
@@ -178,9 +178,9 @@ ESTIMATORS = {
     "AdditiveChi2Map": AdditiveChi2Map(n_components=3),
     "AdditiveChi2Map(periodic)": AdditiveChi2Map(n_components=3, method="periodic"),
     "ExpChi2Sampler": ExpChi2Sampler(n_components=8, random_state=0),
-    "KernelProjectionMap": KernelProjectionMap(n_representatives=4, random_state=0),
+    "KernelProjectionMap": KernelProjectionMap(n_landmarks=4, random_state=0),
     "SparseAdditiveMap": SparseAdditiveMap(n_knots=3),
-    "SparseKernelMap": SparseKernelMap(n_representatives=4, n_nonzero=2, random_state=0),
+    "SparseKernelMap": SparseKernelMap(n_landmarks=4, n_nonzero=2, random_state=0),
     "ProductQuantizer": ProductQuantizer(n_blocks=2, n_codes=3, random_state=0),
     "IntersectionSVC": IntersectionSVC(max_iter=2),
     "BundleSVC": BundleSVC(AdditiveChi2Map(n_components=3)),
@@ -278,8 +278,8 @@ FUNCTIONS = {
     "Moments.of a map": lambda X: Moments.of(
         X, feature_map=AdditiveChi2Map(n_components=3).fit(histograms("csr"))
     ),
-    "representatives": lambda X: KernelProjectionMap(representatives=X).fit(histograms("csr")),
-    "fingerprint": lambda X: fingerprint(KernelProjectionMap(representatives=X)),
+    "landmarks": lambda X: KernelProjectionMap(landmarks=X).fit(histograms("csr")),
+    "digest": lambda X: digest(KernelProjectionMap(landmarks=X)),
     "fit_rows": lambda X: PCARidge().fit_rows(X, LABELS),
     "active_learning": lambda X: list(
         active_learning.learn(

@@ -279,7 +279,7 @@ def test_the_error_falls_with_the_number_of_knots(rng, kernel):
         assert errors[0] > factor * errors[1] > factor**2 * errors[2]
 
 
-# ---- maps of any kernel on representatives ------------------------------------------------------
+# ---- maps of any kernel on landmarks ------------------------------------------------------
 
 MAPS = [KernelProjectionMap, SparseKernelMap]
 every_map = pytest.mark.parametrize("Map", MAPS)
@@ -289,21 +289,21 @@ every_selection = pytest.mark.parametrize("selection", SELECTIONS)
 
 def residuals(model, X, kernel):
     """Squared distances of rows from their projections in the kernel's space."""
-    K = kernel(X, model.representatives_)
+    K = kernel(X, model.landmarks_)
     Phi = dense(model.transform(X))
     fitted = np.einsum("ij,ij->i", Phi, model.inner_product_.matmul(Phi.T).T)
     return np.diag(kernel(X, X)) - 2 * np.einsum("ij,ij->i", K, Phi) + fitted
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, "exp_chi2", "minmax"])
-@pytest.mark.parametrize("representatives", ["kmeans", "sample"])
-def test_projections_are_equation_5(rng, kernel, representatives):
+@pytest.mark.parametrize("landmarks", ["kmeans", "sample"])
+def test_projections_are_equation_5(rng, kernel, landmarks):
     X = awkward_histograms(rng, 30)
     model = KernelProjectionMap(
-        kernel, 8, representatives=representatives, kernel_params=None, random_state=0
+        kernel, 8, landmarks=landmarks, kernel_params=None, random_state=0
     ).fit(X)
     function = {**KERNELS, "exp_chi2": exp_chi2_kernel, "minmax": minmax_kernel}[kernel]
-    Z = model.representatives_
+    Z = model.landmarks_
     K = function(Z)
     K_ZX = function(Z, X)
     expected = np.linalg.pinv(K, hermitian=True) @ K_ZX
@@ -381,7 +381,7 @@ def test_whitened_features_are_those_of_nystroem(rng):
     X = rng.dirichlet(np.ones(5), size=40)
     theirs = Nystroem("rbf", gamma=2.0, n_components=12, random_state=0).fit(X)
     ours = KernelProjectionMap(
-        rbf_kernel, representatives=theirs.components_, kernel_params={"gamma": 2.0}, whiten=True
+        rbf_kernel, landmarks=theirs.components_, kernel_params={"gamma": 2.0}, whiten=True
     ).fit(X)
     left, right = ours.transform(X), theirs.transform(X)
     np.testing.assert_allclose(left @ left.T, right @ right.T, atol=1e-10)
@@ -398,12 +398,12 @@ def test_sparse_coordinates_are_projections_on_what_they_select(
     selection, X, kernel, n_nonzero, n_jobs
 ):
     model = SparseKernelMap(
-        kernel, 6, n_nonzero, selection=selection, representatives="sample", n_jobs=n_jobs
+        kernel, 6, n_nonzero, selection=selection, landmarks="sample", n_jobs=n_jobs
     ).fit(X)
     features = model.transform(X)
     assert features.has_canonical_format
     assert np.diff(features.indptr).max(initial=0) <= n_nonzero
-    K, K_XZ = KERNELS[kernel](model.representatives_), KERNELS[kernel](X, model.representatives_)
+    K, K_XZ = KERNELS[kernel](model.landmarks_), KERNELS[kernel](X, model.landmarks_)
     scale = np.sqrt(K.max(initial=0.0) * max(K_XZ.max(initial=0.0), 1e-300))
     for i, row in enumerate(dense(features)):
         chosen = features.indices[features.indptr[i] : features.indptr[i + 1]]
@@ -417,17 +417,17 @@ def test_sparse_coordinates_are_projections_on_what_they_select(
 
 
 @every_selection
-def test_more_representatives_leave_less(rng, selection):
+def test_more_landmarks_leave_less(rng, selection):
     X = rng.dirichlet(np.ones(6), size=50)
     left = []
     for n_nonzero in (1, 2, 4, 8):
         model = SparseKernelMap(
-            "chi2", 20, n_nonzero, selection=selection, representatives="sample", random_state=0
+            "chi2", 20, n_nonzero, selection=selection, landmarks="sample", random_state=0
         ).fit(X)
         left.append(residuals(model, X, additive_chi2_kernel))
     assert np.min(left) > -1e-12
     assert (np.diff(left, axis=0) <= 1e-12).all()
-    full = KernelProjectionMap("chi2", 20, representatives="sample", random_state=0).fit(X)
+    full = KernelProjectionMap("chi2", 20, landmarks="sample", random_state=0).fit(X)
     best = residuals(full, X, additive_chi2_kernel)
     assert (left[-1] >= best - 1e-10).all()
 
@@ -437,10 +437,10 @@ def test_pursuit_is_nearly_the_best_subset(rng):
     left = {}
     for selection in SELECTIONS:
         model = SparseKernelMap(
-            "chi2", 8, 2, selection=selection, representatives="sample", random_state=0
+            "chi2", 8, 2, selection=selection, landmarks="sample", random_state=0
         ).fit(X)
         left[selection] = residuals(model, X, additive_chi2_kernel)
-    Z = model.representatives_
+    Z = model.landmarks_
     K, K_XZ = additive_chi2_kernel(Z), additive_chi2_kernel(X, Z)
     best = [oracle.best_subset_residual(x.sum(), k, K, 2) for x, k in zip(X, K_XZ, strict=True)]
     for selection, residual in left.items():
@@ -450,9 +450,9 @@ def test_pursuit_is_nearly_the_best_subset(rng):
 
 
 @every_selection
-def test_a_representative_is_its_own_coordinate(rng, selection):
+def test_a_landmark_is_its_own_coordinate(rng, selection):
     X = rng.dirichlet(np.ones(5), size=10)
-    model = SparseKernelMap("jensen_shannon", 10, 1, selection=selection, representatives=X)
+    model = SparseKernelMap("jensen_shannon", 10, 1, selection=selection, landmarks=X)
     # All have norm 1, so that none explains more of one than it does itself.
     np.testing.assert_allclose(dense(model.fit(X).transform(X)), np.eye(10), atol=1e-12)
 
@@ -471,34 +471,34 @@ def test_a_callable_kernel_takes_any_data(rng, Map):
 
 @every_map
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_containers_do_not_matter_to_representatives(rng, Map, container):
+def test_containers_do_not_matter_to_landmarks(rng, Map, container):
     X = awkward_histograms(rng, 12)
-    model = Map("chi2", 4, representatives="sample", random_state=0).fit(X)
-    again = Map("chi2", 4, representatives="sample", random_state=0).fit(container(X))
+    model = Map("chi2", 4, landmarks="sample", random_state=0).fit(X)
+    again = Map("chi2", 4, landmarks="sample", random_state=0).fit(container(X))
     np.testing.assert_allclose(
         approximation(again, container(X)), approximation(model, X), rtol=1e-9, atol=1e-10
     )
 
 
 @every_map
-def test_errors_of_kernels_and_representatives(rng, Map):
+def test_errors_of_kernels_and_landmarks(rng, Map):
     X = rng.random((8, 3))
-    with pytest.raises(ValueError, match=r"representatives have shape \(2, 4\)"):
-        Map(representatives=np.ones((2, 4))).fit(X)
+    with pytest.raises(ValueError, match=r"landmarks have shape \(2, 4\)"):
+        Map(landmarks=np.ones((2, 4))).fit(X)
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
         Map(lambda X, Z: np.ones(3), 4).fit(X)
-    with pytest.raises(ValueError, match="row 0 and representative 0 is nan"):
+    with pytest.raises(ValueError, match="row 0 and landmark 0 is nan"):
         Map(lambda X, Z: np.full((len(X), len(Z)), np.nan), 4).fit(X)
     with pytest.raises(ValueError, match="not positive semi-definite"):
         Map(lambda X, Z: -linear_kernel(X, Z), 4).fit(X)
-    for representatives in ("kmeans", "sample"):
+    for landmarks in ("kmeans", "sample"):
         bad = X.copy()
         bad[3, 1] = -0.5
-        model = Map(n_representatives=4, representatives=representatives).fit(X)
+        model = Map(n_landmarks=4, landmarks=landmarks).fit(X)
         with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
             model.transform(bad)
     with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
-        Map(n_representatives=4).fit(bad)
+        Map(n_landmarks=4).fit(bad)
     with pytest.raises(ValueError, match="gamma"):
         Map("chi2", 4, kernel_params={"gamma": 1.0}).fit(X)
 
@@ -509,7 +509,7 @@ def test_errors_of_kernels_and_representatives(rng, Map):
         AdditiveChi2Map(3),
         AdditiveChi2Map(3, method="periodic"),
         SparseAdditiveMap("intersection", n_knots=4),
-        SparseKernelMap(n_representatives=5, random_state=0),
+        SparseKernelMap(n_landmarks=5, random_state=0),
         make_union(AdditiveChi2Map(3), SparseAdditiveMap("chi2", n_knots=3)),
     ],
     ids=lambda feature_map: type(feature_map).__name__,

@@ -75,7 +75,7 @@ def test_predictions_are_their_definition(rng, kernel):
 
 
 @each_kernel
-def test_the_sharpness_of_largest_likelihood_is_found(rng, kernel):
+def test_the_inverse_temperature_of_largest_likelihood_is_found(rng, kernel):
     X, y = matrices(rng, 60)
     model = SPDGPRegressor(kernel).fit(X, y)
     assert len(model.theta_) == 3
@@ -94,7 +94,7 @@ def test_the_sharpness_of_largest_likelihood_is_found(rng, kernel):
     assert error < 1e-4
 
 
-def test_the_kernel_of_the_divergence_is_definite_at_every_sharpness(rng):
+def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(rng):
     """Between the values that Sra's condition allows, too."""
     Q = np.linalg.qr(rng.standard_normal((200, 3, 3)))[0]
     X = (Q * np.exp(0.3 * rng.standard_normal((200, 1, 3)))) @ Q.transpose(0, 2, 1)
@@ -191,17 +191,17 @@ def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
     X, y = classes(rng, 60)
     model = SPDGPClassifier().fit(X, y)
     history = model.optimization_history_
-    assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "sharpness"}
+    assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "scaled_gamma"}
     assert {len(values) for values in history.values()} == {4 * 9}
     loss = history["leave_one_out_log_loss"]
     chosen = np.flatnonzero(
         (np.ravel(history["noise"]) == model.noise_)
-        & np.isclose(history["sharpness"], model.gamma_ * model.distance_scale_)
+        & np.isclose(history["scaled_gamma"], model.gamma_ * model.distance_scale_)
     )
     assert len(chosen) == 1
     assert loss.min() <= loss[chosen[0]] < loss.min() + 0.1
-    # Of the same sharpness, as much noise and less were tried.
-    same = history["sharpness"] == history["sharpness"][chosen[0]]
+    # Of the same kernel coefficient, as much noise and less were tried.
+    same = history["scaled_gamma"] == history["scaled_gamma"][chosen[0]]
     ratio = np.ravel(history["noise"] / history["amplitude"])
     assert ratio[chosen[0]] >= ratio[same][np.argmin(loss[same])]
     learned = [model.noise_, model.amplitude_, model.gamma_ * model.distance_scale_]

@@ -423,7 +423,7 @@ def test_the_nearest_mean_decides(rng, metric):
     np.testing.assert_allclose(model.transform(X), D, rtol=1e-8)
     np.testing.assert_array_equal(model.predict(X), model.classes_[np.argmin(D, axis=1)])
     P = model.predict_proba(X)
-    odds = np.exp(-model.sharpness_ * (D[:, 0] ** 2 - D[:, 1] ** 2))
+    odds = np.exp(-model.inverse_temperature_ * (D[:, 0] ** 2 - D[:, 1] ** 2))
     np.testing.assert_allclose(P[:, 0] / P[:, 1], odds, rtol=1e-6)
     np.testing.assert_array_equal(model.classes_[np.argmax(P, axis=1)], model.predict(X))
     assert model.score(X, y) > 0.8
@@ -445,21 +445,21 @@ def test_pyriemann_agrees_about_the_nearest_mean(rng):
 
 
 def test_probabilities_of_the_nearest_mean_are_calibrated():
-    """Log loss on new matrices is that of the best sharpness, and far from that of 1."""
+    """Log loss on new matrices is that of the best inverse temperature, and far from that of 1."""
     X, y = two_classes(np.random.default_rng(0), 1200, 12, 0.25)
     model = MDM().fit(X[:400], y[:400])
     X, y = X[400:], y[400:]
     squares = model.transform(X) ** 2
     own = (y == "yes").astype(int)
 
-    def loss(sharpness):
-        z = -sharpness * squares
+    def loss(inverse_temperature):
+        z = -inverse_temperature * squares
         return float(np.mean(np.logaddexp(z[:, 0], z[:, 1]) - z[np.arange(len(z)), own]))
 
     best = min(loss(s) for s in np.geomspace(1e-3, 1e2, 200))
     P = model.predict_proba(X)[np.arange(len(X)), own]
     assert -np.mean(np.log(P)) < 1.05 * best
-    np.testing.assert_allclose(-np.mean(np.log(P)), loss(model.sharpness_), rtol=1e-9)
+    np.testing.assert_allclose(-np.mean(np.log(P)), loss(model.inverse_temperature_), rtol=1e-9)
 
 
 def test_weights_of_the_nearest_mean(rng):
@@ -482,7 +482,7 @@ def test_means_of_a_stream(rng, metric):
     agree = np.mean(stream.predict(X[200:]) == whole.predict(X[200:]))
     assert agree > 0.9
     np.testing.assert_array_equal(stream.weights_seen_, [100, 100])
-    assert 0.3 < stream.sharpness_ / whole.sharpness_ < 3
+    assert 0.3 < stream.inverse_temperature_ / whole.inverse_temperature_ < 3
     if metric in ("euclid", "logeuclid"):
         np.testing.assert_allclose(stream.means_, whole.means_, rtol=1e-8)
 

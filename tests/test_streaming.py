@@ -26,7 +26,7 @@ from histrs.streaming import (
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
-    fingerprint,
+    digest,
 )
 from tests.helpers import CONTAINERS, assert_close, run_python, start_python
 from tests.oracles import moments as oracle
@@ -188,13 +188,13 @@ def test_damaged_files_are_refused_and_kept(rng, tmp_path, place):
 
 def test_moments_that_do_not_belong_together_are_refused(rng, tmp_path):
     path = tmp_path / "moments"
-    Moments(5, 2, fingerprint="one").update(*data(rng, 10)).save(path)
+    Moments(5, 2, digest="one").update(*data(rng, 10)).save(path)
     content = path.read_bytes()
     ours = Moments.load(path)
     for other, message in (
-        (Moments(4, 2, fingerprint="one"), "features"),
-        (Moments(5, 1, fingerprint="one"), "targets"),
-        (Moments(5, 2, fingerprint="two"), "another feature map"),
+        (Moments(4, 2, digest="one"), "features"),
+        (Moments(5, 1, digest="one"), "targets"),
+        (Moments(5, 2, digest="two"), "another feature map"),
     ):
         with pytest.raises(ValueError, match=message):
             ours.merge(other)
@@ -268,7 +268,7 @@ def test_names_of_an_earlier_fit_are_forgotten(rng):
         (model.transform if isinstance(model, StreamingPCA) else model.predict)(Z)
 
 
-def test_fingerprints_tell_functions_and_sparse_maps_apart(rng):
+def test_digests_tell_functions_and_sparse_maps_apart(rng):
     def scaled(factor):
         return lambda X: factor * X
 
@@ -279,23 +279,23 @@ def test_fingerprints_tell_functions_and_sparse_maps_apart(rng):
         *(FunctionTransformer(f) for f in (lambda X: X + 1, lambda X: X + 2)),
         *(SparseRandomProjection(4, random_state=k).fit(X) for k in (0, 1)),
     ]
-    names = [fingerprint(map) for map in maps]
+    names = [digest(map) for map in maps]
     assert len(set(names)) == len(maps)
-    assert names == [fingerprint(pickle.loads(pickle.dumps(m)) if k > 7 else clone(m))
+    assert names == [digest(pickle.loads(pickle.dumps(m)) if k > 7 else clone(m))
                      for k, m in enumerate(maps)]  # fmt: skip
 
 
-def test_fingerprints_tell_feature_maps_apart(rng, tmp_path):
+def test_digests_tell_feature_maps_apart(rng, tmp_path):
     X = rng.dirichlet(np.ones(6), size=50)
     sampler = ExpChi2Sampler(10, random_state=0).fit(X)
     again = ExpChi2Sampler(10, random_state=0, n_jobs=1).fit(X)
     others = [ExpChi2Sampler(10, random_state=1).fit(X), AdditiveChi2Map().fit(X)]
-    assert fingerprint(sampler) == fingerprint(again)
-    assert fingerprint(sampler) == fingerprint(pickle.loads(pickle.dumps(sampler)))
-    assert len({fingerprint(a) for a in [sampler, *others]}) == 3
+    assert digest(sampler) == digest(again)
+    assert digest(sampler) == digest(pickle.loads(pickle.dumps(sampler)))
+    assert len({digest(a) for a in [sampler, *others]}) == 3
     path = tmp_path / "checkpoint"
     moments = Moments.of(X, feature_map=sampler, checkpoint=path)
-    assert moments.fingerprint == fingerprint(sampler)
+    assert moments.digest == digest(sampler)
     assert bits(moments) == bits(Moments(10).update(sampler.transform(X)))
     content = path.read_bytes()
     for other in (None, others[0]):

@@ -50,7 +50,7 @@ def test_dask_arrays_are_their_rows(rng):
     assert_close(classifier.decision_function(Z), expected, 1e-9)
     sampler = ExpChi2Sampler(10, random_state=0).fit(np.abs(Z))
     mapped = Moments.of(abs(rows), feature_map=sampler)
-    assert mapped.fingerprint == Moments.of(np.abs(Z), feature_map=sampler).fingerprint
+    assert mapped.digest == Moments.of(np.abs(Z), feature_map=sampler).digest
 
 
 @pytest.mark.parametrize(

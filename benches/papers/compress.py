@@ -278,8 +278,9 @@ def _note(samples: Samples, distance: str, flat: str) -> str:
     return (
         f"{samples.source}; {samples.n_train:,} samples to train and {samples.n_test:,} to test, "
         f"{len(np.unique(samples.y))} classes, five random splits; nearest neighbours by the "
-        f"{distance}. The sharpness of the learned set is chosen once, on training samples left "
-        f'out. K-means a class works on {flat}. "{FINAL.strip(" ,")}" is where a rule ends by '
+        f"{distance}. The inverse temperature of the learned set is chosen once, on training "
+        f"samples left out. K-means a class works on {flat}. "
+        f'"{FINAL.strip(" ,")}" is where a rule ends by '
         "itself. The speed-up is that of a prediction over one with all samples."
     )
 

@@ -70,7 +70,7 @@ dense = KernelProjectionMap("exp_chi2", 200, **options).fit(X)
 features = dense.transform(test)
 floor = relative(features @ dense.inner_product_.matmul(features.T), kernel(test))
 right.axhline(floor, color="0.4", ls="--", label="all 200 (KernelProjectionMap)")
-right.set(xlabel="representatives a row, of 200", title="SparseKernelMap, exponential chi-square")
+right.set(xlabel="landmarks a row, of 200", title="SparseKernelMap, exponential chi-square")
 right.legend()
 for ax, ticks in ((left, N_KNOTS), (right, N_NONZERO)):
     ax.set_xticks(ticks, [str(n) for n in ticks])

@@ -12,15 +12,69 @@
 | `histrs.svm` | support vector machines in input space, and on the features of any map |
 | `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
 | `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
-| `histrs.descriptors` | one vector or histogram for the local features of a picture |
+| `histrs.descriptors` | one vector or histogram for the local features of an image |
 | `histrs.detection` | objects in images by deformable parts on codes, histograms of gradients |
+| `histrs.feature_selection` | features that matter, with the share of false ones |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from histrs._histrs import __version__, start_threads
+
+if TYPE_CHECKING:
+    from histrs import (
+        descriptors,
+        detection,
+        feature_selection,
+        gaussian_process,
+        kernel_approximation,
+        metrics,
+        neighbors,
+        plotting,
+        prototypes,
+        quantization,
+        spd,
+        streaming,
+        svm,
+        transport,
+    )
+    from histrs import (
+        testing as testing,
+    )
 
 # An unusable environment (HISTRS_SIMD) is better reported now than in the middle of a fit.
 start_threads(1)
 
-__all__ = ["__version__"]
+__all__ = [
+    "__version__",
+    "descriptors",
+    "detection",
+    "feature_selection",
+    "gaussian_process",
+    "kernel_approximation",
+    "metrics",
+    "neighbors",
+    "plotting",
+    "prototypes",
+    "quantization",
+    "spd",
+    "streaming",
+    "svm",
+    "transport",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the package when it is first asked for; `testing` needs Hypothesis."""
+    if name in __all__ or name == "testing":
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "testing"})

@@ -4,6 +4,8 @@
 numbers little-endian.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math

@@ -1,5 +1,7 @@
 """From scores of classes to probabilities."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The command `histrs`: which version this is, and what it runs on."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import platform

@@ -1,5 +1,7 @@
 """Dask collections, told apart without importing dask."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

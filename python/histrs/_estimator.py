@@ -1,5 +1,7 @@
 """What every estimator of this package shares."""
 
+from __future__ import annotations
+
 import numpy as np
 from sklearn import base
 

@@ -1,5 +1,7 @@
 """Labels to places among the classes, and scores to labels."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Factors of matrices, by calls of LAPACK that Ctrl-C can leave."""
 
+from __future__ import annotations
+
 import ctypes
 from ctypes import POINTER, byref, c_char, c_double, c_int
 from functools import cache

@@ -1,5 +1,7 @@
 """How much memory there is."""
 
+from __future__ import annotations
+
 import os
 
 

@@ -1,5 +1,7 @@
 """Parameters of functions that are numbers, checked by what their annotations promise."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import operator
@@ -11,13 +13,13 @@ import numpy as np
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
-_KINDS: dict[Any, tuple[Callable[[Any], Any], str, bool]] = {
-    float: (float, "a real number", False),
-    float | None: (float, "a real number or None", True),
-    int: (operator.index, "an integer", False),
-    int | None: (operator.index, "an integer or None", True),
+_KINDS: dict[str, tuple[Callable[[Any], Any], str, bool]] = {
+    "float": (float, "a real number", False),
+    "float | None": (float, "a real number or None", True),
+    "int": (operator.index, "an integer", False),
+    "int | None": (operator.index, "an integer or None", True),
 }
-"""By annotation: the conversion, what is wanted in words, and whether None is allowed."""
+"""By annotation as it is written: the conversion, what is wanted in words, may it be None."""
 
 
 def numbers_checked(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:

@@ -1,5 +1,7 @@
 """Arrays of the caller that results are written into."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Progress of long work: a tqdm bar where tqdm is installed, lines on stderr where it is not."""
 
+from __future__ import annotations
+
 import sys
 from types import TracebackType
 from typing import Any, Self

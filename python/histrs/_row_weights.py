@@ -1,5 +1,7 @@
 """Weights of rows, checked, times those of their classes, and in units of their mean."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 

@@ -1,5 +1,7 @@
 """How files are written, for everything that saves: in one step, and never over a stranger's."""
 
+from __future__ import annotations
+
 import os
 import re
 import secrets

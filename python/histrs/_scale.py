@@ -1,5 +1,7 @@
 """What double precision can hold, and errors that name what it cannot."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,5 +1,7 @@
 """The check of sparse matrices, before SciPy or the core follows their indices."""
 
+from __future__ import annotations
+
 from itertools import chain
 from typing import Any
 

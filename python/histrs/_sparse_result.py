@@ -1,5 +1,7 @@
 """Sparse results, with indices that every library takes."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from scipy import sparse
 
 def csr_result(
     parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any], int], n_rows: int
-) -> "sparse.csr_array[Any, tuple[int, int]]":
+) -> sparse.csr_array[Any, tuple[int, int]]:
     """Return `data, indices, indptr, width` of the core as a CSR matrix.
 
     Indices have 32 bits where they fit. The core counts rows in 64 bits, which SciPy would keep,

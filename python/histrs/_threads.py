@@ -1,5 +1,7 @@
 """Threads in Python: work that Ctrl-C can leave, and how many threads BLAS has."""
 
+from __future__ import annotations
+
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,6 @@
-"""Arguments at the door: histograms as the core takes them, and numbers of threads."""
+"""Checks of arguments: histograms as the core takes them, and numbers of threads."""
+
+from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,5 +1,7 @@
 """Warnings that point at the line of the caller."""
 
+from __future__ import annotations
+
 import sys
 import warnings
 from types import FrameType

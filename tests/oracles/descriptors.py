@@ -1,4 +1,4 @@
-"""Descriptors of pictures, one local feature or one pair of points at a time."""
+"""Descriptors of images, one local feature or one pair of points at a time."""
 
 import numpy as np
 

@@ -37,7 +37,7 @@ def knot_kernel(name, knots, offsets):
 
 
 def project(name, around, x):
-    """Eq. 5 on one or two representatives; for a kernel of rank one by its pseudo-inverse."""
+    """Eq. 5 on one or two landmarks; for a kernel of rank one by its pseudo-inverse."""
     k = [scalar_kernel(name, z, x) for z in around]
     if len(around) == 1:
         return [k[0] / scalar_kernel(name, around[0], around[0])]

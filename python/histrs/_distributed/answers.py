@@ -1,5 +1,7 @@
 """What a fitted model says of rows of a dask array, partition by partition where they lie."""
 
+from __future__ import annotations
+
 from copy import copy
 from typing import Any
 

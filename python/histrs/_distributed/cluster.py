@@ -3,6 +3,8 @@
 All that tasks need is in their graph, and so is computed again where a worker is lost with it.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

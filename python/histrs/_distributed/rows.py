@@ -1,4 +1,6 @@
-"""Rows of a dask array, at the door and in a task."""
+"""Rows of a dask array: checked as an argument, and in a task."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Preconditioned block conjugate gradients."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,5 +1,7 @@
 """Cholesky factorisation that Ctrl-C can stop, and factors of matrices that grow and shrink."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self

@@ -1,5 +1,7 @@
 """Coordinate descent over the rows of a kernel system."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TypeAlias
 

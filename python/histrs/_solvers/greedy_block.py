@@ -1,5 +1,7 @@
 """Greedy block coordinate descent for a kernel system."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Lanczos processes, one a column, side by side."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """The log-determinant of a symmetric positive definite matrix that is never formed."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Conjugate gradients on a cheap stand-in for the operator, corrected with the operator itself."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Preconditioners for `K + s I`, each with its inverse as one function."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeAlias

@@ -1,5 +1,7 @@
 """Rows of vectors, and of symmetric matrices, times a number each."""
 
+from __future__ import annotations
+
 from histrs._solvers.block_cg import Array
 
 

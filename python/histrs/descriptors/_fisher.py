@@ -1,5 +1,7 @@
 """Fisher vectors of sets of local features."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -26,8 +28,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     r"""One vector for a set of local features: how they depart from a mixture of Gaussians.
 
     A mixture of `n_components` Gaussians with diagonal covariances is fitted to the local
-    features of all pictures. With :math:`\gamma_t(k)` the probability that feature :math:`x_t` of
-    a picture, one of `T`, belongs to component `k`, its vector has the entries
+    features of all images. With :math:`\gamma_t(k)` the probability that feature :math:`x_t` of
+    an image, one of `T`, belongs to component `k`, its vector has the entries
 
     .. math::
 
@@ -49,8 +51,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     norm : {"l2"} or None, default="l2"
         Whether the vector of a cell has norm 1.
     pyramid : sequence of int or (int, int), default=(1,)
-        Grids over the picture, `(rows, columns)` or one number for both: every cell has a vector
-        of its own, and they are joined. `(1, (3, 1))` is the whole picture and three stripes.
+        Grids over the image, `(rows, columns)` or one number for both: every cell has a vector
+        of its own, and they are joined. `(1, (3, 1))` is the whole image and three stripes.
     positions : bool, default=False
         Whether the first two columns of the local features are their places, down and right, in
         [0, 1]. They are not described, and only `pyramid` needs them.
@@ -81,13 +83,13 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Notes
     -----
-    `X` is a list with an array of shape `(n_local, n_features)` for every picture, or a stack of
-    shape `(n_pictures, n_local, n_features)`, or a plain matrix, whose rows are pictures of one
+    `X` is a list with an array of shape `(n_local, n_features)` for every image, or a stack of
+    shape `(n_images, n_local, n_features)`, or a plain matrix, whose rows are images of one
     local feature. A stack that looks like one of images, with 8 rows and columns or more and
     neither more than twice the other, is refused; as a list it is not. A list is what
     scikit-learn's splitters and pipelines pass on as it is. From one long array with the number of
-    the picture of each row, in ascending order, make a list by
-    ``np.split(features, np.flatnonzero(np.diff(picture)) + 1)``. A picture, or cell, without local
+    the image of each row, in ascending order, make a list by
+    ``np.split(features, np.flatnonzero(np.diff(image)) + 1)``. An image, or cell, without local
     features has a vector of zeros.
 
     References
@@ -102,8 +104,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> import numpy as np
     >>> from histrs.descriptors import FisherVector
     >>> rng = np.random.default_rng(0)
-    >>> pictures = [rng.normal(size=(n, 3)) for n in (20, 35, 50)]
-    >>> FisherVector(n_components=4, random_state=0).fit_transform(pictures).shape
+    >>> images = [rng.normal(size=(n, 3)) for n in (20, 35, 50)]
+    >>> FisherVector(n_components=4, random_state=0).fit_transform(images).shape
     (3, 24)
     """
 
@@ -141,11 +143,11 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Sets, y: object = None) -> Self:
-        """Fit the mixture to local features of all pictures; on an error nothing changes.
+        """Fit the mixture to local features of all images; on an error nothing changes.
 
         Parameters
         ----------
-        X : list of n_pictures arrays of shape (n_local, n_features)
+        X : list of n_images arrays of shape (n_local, n_features)
             Local features, also in the other forms of the notes.
         y : None
             Not used; there for pipelines.
@@ -158,7 +160,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Raises
         ------
         ValueError
-            If local features differ in number of columns, are not finite, lie outside the picture
+            If local features differ in number of columns, are not finite, lie outside the image
             or are fewer than components; the message names the first.
         """
         with unchanged_on_error(self):
@@ -179,16 +181,16 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Sets) -> Float:
-        """Encode every picture.
+        """Encode every image.
 
         Parameters
         ----------
-        X : list of n_pictures arrays of shape (n_local, n_features)
+        X : list of n_images arrays of shape (n_local, n_features)
             Local features, also in the other forms of the notes.
 
         Returns
         -------
-        vectors : ndarray of shape (n_pictures, n_cells * 2 * n_components * n_described)
+        vectors : ndarray of shape (n_images, n_cells * 2 * n_components * n_described)
             By cells, level after level and row by row; within a cell the means of the first
             component, of the second, and so on, and then the deviations. `n_described` is the
             number of columns without places. Float32 when the features are.
@@ -196,7 +198,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Raises
         ------
         ValueError
-            If the vector of a picture overflows (the message names the picture).
+            If the vector of an image overflows (the message names the image).
         """
         check_is_fitted(self)
         grids = grids_of(self.pyramid, positions=self.positions)

@@ -1,4 +1,6 @@
-"""Sets of local features: how they come, and the cells of the picture they lie in."""
+"""Sets of local features: how they come, and the cells of the image they lie in."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -19,14 +21,14 @@ _N_COORDINATES = 2
 
 
 class LocalFeatures(NamedTuple):
-    """The features of all pictures one below the other, and where those of each begin."""
+    """The features of all images one below the other, and where those of each begin."""
 
     features: Float
     """(n_local, n_features), without the places."""
     places: Float | None
     """(n_local, 2), in [0, 1]; None where they are not known."""
     offsets: NDArray[np.int64]
-    """(n_pictures + 1,)."""
+    """(n_images + 1,)."""
 
     @classmethod
     def of(cls, estimator: Any, X: Sets, *, positions: bool, reset: bool) -> Self:
@@ -60,9 +62,9 @@ class LocalFeatures(NamedTuple):
         encode: Callable[[Any, NDArray[np.intp]], Float],
         width: int,
     ) -> Float:
-        """Encode every cell of every picture: `(n_pictures, n_cells, width)`.
+        """Encode every cell of every image: `(n_images, n_cells, width)`.
 
-        `prepare` sees the features of a few pictures at a time; `encode` what it returned, and
+        `prepare` sees the features of a few images at a time; `encode` what it returned, and
         which of the features to encode, at least one. A cell without features is encoded by
         zeros.
         """
@@ -74,10 +76,10 @@ class LocalFeatures(NamedTuple):
             last = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
             start, end = self.offsets[first], self.offsets[last]
             prepared = prepare(self.features[start:end]) if end > start else None
-            for picture in range(first, last):
-                own = np.arange(self.offsets[picture], self.offsets[picture + 1])
+            for image in range(first, last):
+                own = np.arange(self.offsets[image], self.offsets[image + 1])
                 for cell, members in self._cells(own, grids):
-                    out[picture, cell] = encode(prepared, members - start)
+                    out[image, cell] = encode(prepared, members - start)
             first = last
         return out
 
@@ -98,7 +100,7 @@ class LocalFeatures(NamedTuple):
         return cells
 
 
-# The shorter side of the smallest picture that is taken for one.
+# The shorter side of the smallest image that is taken for one.
 _PIXELS = 8
 _DTYPES = [np.float64, np.float32]
 
@@ -117,7 +119,7 @@ def _as_sets(X: Sets) -> list[Float] | None:
     for i, features in enumerate(sets):
         if features.ndim != 2 or features.shape[1] != n_columns:
             raise ValueError(
-                f"X[{i}] has shape {features.shape}: the local features of every picture are an "
+                f"X[{i}] has shape {features.shape}: the local features of every image are an "
                 f"array of shape (n_local, {n_columns}), one a row; for none, give "
                 f"np.empty((0, {n_columns}))."
             )
@@ -125,13 +127,13 @@ def _as_sets(X: Sets) -> list[Float] | None:
 
 
 def _check_no_images(X: Float) -> None:
-    """Refuse a stack in which a picture looks like its pixels rather than like its features."""
+    """Refuse a stack in which an image looks like its pixels rather than like its features."""
     sides = sorted(X.shape[1:3])
     pixels = X.ndim == 3 and sides[0] >= _PIXELS and sides[1] <= 2 * sides[0]
     if X.ndim == 4 or pixels:
         raise ValueError(
             f"X has shape {X.shape}, like a stack of images: local features are wanted, an array "
-            "(n_local, n_features) for every picture. Describe patches or interest points of the "
+            "(n_local, n_features) for every image. Describe patches or interest points of the "
             "images first; if these are local features, give list(X)."
         )
 
@@ -140,9 +142,9 @@ def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:
     bad = np.argwhere(~np.isfinite(stacked))
     if len(bad):
         row, column = bad[0]
-        picture = int(np.searchsorted(offsets, row, side="right")) - 1
+        image = int(np.searchsorted(offsets, row, side="right")) - 1
         raise ValueError(
-            f"X[{picture}][{row - offsets[picture]}, {column}] = {stacked[row, column]}: Input X "
+            f"X[{image}][{row - offsets[image]}, {column}] = {stacked[row, column]}: Input X "
             "contains NaN or infinity; drop the local feature."
         )
 
@@ -158,10 +160,10 @@ def _split_places(stacked: Float, offsets: NDArray[np.int64]) -> tuple[Float, Fl
     bad = np.argwhere((places < 0) | (places > 1))
     if len(bad):
         row, column = bad[0]
-        picture = int(np.searchsorted(offsets, row, side="right")) - 1
+        image = int(np.searchsorted(offsets, row, side="right")) - 1
         raise ValueError(
-            f"X[{picture}][{row - offsets[picture]}, {column}] = {places[row, column]}: places "
-            "lie in [0, 1]; divide by the height and the width of the picture."
+            f"X[{image}][{row - offsets[image]}, {column}] = {places[row, column]}: places "
+            "lie in [0, 1]; divide by the height and the width of the image."
         )
     return stacked[:, _N_COORDINATES:], places
 
@@ -178,7 +180,7 @@ def grids_of(pyramid: Sequence[Grid], *, positions: bool) -> list[tuple[int, int
             )
         grids.append((int(shape[0]), int(shape[-1])))
     if not grids:
-        raise ValueError("pyramid = (): give at least one level; (1,) is the whole picture.")
+        raise ValueError("pyramid = (): give at least one level; (1,) is the whole image.")
     if not positions and any(grid != (1, 1) for grid in grids):
         raise ValueError(
             f"pyramid = {pyramid!r} has cells, and without places no feature is in any: put them "

@@ -1,4 +1,6 @@
-"""Shape contexts: log-polar histograms of where the edge points of a picture lie."""
+"""Shape contexts: log-polar histograms of where the edge points of an image lie."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
@@ -16,7 +18,7 @@ Origin: TypeAlias = Literal["mean", "centroid", "points"]
 
 # Of points, rings and angles: more are a slip of the pen.
 _MOST = 2**31 - 1
-# Of the longer side of a picture, what a blur may be.
+# Of the longer side of an image, what a blur may be.
 _WIDEST = 10.0
 
 
@@ -24,9 +26,9 @@ _WIDEST = 10.0
 def edge_points(
     image: ArrayLike, *, sigma: float = 1.0, threshold: float = 0.2
 ) -> tuple[Array, Array]:
-    """Find the edges of a picture: ridges of its gradient.
+    """Find the edges of an image: ridges of its gradient.
 
-    The picture is smoothed and differentiated by a Gaussian. A pixel is on an edge when its
+    The image is smoothed and differentiated by a Gaussian. A pixel is on an edge when its
     gradient is no shorter than at both neighbours in the gradient's direction, to the nearest of
     eight, and longer than `threshold` times the longest.
 
@@ -45,12 +47,12 @@ def edge_points(
         Row and column of every edge pixel, in the order of the pixels.
     tangents : ndarray of shape (n_points,)
         The direction of the edge there, in radians, with the brighter side on its left as the
-        picture is seen: a quarter turn from the gradient. Angles run from right to up.
+        image is seen: a quarter turn from the gradient. Angles run from right to up.
 
     Raises
     ------
     ValueError
-        If the picture is empty, not two-dimensional or not finite (the message names the pixel),
+        If the image is empty, not two-dimensional or not finite (the message names the pixel),
         or a parameter is out of its range.
 
     Examples
@@ -80,9 +82,9 @@ def shape_context(
     threshold: float = 0.2,
     random_state: int | np.random.RandomState | None = None,
 ) -> NDArray[np.float64]:
-    r"""Compute log-polar histograms of the edge points of pictures.
+    r"""Compute log-polar histograms of the edge points of images.
 
-    Of the edge points of a picture, :math:`p_1, \ldots, p_n`, the shape context of :math:`p_i` is
+    Of the edge points of an image, :math:`p_1, \ldots, p_n`, the shape context of :math:`p_i` is
     the histogram
 
     .. math:: h_i(k) = \#\{ j \ne i : p_j - p_i \in \mathrm{bin}(k) \}
@@ -103,11 +105,11 @@ def shape_context(
     radii : pair of float, default=(0.125, 2)
         Outer radius of the innermost and of the outermost ring, in mean distances.
     origin : {"mean", "centroid", "points"}, default="mean"
-        One histogram a picture, the mean of those of its points, as compact as the ones of [2]_;
+        One histogram an image, the mean of those of its points, as compact as the ones of [2]_;
         or one about the centre of its points; or the histogram of every point.
     rotation_invariant : bool, default=False
         Measure angles from the direction of the edge in the point (section 3.1.1 of [1]_), so
-        that turning the picture changes nothing but what pixels and sampling do. Not for
+        that turning the image changes nothing but what pixels and sampling do. Not for
         "centroid", which has no direction.
     sigma, threshold : float, default=1 and 0.2
         How edges are found: see `edge_points`.
@@ -119,13 +121,13 @@ def shape_context(
     histograms : ndarray of shape (n_images, n_radii * n_angles)
         Histograms of sum 1, ring after ring from the inside, each from the angle 0 (right) on and
         by way of up. With `origin="points"` of shape (n_images, n_points, n_radii * n_angles),
-        where every picture must have as many edge points.
+        where every image must have as many edge points.
 
     Raises
     ------
     ValueError
-        If a picture has no two edge points, or with "points" fewer than `n_points`, or is empty
-        or not finite, or a parameter is out of its range; the message names the picture.
+        If an image has no two edge points, or with "points" fewer than `n_points`, or is empty
+        or not finite, or a parameter is out of its range; the message names the image.
 
     See Also
     --------
@@ -166,7 +168,7 @@ def shape_context(
         if len(points) < need:
             raise ValueError(
                 f"images[{i}] has {len(points)} edge point(s), and {need} are needed: lower "
-                'threshold or sigma, leave out blank pictures, or with origin="points" lower '
+                'threshold or sigma, leave out blank images, or with origin="points" lower '
                 "n_points."
             )
         if len(points) > n_points:
@@ -209,8 +211,7 @@ def _edge_points(image: Array, sigma: float, threshold: float) -> tuple[Array, A
         raise ValueError(f"sigma = {sigma}: must be positive and finite.")
     if sigma > _WIDEST * max(image.shape):
         raise ValueError(
-            f"sigma = {sigma} leaves nothing of a picture of shape {image.shape}: give a few "
-            "pixels."
+            f"sigma = {sigma} leaves nothing of an image of shape {image.shape}: give a few pixels."
         )
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold = {threshold}: must be in [0, 1).")
@@ -219,7 +220,7 @@ def _edge_points(image: Array, sigma: float, threshold: float) -> tuple[Array, A
     down = ndimage.gaussian_filter(image, sigma, order=(1, 0), mode="nearest")
     right = ndimage.gaussian_filter(image, sigma, order=(0, 1), mode="nearest")
     length = np.hypot(down, right)
-    # Gradients of a picture without edges are rounding errors.
+    # Gradients of an image without edges are rounding errors.
     ridge = length > max(threshold * length.max(), 1e-9)
     octant = np.round(np.arctan2(down, right) / (np.pi / 4)).astype(np.int64) % 4
     padded = np.pad(length, 1)
@@ -271,7 +272,7 @@ def _as_images(images: ArrayLike | Sequence[ArrayLike]) -> list[Array]:
     refuse_sparse(images, "images")
     if isinstance(images, np.ndarray) and images.ndim == 2 and images.dtype != object:
         raise ValueError(
-            f"images has shape {images.shape}: one picture is images[None], of shape "
+            f"images has shape {images.shape}: one image is images[None], of shape "
             "(1, height, width)."
         )
     sequence: Any = images
@@ -282,7 +283,7 @@ def _check_image(image: ArrayLike, name: str) -> Array:
     pixels = real_array(image, name)
     if pixels.ndim != 2 or pixels.size == 0:
         raise ValueError(
-            f"{name} has shape {pixels.shape}: a picture has grey values of shape "
+            f"{name} has shape {pixels.shape}: an image has grey values of shape "
             "(height, width); convert colours to grey first."
         )
     bad = np.argwhere(~np.isfinite(pixels))

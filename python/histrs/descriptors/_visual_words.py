@@ -1,5 +1,7 @@
 """Histograms of the visual words in sets of local features."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -30,7 +32,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     r"""A histogram for a set of local features: how many are nearest to each of some words.
 
     The words :math:`c_1, \ldots, c_K` are the centres of k-means on the local features of all
-    pictures [1]_. A local feature `x` counts for the nearest word, or, with "soft" assignment,
+    images [1]_. A local feature `x` counts for the nearest word, or, with "soft" assignment,
     for all of them in parts [2]_
 
     .. math:: \frac{\exp(-|x - c_k|^2 / 2 \sigma^2)}{\sum_j \exp(-|x - c_j|^2 / 2 \sigma^2)}.
@@ -47,9 +49,9 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         The :math:`\sigma` of soft assignment. None takes the root mean square distance of the
         training features from their nearest words.
     norm : {"l1", "l2"} or None, default="l1"
-        What the histogram of a picture, all cells together, is divided by; None leaves counts.
+        What the histogram of an image, all cells together, is divided by; None leaves counts.
     pyramid : sequence of int or (int, int), default=(1,)
-        Grids over the picture, `(rows, columns)` or one number for both; `(1, 2, 4)` is the
+        Grids over the image, `(rows, columns)` or one number for both; `(1, 2, 4)` is the
         pyramid of [3]_.
     level_weights : array-like of shape (n_levels,), default=None
         What the counts of each level are multiplied by before `norm`; None is 1. Those of [3]_,
@@ -80,7 +82,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Notes
     -----
-    The forms of `X` are those of `FisherVector`. A picture, or cell, without local features has a
+    The forms of `X` are those of `FisherVector`. An image, or cell, without local features has a
     histogram of zeros.
 
     References
@@ -97,9 +99,9 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     >>> import numpy as np
     >>> from histrs.descriptors import BagOfVisualWords
     >>> rng = np.random.default_rng(0)
-    >>> pictures = [rng.normal(size=(n, 3)) for n in (20, 35, 50)]
+    >>> images = [rng.normal(size=(n, 3)) for n in (20, 35, 50)]
     >>> words = BagOfVisualWords(n_words=8, norm=None, random_state=0)
-    >>> words.fit_transform(pictures).sum(axis=1)
+    >>> words.fit_transform(images).sum(axis=1)
     array([20., 35., 50.])
     """
 
@@ -144,7 +146,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         Parameters
         ----------
-        X : list of n_pictures arrays of shape (n_local, n_features)
+        X : list of n_images arrays of shape (n_local, n_features)
             Local features.
         y : None
             Not used; there for pipelines.
@@ -157,7 +159,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Raises
         ------
         ValueError
-            If local features differ in number of columns, are not finite, lie outside the picture
+            If local features differ in number of columns, are not finite, lie outside the image
             or are fewer than words; the message names the first.
         """
         with unchanged_on_error(self):
@@ -173,16 +175,16 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self
 
     def transform(self, X: Sets) -> Float:
-        """Count the words of every picture.
+        """Count the words of every image.
 
         Parameters
         ----------
-        X : list of n_pictures arrays of shape (n_local, n_features)
+        X : list of n_images arrays of shape (n_local, n_features)
             Local features.
 
         Returns
         -------
-        histograms : ndarray of shape (n_pictures, n_cells * n_words)
+        histograms : ndarray of shape (n_images, n_cells * n_words)
             By cells, level after level and row by row; non-negative. Float32 when the features
             are.
         """

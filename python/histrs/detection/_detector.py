@@ -1,5 +1,7 @@
 """The detector as an estimator."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -348,11 +350,11 @@ class PartDetector(BaseEstimator):
         rng: np.random.RandomState,
         part_shape: tuple[int, int],
     ) -> None:
-        def pictures() -> Iterable[tuple[Image, Boxes]]:
+        def labelled_images() -> Iterable[tuple[Image, Boxes]]:
             return mirrored(images, boxes) if self.mirror else zip(images, boxes, strict=True)
 
         seen = [own for own in groups for _ in range(1 + bool(self.mirror))]
-        training.begin(pictures(), seen, rng)
+        training.begin(labelled_images(), seen, rng)
         if not training.components:
             raise ValueError(
                 "no box is near a place that a root can have: objects are smaller than "
@@ -361,15 +363,15 @@ class PartDetector(BaseEstimator):
             )
         training.learn()
         for _ in range(self.n_root_rounds):
-            training.mine(pictures())
+            training.mine(labelled_images())
             training.learn()
         if self.n_parts:
             training.add_parts(self.n_parts, part_shape)
             for number in range(self.n_part_rounds):
-                training.mine(pictures())
+                training.mine(labelled_images())
                 if number == 0 and (short := training.short()):
                     # Good roots leave none beyond the margin; parts learn from the best places.
-                    training.mine(pictures(), short)
+                    training.mine(labelled_images(), short)
                 training.learn()
         training.drop_unlearned()
         if not training.components:

@@ -1,5 +1,7 @@
 """How good detections are, and which of several that overlap are kept."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

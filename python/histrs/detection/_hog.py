@@ -1,5 +1,7 @@
 """Histograms of oriented gradients."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any, ClassVar, Self
 

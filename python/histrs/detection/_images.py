@@ -1,4 +1,6 @@
-"""Images and boxes at the door."""
+"""Images and boxes as arguments."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -1,5 +1,7 @@
 """A component of a detector: a root, parts on springs, and where they are in an image."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,11 +63,11 @@ class Placements:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def some(self, kept: Any) -> "Placements":
+    def some(self, kept: Any) -> Placements:
         """Return some of the places."""
         return Placements(self.scores[kept], self.numbers[kept], self.boxes[kept])
 
-    def cut_off(self, shape: tuple[int, ...]) -> "Placements":
+    def cut_off(self, shape: tuple[int, ...]) -> Placements:
         """Return the places whose boxes lie within an image, at least in part, with that part."""
         rows, columns = shape[:2]
         boxes = np.clip(self.boxes, 0, [columns, rows, columns, rows])

@@ -1,5 +1,7 @@
 """Where the parts of a component begin: on the strongest places of its root."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The cells of an image at many scales, by their features or codes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

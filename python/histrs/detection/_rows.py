@@ -1,5 +1,7 @@
 """Windows of cells as rows of a support vector machine: codes or features, beside displacements."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 from typing import Any
 
@@ -50,7 +52,7 @@ class JointRows:
         found = zip(self._parts, self.split(V), strict=True)
         return np.hstack([part.coef(model) for part, model in found])
 
-    def part(self, rows: NDArray[np.intp]) -> "JointRows":
+    def part(self, rows: NDArray[np.intp]) -> JointRows:
         return JointRows([part.part(rows) for part in self._parts])
 
 

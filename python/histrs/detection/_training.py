@@ -1,5 +1,7 @@
 """How a detector learns: latent places of objects, hard negatives, cutting planes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -228,7 +230,7 @@ class Training:
 
     def begin(
         self,
-        pictures: Iterable[tuple[Image, Boxes]],
+        labelled_images: Iterable[tuple[Image, Boxes]],
         groups: Iterable[NDArray[np.intp]],
         rng: np.random.RandomState,
     ) -> None:
@@ -238,7 +240,7 @@ class Training:
         share objects by these. A component that has none is dropped.
         """
         model = Model(self.components, self.settings)
-        for number, ((image, own), aspects) in enumerate(zip(pictures, groups, strict=True)):
+        for number, ((image, own), aspects) in enumerate(zip(labelled_images, groups, strict=True)):
             pyramid, found, shared = _shared(image, own, model)
             if not len(found):
                 # The image is too small for any of the roots.
@@ -282,7 +284,7 @@ class Training:
         both = zip(self.positives, self.negatives, strict=True)
         return [c for c, (good, bad) in enumerate(both) if len(bad) < len(good)]
 
-    def mine(self, pictures: Iterable[tuple[Image, Boxes]], easy: Sequence[int] = ()) -> int:
+    def mine(self, labelled_images: Iterable[tuple[Image, Boxes]], easy: Sequence[int] = ()) -> int:
         """Find the best placements of the objects, and negatives beyond the margin; count these.
 
         Of the components in `easy` the best are negatives, whether beyond the margin or not.
@@ -292,7 +294,7 @@ class Training:
         self.positives = [Examples() for _ in self.components]
         n_new = 0
         model = Model(self.components, self.settings)
-        for number, (image, own) in enumerate(pictures):
+        for number, (image, own) in enumerate(labelled_images):
             pyramid, found, shared = _shared(image, own, model)
             best = []
             for column in shared.T:

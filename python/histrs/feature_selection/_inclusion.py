@@ -9,6 +9,8 @@ Beta(1, d) for d columns, expects one of them (Castillo and van der Vaart 2012):
 the functions of very many columns stand for noise.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg

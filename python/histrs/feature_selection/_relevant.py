@@ -1,5 +1,7 @@
 """A selector by posterior probabilities."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -23,6 +25,7 @@ from histrs._scale import exponent_of, may_overflow
 from histrs._sparse import sound
 from histrs._threads import blas_threads_at_most
 from histrs._validation import (
+    Matrix,
     check_random_state,
     real_array,
     unchanged_on_error,
@@ -202,7 +205,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         chosen = self.get_support()
         return float(np.mean(1.0 - self.probabilities_[chosen])) if np.any(chosen) else 0.0
 
-    def transform(self, X: ArrayLike) -> Any:
+    def transform(self, X: ArrayLike | Matrix) -> NDArray[Any] | Matrix:
         """Keep the columns that are selected.
 
         Parameters
@@ -216,9 +219,12 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             Their columns, of the type that `X` has.
         """
         with may_overflow():
-            return super().transform(sound(X, "X") if sparse.issparse(X) else X)
+            kept: NDArray[Any] | Matrix = super().transform(
+                sound(X, "X") if sparse.issparse(X) else X
+            )
+            return kept
 
-    def inverse_transform(self, X: ArrayLike) -> Any:
+    def inverse_transform(self, X: ArrayLike | Matrix) -> NDArray[Any] | Matrix:
         """Put zeros where columns were left out.
 
         Parameters
@@ -232,7 +238,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             Rows with all columns.
         """
         with may_overflow():
-            return super().inverse_transform(sound(X, "X") if sparse.issparse(X) else X)
+            rows: NDArray[Any] | Matrix = super().inverse_transform(
+                sound(X, "X") if sparse.issparse(X) else X
+            )
+            return rows
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags."""

@@ -1,5 +1,7 @@
 """Functions of one column: the components of its intersection kernel."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg

@@ -1,5 +1,7 @@
 """What the classifier and the regressor share."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

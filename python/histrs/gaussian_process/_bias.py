@@ -1,5 +1,7 @@
 """A constant beside the kernel, whose variance no kernel matrix holds."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from histrs._solvers.block_cg import Array

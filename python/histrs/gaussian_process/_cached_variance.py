@@ -1,5 +1,7 @@
 """Posterior variances at little more than the price of the mean, from what is solved once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What Gaussian processes of classes share: targets -1 and +1, and probabilities."""
 
+from __future__ import annotations
+
 from numbers import Number
 from typing import Any, Literal, Self, overload
 

@@ -1,5 +1,7 @@
 """Gaussian process classification by label regression."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np

@@ -1,5 +1,7 @@
 """One prediction taken apart by feature, and by pair of features."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

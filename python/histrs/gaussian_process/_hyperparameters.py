@@ -1,5 +1,7 @@
 """Hyper-parameters, and the vector of their logarithms that an optimiser moves."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -60,7 +62,7 @@ class Hyperparameters:
             return [slice(0, n_outputs)]
         return [slice(k, k + 1) for k in range(n_outputs)]
 
-    def pair(self, k: int) -> "Hyperparameters":
+    def pair(self, k: int) -> Hyperparameters:
         """Return the hyper-parameters with one of the pairs alone."""
         return replace(self, noise=self.noise[k : k + 1], amplitude=self.amplitude[k : k + 1])
 
@@ -70,7 +72,7 @@ class Hyperparameters:
             return getattr(self, name)
         return self.kernel.parameter(name)
 
-    def with_values(self, values: Mapping[str, Any]) -> "Hyperparameters":
+    def with_values(self, values: Mapping[str, Any]) -> Hyperparameters:
         """Return these hyper-parameters with some replaced."""
         scales = {name: values[name] for name in SCALES if name in values}
         others = {name: value for name, value in values.items() if name not in SCALES}
@@ -182,7 +184,7 @@ class SearchSpace:
         self._bounds = dict(bounds)
         self._sizes = [np.size(start.get(name)) for name in self.names]
 
-    def only(self, names: Collection[str], start: Hyperparameters) -> "SearchSpace":
+    def only(self, names: Collection[str], start: Hyperparameters) -> SearchSpace:
         """Return the space of some of the hyper-parameters."""
         return SearchSpace(start, {k: v for k, v in self._bounds.items() if k in names})
 

@@ -1,5 +1,7 @@
 """The generalised intersection kernel: transformed and weighted features on one sort."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,7 +45,7 @@ class GeneralizedKernel:
         """Return a parameter that can be learned."""
         return self.weights if name == "feature_weights" else getattr(self, name)
 
-    def with_parameters(self, values: Mapping[str, Any]) -> "GeneralizedKernel":
+    def with_parameters(self, values: Mapping[str, Any]) -> GeneralizedKernel:
         """Return the kernel with some parameters replaced."""
         exponent = values.get("exponent", self.exponent)
         weights = values.get("feature_weights", self.weights)
@@ -67,7 +69,7 @@ class GeneralizedKernel:
     def _core(self) -> _histrs.Transform:
         return _histrs.Transform(self.transform, self.exponent)
 
-    def same_as(self, other: "GeneralizedKernel") -> bool:
+    def same_as(self, other: GeneralizedKernel) -> bool:
         """Whether the two take minima of the same columns."""
         same_transform = (self.transform, self.exponent) == (other.transform, other.exponent)
         if self.weights is None or other.weights is None:

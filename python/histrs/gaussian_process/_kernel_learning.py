@@ -1,5 +1,7 @@
 """What is learned of the kernel from rows and targets, and the systems that are solved."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

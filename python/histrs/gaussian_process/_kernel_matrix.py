@@ -1,5 +1,7 @@
 """The kernel matrix of training rows, never formed unless it is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,5 +1,7 @@
 """A block Krylov space of a linear system, and what it knows of rows."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any, Protocol
 

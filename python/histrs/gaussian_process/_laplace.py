@@ -8,6 +8,8 @@ With probabilities :math:`1 / (1 + e^{-f})` of the class, weights `w` of rows an
 with weights.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any

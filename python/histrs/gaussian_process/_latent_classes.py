@@ -1,5 +1,7 @@
 """Classification by latent functions that the classes follow with a probability."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """What the model predicts of rows that it was not fitted to."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The log marginal likelihood of hyper-parameters, and its gradient."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias

@@ -1,5 +1,7 @@
 """Targets that are missing in some rows: those of the same rows are fitted to these."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 

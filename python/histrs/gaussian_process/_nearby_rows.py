@@ -1,5 +1,7 @@
 """What the training rows near a row tell of it beside a subspace."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -5,6 +5,8 @@ rows that stay. A preconditioner keeps its knots or pivots, until so many rows h
 others would suit better.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Tables of additive models as ONNX graphs."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -30,7 +32,7 @@ class _Tables(Protocol):
     def pairs(self) -> tuple[object, ...]: ...
 
 
-def to_onnx(tables: _Tables) -> "onnx.ModelProto":
+def to_onnx(tables: _Tables) -> onnx.ModelProto:
     """Return the model that `AdditiveTables.to_onnx` describes."""
     try:
         from onnx import TensorProto, helper

@@ -1,5 +1,7 @@
 """Hyper-parameters of largest likelihood."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """What the user says of a Gaussian process of the intersection kernel."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, get_args
 

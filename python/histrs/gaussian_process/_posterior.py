@@ -1,5 +1,7 @@
 """The posterior of a Gaussian process: what predictions are made of, and never changes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,15 +1,21 @@
 """Answers in the precision of what is asked, as those of every estimator here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs._scale import may_overflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Means, alone or with what else was asked for.
+Answer: TypeAlias = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 
 
 def is_single(values: Any) -> bool:

@@ -1,5 +1,7 @@
 """The matrix of a Gaussian process' linear system, and what is nearly its inverse."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias

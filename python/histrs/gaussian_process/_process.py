@@ -1,5 +1,7 @@
 """What every Gaussian process here is: hyper-parameters of largest likelihood, and a posterior."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from contextlib import nullcontext
 from typing import Any, Literal, TypeAlias, overload

@@ -1,10 +1,12 @@
 """What Gaussian processes of real targets share: their unit, and what is asked of them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.base import _fit_context
 from sklearn.utils import Tags
@@ -26,7 +28,7 @@ from histrs.gaussian_process._missing import (
     with_targets,
 )
 from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._precision import in_precision_of_rows, is_single
+from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess, check_theta
 from histrs.gaussian_process._state import copied, replaced_whole
 
@@ -307,6 +309,34 @@ class RealTargets(MissingTargets, GaussianProcess):
         values, gradients, stds = zip(*parts, strict=True)
         return sum(values), np.concatenate(gradients), sum(stds)
 
+    @overload
+    def predict(
+        self,
+        X: ArrayLike | Matrix,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        return_quantiles: None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: Literal[True]
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, *, return_cov: Literal[True]
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, *, return_quantiles: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self,
+        X: ArrayLike | Matrix,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Answer: ...
     @in_precision_of_rows
     def predict(
         self,
@@ -314,7 +344,7 @@ class RealTargets(MissingTargets, GaussianProcess):
         return_std: bool = False,
         return_cov: bool = False,
         return_quantiles: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Answer:
         """Predict targets, and on request how uncertain they are.
 
         Parameters
@@ -352,9 +382,10 @@ class RealTargets(MissingTargets, GaussianProcess):
                 "Ask for one of return_std, return_cov and return_quantiles at a time."
             )
         if self._has_patterns():
-            return self._of_patterns(
+            answer: Answer = self._of_patterns(
                 lambda fit: fit.predict(X, return_std, return_cov, return_quantiles)
             )
+            return answer
         only_mean = not (return_std or return_cov) and return_quantiles is None
         X = self._check_rows_of_means(X) if only_mean else self._check_test(X)
         state = self._state()

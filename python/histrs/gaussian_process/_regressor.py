@@ -1,5 +1,7 @@
 """Gaussian process regression."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar
 
 from histrs import _histrs

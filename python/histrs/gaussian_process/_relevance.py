@@ -10,6 +10,8 @@ prior, so that thousands of them, each of which tells nothing, go up or down tog
 weights that fit the noise; so the number of steps is that of least error on held-out rows.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -97,7 +99,7 @@ def relevant_weights(
     return path.weights
 
 
-def _best_number_of_steps(paths: "list[tuple[_Path, Matrix, Array]]") -> int:
+def _best_number_of_steps(paths: list[tuple[_Path, Matrix, Array]]) -> int:
     errors: list[Array] = []
     totals: list[float] = []
     for steps in range(_MAX_STEPS + 1):

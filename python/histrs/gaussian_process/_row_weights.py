@@ -5,6 +5,8 @@ With weights `W` and their roots `R`, the system `(K + s W^-1) alpha = Y` is
 coordinates that are scaled by `R`; only there is a likelihood, with `log det R` added.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from histrs._solvers.block_cg import Array

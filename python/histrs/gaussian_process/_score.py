@@ -1,5 +1,7 @@
 """Scores of rows against weighted training rows, exact or from a table."""
 
+from __future__ import annotations
+
 from typing import Literal, Protocol
 
 import numpy as np

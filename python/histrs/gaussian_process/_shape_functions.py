@@ -1,5 +1,7 @@
 """The mean taken apart by feature."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -10,6 +10,8 @@ step solves
 by conjugate gradients, preconditioned by factors of a matrix per class.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -325,7 +327,7 @@ class _NewtonSystem:
             self._factors = []
         return x, Cx
 
-    def _conjugate_gradients(self, curvature: "_Curvature", b: Array) -> tuple[Array, Array, int]:
+    def _conjugate_gradients(self, curvature: _Curvature, b: Array) -> tuple[Array, Array, int]:
         x, Cx = b, self._C @ b
         r = curvature.transposed(Cx)
         y = p = self._preconditioned(curvature, r)
@@ -347,7 +349,7 @@ class _NewtonSystem:
             n_iter += 1
         return x, self._C @ x, n_iter
 
-    def _preconditioned(self, curvature: "_Curvature", r: Array) -> Array:
+    def _preconditioned(self, curvature: _Curvature, r: Array) -> Array:
         scaled = curvature.root(r) / curvature.scale
         seen = np.empty_like(scaled)
         for c, L in enumerate(self._factors):

@@ -5,6 +5,8 @@ vectors are the same for `K` and `K + s I`. So one run serves every noise and am
 likelihood costs no further product.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -98,7 +100,7 @@ class Measure:
         return float(np.sum(self.weights * np.log(self.nodes + s)))
 
     @classmethod
-    def mean(cls, measures: list["Measure"]) -> "Measure":
+    def mean(cls, measures: list[Measure]) -> Measure:
         """Return the mean of some measures."""
         nodes = np.concatenate([m.nodes for m in measures])
         return cls(nodes, np.concatenate([m.weights for m in measures]) / len(measures))

@@ -1,5 +1,7 @@
 """What an estimator has learned is replaced whole, or not at all."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar

@@ -1,5 +1,7 @@
 """The linear system of a Gaussian process: `(K + s I) B = Y`, and variances by it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -69,13 +71,13 @@ class KernelSystem(PreconditionedMatrix):
     iterates_first: bool = False
     """Whether no factor is made unless iterations fail, however cheap it looks."""
 
-    def iterating_first(self) -> "KernelSystem":
+    def iterating_first(self) -> KernelSystem:
         """Return the system, with all that is known of it, factorised only if it must be."""
         changed = replace(self, iterates_first=True)
         vars(changed).update({**vars(self), "iterates_first": True})
         return changed
 
-    def with_scales(self, scales: Scales) -> "KernelSystem":
+    def with_scales(self, scales: Scales) -> KernelSystem:
         """Return the system of another noise and amplitude, on the same sorted columns."""
         smooth = None if self.smooth is None else self.smooth.rows
         columns, base = None, self.base_columns
@@ -93,7 +95,7 @@ class KernelSystem(PreconditionedMatrix):
             n_changed=0,
         )
 
-    def with_row_scale(self, row_scale: Array | None) -> "KernelSystem":
+    def with_row_scale(self, row_scale: Array | None) -> KernelSystem:
         """Return the system of other weights of rows, on the same sorted columns."""
         return replace(self.with_scales(Scales(self.noise, self.amplitude)), row_scale=row_scale)
 

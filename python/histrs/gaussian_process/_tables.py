@@ -1,5 +1,7 @@
 """Fitted additive models as plain tables, to be served without this package."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +70,7 @@ class AdditiveTables:
         probabilities: Array = softmax(logits_of_classes(self.scores(X)), axis=1)
         return probabilities
 
-    def to_onnx(self) -> "onnx.ModelProto":
+    def to_onnx(self) -> onnx.ModelProto:
         """Return an ONNX model that takes rows of single precision.
 
         Its input is ``X`` of shape (n_samples, n_features). A regression has the output

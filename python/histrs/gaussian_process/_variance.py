@@ -4,6 +4,8 @@ The exact variance is `k(x, x) - k_x^T (K + s I)^-1 k_x`. What is below that qua
 bound above the variance. All are without amplitude, as the system is.
 """
 
+from __future__ import annotations
+
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Posterior variances between two numbers that are certain."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,5 +1,7 @@
 """Whether features count by their spread or as they are, which some rows tell."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any

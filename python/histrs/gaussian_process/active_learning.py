@@ -1,5 +1,7 @@
 """Which unlabelled rows a Gaussian process would learn most from."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args

@@ -1,5 +1,7 @@
 """The additive chi-square kernel as an inner product of explicit features."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 

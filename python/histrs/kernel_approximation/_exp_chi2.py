@@ -1,5 +1,7 @@
 """Random features of the exponential chi-square kernel."""
 
+from __future__ import annotations
+
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias

@@ -1,4 +1,6 @@
-"""Inner products between coordinates on representatives: products and solves with `K_ZZ`."""
+"""Inner products between coordinates on landmarks: products and solves with `K_ZZ`."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
@@ -15,7 +17,7 @@ class InnerProduct(ABC):
 
     With :math:`\Phi(x)` the features of `x`, the map approximates its kernel by
     :math:`\Phi(x)^T K_{ZZ} \Phi(y)`, equation 6 of [1]_, where `K_ZZ` is the kernel of the
-    representatives. A map has one as `inner_product_`.
+    landmarks. A map has one as `inner_product_`.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class InnerProduct(ABC):
         -----
         The intersection kernel's is exact, and so is Hellinger's, whose blocks have rank one. Of
         the others' blocks, eigenvalues below `q` times the machine precision times the largest
-        count as zero, `q` being the number of representatives in the block: the chi-square
+        count as zero, `q` being the number of landmarks in the block: the chi-square
         kernel of many knots is singular to rounding.
         """
         V, shape = self._check(V)
@@ -122,7 +124,7 @@ class RootedInnerProduct(InnerProduct):
     """An inner product that can be taken into the features."""
 
     @abstractmethod
-    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+    def root(self) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
         """Return `W` with `K_ZZ = W W^T`, and how many of its columns are of each column of data.
 
         Features times `W` have the usual inner product.
@@ -148,7 +150,7 @@ class _Columns:
 
     def root(
         self, blocks: Array, kept: NDArray[np.bool_]
-    ) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+    ) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
         """Return blocks of shape (n_columns, n_knots, k) along a diagonal, some columns of each."""
         rows = np.cumsum(self.present).reshape(self.present.shape) - 1
         columns = np.cumsum(kept).reshape(kept.shape) - 1
@@ -180,7 +182,7 @@ class CumulativeInnerProduct(RootedInnerProduct):
         slopes = np.divide(slopes, self._gaps, out=np.zeros_like(slopes), where=self._gaps > 0)
         return self._columns.unpad(-np.diff(slopes, axis=1, append=0.0))
 
-    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+    def root(self) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
         """Return the roots of the gaps up to each knot."""
         n_knots = self._columns.present.shape[1]
         blocks = np.tril(np.ones((n_knots, n_knots))) * np.sqrt(self._gaps.transpose(0, 2, 1))
@@ -207,7 +209,7 @@ class RankOneInnerProduct(RootedInnerProduct):
         along = np.divide(along, norm, out=np.zeros_like(along), where=norm > 0)
         return self._columns.unpad(unit * along)
 
-    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+    def root(self) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
         """Return the roots of the knots: one feature a column."""
         return self._columns.root(self._roots, self._columns.present[:, :1])
 
@@ -246,7 +248,7 @@ class BlockInnerProduct(RootedInnerProduct):
         V = np.divide(V, self._scales, out=np.zeros_like(V), where=self._scales > 0)
         return self._columns.unpad(self._inverse.apply(V))
 
-    def root(self) -> "tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]":
+    def root(self) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
         """Return eigenvectors times the roots of their eigenvalues, the largest first."""
         blocks = np.sqrt(self._scales) * self._inverse.root()
         kept = np.any(blocks != 0.0, axis=1)
@@ -254,7 +256,7 @@ class BlockInnerProduct(RootedInnerProduct):
 
 
 class DenseInnerProduct(InnerProduct):
-    """The kernel of representatives as it is."""
+    """The kernel of landmarks as it is."""
 
     def __init__(self, kernel: Array) -> None:
         self.shape = (len(kernel), len(kernel))

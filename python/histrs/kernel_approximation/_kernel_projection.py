@@ -1,4 +1,6 @@
-"""Any kernel as an inner product of coordinates on representatives."""
+"""Any kernel as an inner product of coordinates on landmarks."""
+
+from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
@@ -8,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._validation import Matrix
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
-from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
+from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
 
-class KernelProjectionMap(RepresentativeMap):
-    r"""Dense features of any kernel: the coordinates of its projection on representatives.
+class KernelProjectionMap(LandmarkMap):
+    r"""Dense features of any kernel: the coordinates of its projection on landmarks.
 
-    With :math:`z_1, \ldots, z_D` the representatives, the features of a row are
+    With :math:`z_1, \ldots, z_D` the landmarks, the features of a row are
 
     .. math:: \Phi(x) = K_{ZZ}^\dagger K_{Zx},
 
@@ -29,11 +31,11 @@ class KernelProjectionMap(RepresentativeMap):
         A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
         "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
         `(n_X, n_Z)`.
-    n_representatives : int, default=100
-        Number of representatives; no more than there are rows.
-    representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
+    n_landmarks : int, default=100
+        Number of landmarks; no more than there are rows.
+    landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
         Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
-        ones given, and then `n_representatives` does not matter.
+        ones given, and then `n_landmarks` does not matter.
     whiten : bool, default=False
         Give :math:`\Lambda^{-1} V K_{Zx}` instead, with :math:`K_{ZZ} = V^T \Lambda^2 V`: features
         with the usual inner product, as linear models have it (the Nyström features of
@@ -49,8 +51,8 @@ class KernelProjectionMap(RepresentativeMap):
     ----------
     kernel_, kernel_params_ : str or callable, dict
         The kernel of the fitted map and its arguments, whatever is set later.
-    representatives_ : {ndarray, sparse array} of shape (D, n_features)
-        The representatives.
+    landmarks_ : {ndarray, sparse array} of shape (D, n_features)
+        The landmarks.
     inner_product_ : InnerProduct
         Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
     n_features_in_ : int
@@ -60,7 +62,7 @@ class KernelProjectionMap(RepresentativeMap):
 
     See Also
     --------
-    SparseKernelMap : A few representatives for every row.
+    SparseKernelMap : A few landmarks for every row.
     InnerProduct : What `inner_product_` does.
 
     Notes
@@ -87,24 +89,24 @@ class KernelProjectionMap(RepresentativeMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RepresentativeMap._parameter_constraints,
+        **LandmarkMap._parameter_constraints,
         "whiten": ["boolean"],
     }
 
     def __init__(
         self,
         kernel: Kernel = "intersection",
-        n_representatives: int = 100,
+        n_landmarks: int = 100,
         *,
-        representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
+        landmarks: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
         whiten: bool = False,
         kernel_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
-        self.n_representatives = n_representatives
-        self.representatives = representatives
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.whiten = whiten
         self.kernel_params = kernel_params
         self.random_state = random_state
@@ -141,7 +143,7 @@ class KernelProjectionMap(RepresentativeMap):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        K = self._kernel(X, self.representatives_)
+        K = self._kernel(X, self.landmarks_)
         whitening = getattr(self, "whitening_", None)
         features = self.inner_product_.solve(K.T).T if whitening is None else K @ whitening
         return features.astype(X.dtype, order="C", copy=False)

@@ -5,6 +5,8 @@ poles here make the mean over rows of that, relative to the sum, small: every ro
 however large its values are.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +41,7 @@ class Shares:
     """The share of the sum of a row that is near each place, as a mean over rows."""
 
     @classmethod
-    def of(cls, X: Matrix, low: Array, high: Array) -> "Shares":
+    def of(cls, X: Matrix, low: Array, high: Array) -> Shares:
         """Count the values of up to 4,096 rows, evenly spaced, between positive ends."""
         n_columns = len(low)
         chosen = np.unique(np.linspace(0, X.shape[0] - 1, _ROWS).astype(np.intp))

@@ -1,5 +1,7 @@
 """How well a kernel predicts targets: ridge regression with each row left out in turn."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

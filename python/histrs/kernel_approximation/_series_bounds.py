@@ -4,6 +4,8 @@ Both look at a function f on a fine grid of step h: between its points f exceeds
 seen by at most h^2/8 max |f''|, which is added.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar

@@ -1,5 +1,7 @@
 """Projections whose minima make the energy-distance kernel."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 

@@ -1,5 +1,7 @@
 """Additive kernels as inner products of sparse features."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 

@@ -1,4 +1,6 @@
-"""Any kernel as an inner product of sparse coordinates on representatives."""
+"""Any kernel as an inner product of sparse coordinates on landmarks."""
+
+from __future__ import annotations
 
 from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -15,22 +17,22 @@ from histrs._scale import check_computed, in_precision_of, may_overflow
 from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
-from histrs.kernel_approximation._representatives import Kernel, RepresentativeMap
+from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
 Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
-# Bytes of kernel values between rows and representatives that are held at once.
+# Bytes of kernel values between rows and landmarks that are held at once.
 _KERNEL_BYTES = 2**25
 
 
-class SparseKernelMap(RepresentativeMap):
-    r"""Sparse features of any kernel: every row on a few representatives of its own.
+class SparseKernelMap(LandmarkMap):
+    r"""Sparse features of any kernel: every row on a few landmarks of its own.
 
-    With :math:`z_1, \ldots, z_D` the representatives, the features of a row are to minimise
+    With :math:`z_1, \ldots, z_D` the landmarks, the features of a row are to minimise
 
     .. math:: \Big|\Psi(x) - \sum_i \Phi_i(x) \Psi(z_i)\Big|^2, \quad |\Phi(x)|_0 \le P,
 
     equation 7 of [1]_, in the kernel's space, with :math:`P` = `n_nonzero`. Given which
-    representatives are used, they are the coordinates of the orthogonal projection (equation 5);
+    landmarks are used, they are the coordinates of the orthogonal projection (equation 5);
     which are used is found greedily. Then
 
     .. math:: k(x, y) \approx \Phi(x)^T K_{ZZ} \Phi(y).
@@ -41,17 +43,17 @@ class SparseKernelMap(RepresentativeMap):
         A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
         "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
         `(n_X, n_Z)`.
-    n_representatives : int, default=100
-        Number of representatives; no more than there are rows.
+    n_landmarks : int, default=100
+        Number of landmarks; no more than there are rows.
     n_nonzero : int, default=5
-        Representatives of a row, at most.
+        Landmarks of a row, at most.
     selection : {"nearest", "matching-pursuit", "orthogonal-matching-pursuit"}, default="nearest"
-        Which representatives serve a row: the nearest in the kernel's space; or one after the
+        Which landmarks serve a row: the nearest in the kernel's space; or one after the
         other the one that explains most of what is left, subtracting its own part of that only
         or, "orthogonal", the best combination of all so far.
-    representatives : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
+    landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
         Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
-        ones given, and then `n_representatives` does not matter.
+        ones given, and then `n_landmarks` does not matter.
     whiten : bool, default=False
         Give the coordinates times a root of :math:`K_{ZZ}` instead: dense features with the usual
         inner product, for linear models that know no other. Directions in which the kernel is
@@ -67,8 +69,8 @@ class SparseKernelMap(RepresentativeMap):
     ----------
     kernel_, kernel_params_ : str or callable, dict
         The kernel of the fitted map and its arguments, whatever is set later.
-    representatives_ : {ndarray, sparse array} of shape (D, n_features)
-        The representatives.
+    landmarks_ : {ndarray, sparse array} of shape (D, n_features)
+        The landmarks.
     inner_product_ : InnerProduct
         Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
     n_features_in_ : int
@@ -78,13 +80,13 @@ class SparseKernelMap(RepresentativeMap):
 
     See Also
     --------
-    KernelProjectionMap : All representatives for every row.
+    KernelProjectionMap : All landmarks for every row.
     SparseAdditiveMap : The same, column by column, for additive kernels.
     InnerProduct : What `inner_product_` does.
 
     Notes
     -----
-    A representative that those chosen before it span, to twelve digits, is left out: it would
+    A landmark that those chosen before it span, to twelve digits, is left out: it would
     not change the projection. Matching pursuit may choose one again, and stops after
     `10 * n_nonzero` steps; its coordinates are those of the projection all the same.
 
@@ -105,7 +107,7 @@ class SparseKernelMap(RepresentativeMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RepresentativeMap._parameter_constraints,
+        **LandmarkMap._parameter_constraints,
         "n_nonzero": [Interval(Integral, 1, None, closed="left")],
         "whiten": ["boolean"],
         "selection": [StrOptions({"nearest", "matching-pursuit", "orthogonal-matching-pursuit"})],
@@ -114,21 +116,21 @@ class SparseKernelMap(RepresentativeMap):
     def __init__(
         self,
         kernel: Kernel = "intersection",
-        n_representatives: int = 100,
+        n_landmarks: int = 100,
         n_nonzero: int = 5,
         *,
         selection: Selection = "nearest",
-        representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
+        landmarks: Literal["kmeans", "sample"] | ArrayLike | Matrix = "kmeans",
         whiten: bool = False,
         kernel_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
-        self.n_representatives = n_representatives
+        self.n_landmarks = n_landmarks
         self.n_nonzero = n_nonzero
         self.selection = selection
-        self.representatives = representatives
+        self.landmarks = landmarks
         self.whiten = whiten
         self.kernel_params = kernel_params
         self.random_state = random_state
@@ -136,7 +138,7 @@ class SparseKernelMap(RepresentativeMap):
 
     def _set_inner_product(self, product: DenseInnerProduct) -> None:
         self.__dict__.pop("whitening_", None)
-        self._kernel_of_representatives = product.kernel
+        self._kernel_of_landmarks = product.kernel
         if not self.whiten:
             super()._set_inner_product(product)
             return
@@ -164,7 +166,7 @@ class SparseKernelMap(RepresentativeMap):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        Z, K = self.representatives_, self._kernel_of_representatives
+        Z, K = self.landmarks_, self._kernel_of_landmarks
         n_threads = count_threads(self.n_jobs)
         blocks = []
         for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * Z.shape[0]))):

@@ -8,6 +8,8 @@ and 2xy/(x + y) <= sqrt(xy), so that no error exceeds the largest x R(x)^2, whic
 x = y. Here arrays of poles have the shape (n_poles, n_domains).
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ellipj, ellipkm1

@@ -1,5 +1,7 @@
 """Bounds below distances, so that a search need not compute all of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

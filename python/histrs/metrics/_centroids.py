@@ -1,5 +1,7 @@
 """Centroids in the geometry of a metric."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The chi-square distance, and the kernels that come of it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray

@@ -1,5 +1,7 @@
 """The kernel that the Euclidean distance induces."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Euclidean distances, of rows in single precision too."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The distance that a kernel induces."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

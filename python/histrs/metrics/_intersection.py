@@ -1,5 +1,7 @@
 """The histogram intersection kernel."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray

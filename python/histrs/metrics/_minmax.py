@@ -1,5 +1,7 @@
 """The MinMax kernel, and one less it, its distance."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray

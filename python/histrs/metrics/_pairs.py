@@ -1,5 +1,7 @@
 """The arguments of a kernel: rows, and others or none."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse

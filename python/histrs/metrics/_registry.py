@@ -1,5 +1,7 @@
 """The kernels and metrics by name: what each is between, and what makes a search in it cheaper."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -37,7 +39,7 @@ class Metric(NamedTuple):
 
     `bounds` are never above the distance, and `of_pairs`, of `(X, Y, rows, columns, *, n_jobs,
     **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
-    distance, is what the maps on representatives approximate; it `is_additive` if it is a sum over
+    distance, is what the maps on landmarks approximate; it `is_additive` if it is a sum over
     columns.
     """
 

@@ -1,8 +1,10 @@
 """What nearest-neighbour classifiers and regressors share."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,12 +114,34 @@ class BaseMetricKNN(BaseEstimator):
         }
         self.n_neighbors_, self.weights_ = min(costs, key=lambda choice: costs[choice])
 
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix | None = None,
+        n_neighbors: int | None = None,
+        return_distance: Literal[True] = True,
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]: ...
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix | None = None,
+        n_neighbors: int | None = None,
+        *,
+        return_distance: Literal[False],
+    ) -> NDArray[np.intp]: ...
+    @overload
     def kneighbors(
         self,
         X: ArrayLike | Matrix | None = None,
         n_neighbors: int | None = None,
         return_distance: bool = True,
-    ) -> Any:
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]: ...
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix | None = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]:
         """Find the nearest training samples.
 
         Parameters

@@ -1,5 +1,7 @@
 """The nearest-neighbour classifier."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -203,7 +205,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         outputs = zip(self.classes_, shares, strict=True)
         return np.column_stack([classes[np.argmax(part, axis=1)] for classes, part in outputs])
 
-    def predict_proba(self, X: ArrayLike | Matrix) -> Any:
+    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any] | list[NDArray[Any]]:
         """Return the share of the votes of every class.
 
         Parameters

@@ -1,5 +1,7 @@
 """The nearest-neighbour regressor."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np

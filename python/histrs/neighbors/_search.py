@@ -1,5 +1,7 @@
 """The nearest of many, in the order of distance and then of place."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """A metric with its parameters, as estimators use it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Whether probabilities and intervals are what they say."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

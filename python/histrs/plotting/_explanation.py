@@ -1,5 +1,7 @@
 """One prediction, feature by feature."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What a Gaussian process has learned of each feature."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

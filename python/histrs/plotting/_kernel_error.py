@@ -1,5 +1,7 @@
 """The error of feature maps of the additive chi-square kernel."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any
 

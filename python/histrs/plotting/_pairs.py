@@ -1,5 +1,7 @@
 """Functions of two features, as maps."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

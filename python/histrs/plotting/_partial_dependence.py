@@ -1,5 +1,7 @@
 """What features do on average."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What compression costs, and what the prototypes are."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -102,7 +104,7 @@ def plot_prototypes(
     max_prototypes: int = 36,
     figure: Any = None,
 ) -> Any:
-    r"""Draw prototypes: covariances as ellipses, histograms as bars or pictures.
+    r"""Draw prototypes: covariances as ellipses, histograms as bars or images.
 
     The ellipse of a matrix :math:`P` is :math:`x^\top P^{-1} x = 1` of two features: one standard
     deviation. All covariances of a class share a panel; each histogram has one.
@@ -114,7 +116,7 @@ def plot_prototypes(
     features : pair of int, default=(0, 1)
         The two features of covariances that are drawn.
     shape : pair of int or None, default=None
-        Rows and columns of the pictures that histograms are; None draws bars.
+        Rows and columns of the images that histograms are; None draws bars.
     max_prototypes : int, default=36
         Of more histograms the first are drawn.
     figure : matplotlib.figure.Figure, default=None
@@ -130,7 +132,7 @@ def plot_prototypes(
     ImportError
         If Matplotlib is not installed.
     ValueError
-        If a feature is not there, or pictures of `shape` have not as many cells as there are
+        If a feature is not there, or images of `shape` have not as many cells as there are
         bins.
 
     Examples

@@ -1,5 +1,7 @@
 """Matplotlib, where it is installed."""
 
+from __future__ import annotations
+
 from typing import Any
 
 

@@ -1,9 +1,11 @@
 """What classifiers on few prototypes share."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +16,8 @@ from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import encode, factors_of_classes
-from histrs._likely_sharpness import likely_sharpness
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import positive_weights
 from histrs.neighbors._search import Found, check_count, in_precision, nearest
@@ -24,7 +26,7 @@ from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input
 Labels = NDArray[np.int64]
 Places = NDArray[np.intp]
 
-# Samples that the sharpness of probabilities is learned from.
+# Samples that the inverse temperature of probabilities is learned from.
 _CALIBRATION_ROWS = 500
 
 COMPRESSION_CONSTRAINTS = [
@@ -95,9 +97,24 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return logarithms of what the probabilities are in proportion to."""
 
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | Matrix,
+        n_neighbors: int = 1,
+        return_distance: Literal[True] = True,
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]: ...
+    @overload
+    def kneighbors(
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, *, return_distance: Literal[False]
+    ) -> NDArray[np.intp]: ...
+    @overload
     def kneighbors(
         self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
-    ) -> Any:
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]: ...
+    def kneighbors(
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: bool = True
+    ) -> NDArray[np.intp] | tuple[NDArray[Any], NDArray[np.intp]]:
         """Find the nearest prototypes.
 
         Parameters
@@ -176,7 +193,7 @@ class Training(NamedTuple):
 class SelectedPrototypes(InSpace):
     """Prototypes that are training samples; the nearest decide."""
 
-    sharpness_: float
+    inverse_temperature_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "metric": METRIC_CONSTRAINTS,
@@ -229,7 +246,7 @@ class SelectedPrototypes(InSpace):
             check_count(self.n_neighbors, len(places))
             self.prototypes_ = space.shaped(X[places])
             self.prototype_labels_ = self.classes_[labels[places]]
-            self.sharpness_ = self._likely_sharpness(training, places)
+            self.inverse_temperature_ = self._likely_inverse_temperature(training, places)
             self.sample_indices_ = used[places]
         return self
 
@@ -249,8 +266,8 @@ class SelectedPrototypes(InSpace):
         found: NDArray[np.float64] = factors[labels] * (1.0 if weight is None else weight)
         return found
 
-    def _likely_sharpness(self, training: Training, chosen: Places) -> float:
-        """Return the sharpness at which labels of samples that are no prototypes are likeliest."""
+    def _likely_inverse_temperature(self, training: Training, chosen: Places) -> float:
+        """Return the inverse temperature at which labels of other samples are likeliest."""
         others = np.setdiff1d(np.arange(len(training.labels)), chosen)
         # Some are enough for one number.
         others = others[:: max(1, len(others) // _CALIBRATION_ROWS)]
@@ -259,7 +276,7 @@ class SelectedPrototypes(InSpace):
             return 1.0
         D = self._space().distances(training.X[others], self.prototypes_)
         distances = self._class_distances(D.astype(np.float64))
-        return likely_sharpness(distances, training.labels[others], weights)
+        return likely_inverse_temperature(distances, training.labels[others], weights)
 
     def _class_distances(self, D: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return distances to the nearest prototype of each class, infinite where it has none."""
@@ -274,7 +291,7 @@ class SelectedPrototypes(InSpace):
         D = self._space().distances(queries, self.prototypes_).astype(np.float64)
         of_classes = self._class_distances(D)
         with np.errstate(over="ignore"):
-            scores = -np.minimum(self.sharpness_ * of_classes, np.finfo(np.float64).max)
+            scores = -np.minimum(self.inverse_temperature_ * of_classes, np.finfo(np.float64).max)
         scores[np.isinf(of_classes)] = -np.inf
         if self.n_neighbors > 1:
             scores = self._voted(D, scores)

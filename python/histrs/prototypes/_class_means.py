@@ -1,5 +1,7 @@
 """Means of clusters of the matrices of each class, to start prototypes from."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray

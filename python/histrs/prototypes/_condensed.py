@@ -1,5 +1,7 @@
 """The condensed nearest-neighbour rule."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -1,5 +1,7 @@
 """Stochastic covariance compression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -31,6 +33,7 @@ from histrs.prototypes._base import (
     Training,
 )
 from histrs.prototypes._class_means import class_means
+from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import (
     CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
@@ -41,7 +44,6 @@ from histrs.prototypes._learned import (
     scale_gamma,
 )
 from histrs.prototypes._sample import class_counts
-from histrs.prototypes._sharpness import held_out_sharpness, searched_gamma
 from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, stacked, symmetric
 
@@ -92,11 +94,11 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Number of prototypes of each class, or their share of the training matrices, which is
         divided among classes in proportion, at least one each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Sharpness of the neighbourhoods, at most 1e50. "scale" takes :math:`\gamma^2` as 16 over the
-        mean divergence from training matrices to the nearest prototype at the start; "cv" chooses
-        among five multiples of this :math:`\gamma`, from 1/8 to 2, by the accuracy on matrices left
-        out, in three folds; "optuna" searches from 1/16 to 4 times it, by the same measure, in
-        twenty trials of Optuna's sampler, which needs ``pip install "histrs[tune]"``.
+        Inverse temperature of the neighbourhoods, at most 1e50. "scale" takes :math:`\gamma^2` as
+        16 over the mean divergence from training matrices to the nearest prototype at the start;
+        "cv" chooses among five multiples of this :math:`\gamma`, from 1/8 to 2, by the accuracy on
+        matrices left out, in three folds; "optuna" searches from 1/16 to 4 times it, by the same
+        measure, in twenty trials of Optuna's sampler, which needs ``pip install "histrs[tune]"``.
     init : {"means", "subset", "rmhc"}, default="means"
         Start from the divergence's means of the clusters of each class, which k-means finds among
         the logarithms of matrices; from a random sample of each class, as the paper does; or from
@@ -110,8 +112,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     calibration : {"held-out"} or None, default="held-out"
         How sharp probabilities are. Prototypes know the matrices that they learned from, so that
         those of the neighbourhoods are too certain of others. "held-out" learns a factor of the
-        scores, `sharpness_`, from matrices left out of training: of at most 300 each third in turn,
-        of more one third. The classes that are predicted stay. None keeps the neighbourhoods'.
+        scores, `inverse_temperature_`, from matrices left out of training: of at most 300 each
+        third in turn, of more one third. The classes that are predicted stay. None keeps the
+        neighbourhoods'.
     max_iter : int, default=300
         Most iterations of L-BFGS; a ConvergenceWarning says when they did not suffice.
     tol : float, default=1e-5
@@ -135,8 +138,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     sample_indices_ : ndarray of shape (n_prototypes,)
         Places of the training matrices that they started from, or of those nearest to the means.
     gamma_ : float
-        The sharpness of the neighbourhoods.
-    sharpness_ : float
+        The inverse temperature of the neighbourhoods.
+    inverse_temperature_ : float
         Factor of their logarithms in scores and probabilities; 1 without `calibration`, and where a
         class has too few matrices to leave one out.
     loss_ : float
@@ -324,15 +327,15 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         self.loss_ = float(result.fun)
         self.loss_curve_ = np.array(curve)
         self.n_iter_ = int(result.nit)
-        self.sharpness_ = 1.0
+        self.inverse_temperature_ = 1.0
         if self.calibration is not None:
             fixed = clone(self).set_params(gamma=self.gamma_)
-            self.sharpness_ = held_out_sharpness(fixed, training, random)
+            self.inverse_temperature_ = held_out_inverse_temperature(fixed, training, random)
 
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         r"""Return :math:`\beta \log \sum_{j: y_j = c} e^{-\gamma^2 D_{ij}}`."""
         scores = super()._class_scores(X)
-        return in_precision(self.sharpness_ * scores.astype(np.float64), scores.dtype)
+        return in_precision(self.inverse_temperature_ * scores.astype(np.float64), scores.dtype)
 
     def _start(
         self, training: Training, X: Stack, weights: Float64 | None, random: RandomState

@@ -1,5 +1,7 @@
 """Test error against the size of the compressed set."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -6,6 +6,8 @@ prototype can add to a probability, by the bound, says how far its transport is 
 the bound was best; of most prototypes the bound alone is enough.
 """
 
+from __future__ import annotations
+
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,13 +46,13 @@ def decisive_costs(
     *,
     M: Float64,
     reg: float,
-    sharpness: float,
+    inverse_temperature: float,
     max_iter: int,
     n_jobs: int | None,
 ) -> Float64:
     """Return regularised costs of transport, less `own` of the prototype.
 
-    With the softmax of `-sharpness` times them, probabilities are right to 1e-6.
+    With the softmax of `-inverse_temperature` times them, probabilities are right to 1e-6.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def decisive_costs(
         What is taken off the costs.
     M, reg, max_iter, n_jobs : ndarray, float, int, int or None
         As of `histrs.metrics.sinkhorn_distances`; `M` is symmetric.
-    sharpness : float
+    inverse_temperature : float
         Factor of the costs.
     """
     tables = _bounding_tables(prototypes, M, reg, max_iter, n_jobs)
@@ -86,7 +88,7 @@ def decisive_costs(
 
         nearest = np.arange(len(dense)), found.argmin(axis=1)
         least_cost = improve(nearest, _LEVELS[0][1])
-        share = np.exp(-sharpness * (found - least_cost[:, None]).clip(min=0.0))
+        share = np.exp(-inverse_temperature * (found - least_cost[:, None]).clip(min=0.0))
         found[nearest], share[nearest] = least_cost, 0.0
         above = np.inf
         for least, level in _LEVELS:

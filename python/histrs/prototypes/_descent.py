@@ -1,5 +1,7 @@
 """Adaptive gradient descent that keeps the best iterate."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The fast condensed nearest-neighbour rule."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

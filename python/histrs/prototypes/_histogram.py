@@ -1,5 +1,7 @@
 """Stochastic histogram compression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -41,6 +43,7 @@ from histrs.prototypes._base import (
 )
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
 from histrs.prototypes._descent import descend
+from histrs.prototypes._gamma import searched_gamma
 from histrs.prototypes._learned import (
     CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
@@ -50,7 +53,6 @@ from histrs.prototypes._learned import (
     draw_start,
     scale_gamma,
 )
-from histrs.prototypes._sharpness import searched_gamma
 from histrs.prototypes._transport_loss import MAX_ITER, TransportLoss
 from histrs.transport._arguments import check_entries, check_ground_distance
 from histrs.transport._distances import warn_of_worst
@@ -99,12 +101,12 @@ class HistogramCompressor(LearnedPrototypes):
         Weight of the entropy, in the units of `M`; "scale" is a tenth of the median of the
         positive entries of `M`.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Sharpness of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of the mean
-        excess of the distance to the nearest prototype of a wrong class over that to the nearest
-        of the right class, in absolute value, at the start. "cv" chooses among five multiples of
-        it, from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna" searches from
-        0.25 to 16 times it, by the same measure, in twenty trials of Optuna's sampler, which needs
-        ``pip install "histrs[tune]"``.
+        Inverse temperature of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of
+        the mean excess of the distance to the nearest prototype of a wrong class over that to the
+        nearest of the right class, in absolute value, at the start. "cv" chooses among five
+        multiples of it, from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna"
+        searches from 0.25 to 16 times it, by the same measure, in twenty trials of Optuna's
+        sampler, which needs ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.
@@ -137,7 +139,7 @@ class HistogramCompressor(LearnedPrototypes):
     sample_indices_ : ndarray of shape (n_prototypes,)
         Places of the training samples that they started from.
     gamma_ : float
-        The sharpness.
+        The inverse temperature.
     reg_ : float
         The weight of the entropy.
     M_ : ndarray of shape (n_bins, n_bins)
@@ -384,7 +386,7 @@ class HistogramCompressor(LearnedPrototypes):
             self._own_costs(H) / 2,
             M=self.M_,
             reg=self.reg_,
-            sharpness=self.gamma_**2,
+            inverse_temperature=self.gamma_**2,
             max_iter=MAX_ITER,
             n_jobs=self.n_jobs,
         )

@@ -1,5 +1,7 @@
 """What classifiers on learned prototypes share: where they start, and how sharp they look."""
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -40,7 +42,7 @@ def draw_start(training: Training, compression: float, init: Init, random: Rando
 def scale_gamma(
     distances: NDArray[Any], weights: NDArray[np.float64] | None, rounding: float = 0.0
 ) -> float:
-    """Return the sharpness at which samples are one unit from where they belong, on average.
+    """Return the `gamma` at which samples are one unit from where they belong, on average.
 
     It is 1 where that is no more than `rounding`.
     """

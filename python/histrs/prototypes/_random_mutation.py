@@ -1,5 +1,7 @@
 """Random mutation hill climbing."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any, ClassVar, Literal

@@ -1,5 +1,7 @@
 """A random sample as prototypes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -1,5 +1,7 @@
 """Samples in which every class has its share."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any
 

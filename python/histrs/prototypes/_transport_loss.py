@@ -1,5 +1,7 @@
 """The objective of stochastic histogram compression."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
@@ -27,7 +29,7 @@ class TransportLoss:
     labels, own : ndarray of shape (n,), (n_prototypes,)
         Classes of the rows and of the prototypes.
     M, reg, gamma : ndarray, float, float
-        Ground distance, weight of the entropy, sharpness.
+        Ground distance, weight of the entropy, inverse temperature.
     tol : float
         Of the marginals of transport.
     n_threads : int

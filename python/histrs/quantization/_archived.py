@@ -1,5 +1,7 @@
 """What a product quantiser has learned, read from a file and checked."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Codebooks by k-means, one for each block of columns."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,5 +1,7 @@
 """The inner product of codewords that their kernel induces, as an operator."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse

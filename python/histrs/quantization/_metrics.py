@@ -1,5 +1,7 @@
 """The metrics that codewords may have: their means, their distances and their inner products."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 

@@ -1,5 +1,7 @@
 """Nearest neighbours among codes, by sums of table entries."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import copy
@@ -292,7 +294,7 @@ class CodeNeighbors(BaseEstimator):
         return step // _PANEL * _PANEL if step >= _PANEL else step
 
     def _search(
-        self, tables: "_Tables", X: Array, dtype: np.dtype[Any], n_neighbors: int, first: int
+        self, tables: _Tables, X: Array, dtype: np.dtype[Any], n_neighbors: int, first: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return neighbours of rotated queries, which are rows from `first` on."""
         inner = self.metric_ == "inner_product"

@@ -1,5 +1,7 @@
 """Product quantisation as a feature map with one non-zero a block."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -43,7 +45,7 @@ from histrs.quantization._metrics import (
     sums_by_code,
 )
 from histrs.quantization._rotation import check_range, rotated
-from histrs.streaming._rows import chunks
+from histrs.streaming._readers import reader_of
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
@@ -449,7 +451,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"(n_samples, {len(self.codebooks_)})."
             )
         parts, n = [], 0
-        for chunk, *_ in chunks(rows, None, None, chunk_size):
+        for chunk, *_ in reader_of(rows).chunks(None, None, chunk_size):
             codes = self.transform(chunk)
             if out is None:
                 parts.append(codes)

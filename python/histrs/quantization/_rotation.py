@@ -1,5 +1,7 @@
 """Optimised product quantisation: the rotation after which blocks of columns lose least."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

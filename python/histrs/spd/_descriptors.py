@@ -1,5 +1,7 @@
 """Covariance descriptors of sets of features."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any, Literal, TypeAlias

@@ -1,5 +1,7 @@
 """Distances between symmetric positive definite matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 

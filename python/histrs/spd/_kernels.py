@@ -1,5 +1,7 @@
 """Kernels between covariance matrices."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ def jbld_kernel(
     Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
         Other matrices; None means `X`, and computes every pair once.
     gamma : float, default=0.5
-        Sharpness; above 0. Any multiple of 1/2 is allowed at every size.
+        Kernel coefficient; above 0. Any multiple of 1/2 is allowed at every size.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -101,7 +103,8 @@ def log_euclidean_kernel(
     Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
         Other matrices; None means `X`.
     gamma : float or None, default=None
-        Sharpness; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a matrix.
+        Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
+        matrix.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -177,7 +180,8 @@ def airm_kernel(
     Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
         Other matrices; None means `X`, and computes every pair once.
     gamma : float or None, default=None
-        Sharpness; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a matrix.
+        Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
+        matrix.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one a core.
 
@@ -211,7 +215,7 @@ def airm_kernel(
 
 
 def check_gamma(gamma: float) -> None:
-    """Refuse what is no sharpness."""
+    """Refuse what is no kernel coefficient."""
     if not 0.0 < gamma < np.inf:
         raise ValueError(f"gamma = {gamma} is out of range: it must be above 0.")
 

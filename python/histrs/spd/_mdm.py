@@ -1,5 +1,7 @@
 """Minimum distance to mean."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -14,8 +16,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import check_labels, encode
-from histrs._likely_sharpness import likely_sharpness
 from histrs._scale import may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
@@ -39,9 +41,9 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     .. math:: \hat y(X) = \arg\min_c d(X, M_c), \qquad
               P(c \mid X) = \mathrm{softmax}_c\big(-\beta\, d(X, M_c)^2\big)
 
-    with the sharpness :math:`\beta` that makes the training labels most likely, where each matrix
-    is compared with the mean of the others of its class. Of "jbld" the divergence itself stands for
-    :math:`d^2`: it is the square of a metric.
+    with the inverse temperature :math:`\beta` that makes the training labels most likely, where
+    each matrix is compared with the mean of the others of its class. Of "jbld" the divergence
+    itself stands for :math:`d^2`: it is the square of a metric.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         Their means.
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices that the means were made of, older ones lowered.
-    sharpness_ : float
+    inverse_temperature_ : float
         :math:`\beta`. Of "euclid", where entries are beyond :math:`2^{\pm 256}` and their squares
         may overflow, for distances over the nearest power of :math:`2^{512}`.
     n_features_in_ : int
@@ -70,8 +72,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    pyRiemann's ``MDM`` has a sharpness of 1, whatever the data: its probabilities are often near 0
-    and 1 for classes that are far less certain.
+    pyRiemann's ``MDM`` has an inverse temperature of 1, whatever the data: its probabilities are
+    often near 0 and 1 for classes that are far less certain.
 
     See Also
     --------
@@ -100,7 +102,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     classes_: NDArray[Any]
     means_: Float64
     weights_seen_: Float64
-    sharpness_: float
+    inverse_temperature_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "metric": [NameOptions(METRICS)],
@@ -121,7 +123,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Compute the means of the classes, and the sharpness.
+        """Compute the means of the classes, and the inverse temperature.
 
         Parameters
         ----------
@@ -152,7 +154,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 squares[own, place] *= self._without_itself(
                     stack[own], weights[own], squares[own, place], self.means_[place]
                 )
-            self.sharpness_ = likely_sharpness(squares, places, weights)
+            self.inverse_temperature_ = likely_inverse_temperature(squares, places, weights)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -211,13 +213,15 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 self._add(stack, places, weights)
             # Predicted before they are learned from: what comes is as new as what will come.
             squares = self._from_means(stack)
-            sharpness = likely_sharpness(squares, places, weights)
+            inverse_temperature = likely_inverse_temperature(squares, places, weights)
             if not first:
                 share = float(weights.sum()) / (seen + float(weights.sum()))
-                mixed = (1.0 - share) * np.log(self.sharpness_) + share * np.log(sharpness)
-                sharpness = float(np.exp(mixed))
+                mixed = (1.0 - share) * np.log(self.inverse_temperature_) + share * np.log(
+                    inverse_temperature
+                )
+                inverse_temperature = float(np.exp(mixed))
                 self._add(stack, places, weights)
-            self.sharpness_ = sharpness
+            self.inverse_temperature_ = inverse_temperature
         return self
 
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Stack, NDArray[Any]]:
@@ -363,7 +367,9 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         stack = self._queries(X)
         squares = self._from_means(stack)
         with np.errstate(over="ignore"):
-            P = softmax(-self.sharpness_ * (squares - squares.min(axis=1, keepdims=True)), axis=1)
+            P = softmax(
+                -self.inverse_temperature_ * (squares - squares.min(axis=1, keepdims=True)), axis=1
+            )
         return np.asarray(P, dtype=stack.dtype)
 
     def _queries(self, X: ArrayLike) -> Stack:

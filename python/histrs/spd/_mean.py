@@ -1,5 +1,7 @@
 """Means of covariance matrices."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np

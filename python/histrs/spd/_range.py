@@ -1,5 +1,7 @@
 """The directions in which all covariance matrices have variance."""
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import Any, ClassVar, Self
 

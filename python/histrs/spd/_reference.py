@@ -1,5 +1,7 @@
 """Where covariance matrices are seen from: means that can be updated."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +59,7 @@ class Running(NamedTuple):
 
     def updated(
         self, mean: Float64, weight: float, forgetting: float, metric: MetricName
-    ) -> "Running":
+    ) -> Running:
         """Return it with another mean of some weight; older weights fade by `forgetting`."""
         old = (1.0 - forgetting) * self.weight
         total = old + weight

@@ -1,5 +1,7 @@
 """Covariance matrices of the trials of a recording."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 

@@ -1,4 +1,6 @@
-"""Stacks of matrices at the door."""
+"""Stacks of matrices as arguments."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """Supervised dimensionality reduction of covariance matrices."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 

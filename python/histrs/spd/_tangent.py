@@ -1,5 +1,7 @@
 """Coordinates in the tangent space at a mean."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 

@@ -1,5 +1,7 @@
 """Recentring of covariance matrices, for each subject or session by itself."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 

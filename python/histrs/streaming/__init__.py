@@ -1,6 +1,6 @@
 """Learning from moments: linear models of data sets that need not fit in memory."""
 
-from histrs.streaming._fingerprint import fingerprint
+from histrs.streaming._digest import digest
 from histrs.streaming._lasso import MomentGroupLasso, MomentLasso
 from histrs.streaming._moments import Moments
 from histrs.streaming._pca import StreamingPCA
@@ -14,5 +14,5 @@ __all__ = [
     "PCARidge",
     "PCARidgeClassifier",
     "StreamingPCA",
-    "fingerprint",
+    "digest",
 ]

@@ -1,5 +1,7 @@
 """Principal components of several blocks of features, each by itself (Algorithm 4)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import FeatureUnion
 
-from histrs._dask import is_dask
 from histrs._sparse import is_sparse
 from histrs.streaming._linear import check_labelled
 from histrs.streaming._moments import Moments
@@ -97,7 +98,7 @@ def block_path(source: RowSource, sizes: list[int], components: list[int]) -> Ri
 
 
 def _moments(source: RowSource, moments_of: Callable[[RowSource], list[Moments]]) -> list[Moments]:
-    return reduced(source, moments_of) if is_dask(source.rows) else moments_of(source)
+    return reduced(source, moments_of) if source.reader.is_distributed else moments_of(source)
 
 
 def _of_blocks(columns: Sequence[slice], source: RowSource) -> list[Moments]:

@@ -1,5 +1,7 @@
 """Scores of classes made comparable, from the highest of each."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,5 +1,7 @@
 """Classes as targets of regression."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What a pass has consumed: a checksum of every chunk, which data must fit to go on."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from histrs._sparse import is_sparse
-from histrs.streaming._fingerprint import feed
+from histrs.streaming._digest import feed
 
 
 class Consumed:

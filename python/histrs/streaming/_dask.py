@@ -1,5 +1,7 @@
 """Partitions of dask arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any

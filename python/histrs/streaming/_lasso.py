@@ -1,5 +1,7 @@
 """The lasso and the group lasso, from moments."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from typing import Any, ClassVar
 

@@ -1,5 +1,7 @@
 """What the linear models of moments have in common."""
 
+from __future__ import annotations
+
 from typing import Any, Self, cast
 
 import numpy as np

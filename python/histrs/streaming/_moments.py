@@ -1,5 +1,7 @@
 """The moments of a data set: all that linear models of squared error need to know of it."""
 
+from __future__ import annotations
+
 import os
 from functools import partial
 from pathlib import Path
@@ -10,9 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
-from histrs._dask import is_dask
 from histrs.streaming._consumed import Consumed
-from histrs.streaming._fingerprint import fingerprint as fingerprint_of
+from histrs.streaming._digest import digest as digest_of
 from histrs.streaming._reduction import reduced
 from histrs.streaming._rows import Rows, check_finite, checked, matrix, n_columns
 from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
@@ -44,15 +45,15 @@ class Moments:
         Number of columns `D`.
     n_targets : int, default=0
         Number of targets of a row that has any.
-    fingerprint : str, default=""
-        Name of the feature map that made the rows, as `histrs.streaming.fingerprint` returns it.
+    digest : str, default=""
+        Name of the feature map that made the rows, as `histrs.streaming.digest` returns it.
         Moments of different maps do not merge.
 
     Attributes
     ----------
     n_features, n_targets : int
         As given.
-    fingerprint : str
+    digest : str
         As given.
     n : int or float
         Number of rows; with weights, the sum of these.
@@ -93,14 +94,14 @@ class Moments:
     True
     """
 
-    def __init__(self, n_features: int, n_targets: int = 0, *, fingerprint: str = "") -> None:
+    def __init__(self, n_features: int, n_targets: int = 0, *, digest: str = "") -> None:
         if n_features < 1 or n_targets < 0:
             raise ValueError(
                 f"n_features = {n_features}, n_targets = {n_targets}: rows need a column."
             )
         self.n_features = int(n_features)
         self.n_targets = int(n_targets)
-        self.fingerprint = fingerprint
+        self.digest = digest
         self.n_chunks = 0
         # Matrices of the size of H are made when the first row of their kind comes.
         self._labelled: CentredSums | None = None
@@ -242,7 +243,7 @@ class Moments:
             )
         return targets
 
-    def merge(self, other: "Moments") -> "Moments":
+    def merge(self, other: Moments) -> Moments:
         """Return the moments of the rows of both; neither is changed.
 
         Parameters
@@ -260,8 +261,8 @@ class Moments:
         ValueError
             If the two do not belong together.
         """
-        self._check_same(other.n_features, other.n_targets, other.fingerprint, "other")
-        result = Moments(self.n_features, self.n_targets, fingerprint=self.fingerprint)
+        self._check_same(other.n_features, other.n_targets, other.digest, "other")
+        result = Moments(self.n_features, self.n_targets, digest=self.digest)
         result.n_chunks = self.n_chunks + other.n_chunks
         for kind in ("_labelled", "_unlabelled"):
             parts = [part for part in (getattr(self, kind), getattr(other, kind)) if part]
@@ -270,10 +271,10 @@ class Moments:
                 setattr(result, kind, merged)
         return result
 
-    def __add__(self, other: object) -> "Moments":
+    def __add__(self, other: object) -> Moments:
         return self.merge(other) if isinstance(other, Moments) else NotImplemented
 
-    def remove(self, other: "Moments") -> "Moments":
+    def remove(self, other: Moments) -> Moments:
         """Return the moments of the rows that are not in `other`; neither is changed.
 
         What chunks have left is as exact as the sums that they were in: of rows whose squares are a
@@ -304,8 +305,8 @@ class Moments:
         >>> (first + others[0] + others[1] - first).n
         200
         """
-        self._check_same(other.n_features, other.n_targets, other.fingerprint, "other")
-        rest = Moments(self.n_features, self.n_targets, fingerprint=self.fingerprint)
+        self._check_same(other.n_features, other.n_targets, other.digest, "other")
+        rest = Moments(self.n_features, self.n_targets, digest=self.digest)
         rest.n_chunks = max(0, self.n_chunks - other.n_chunks)
         for kind in ("_labelled", "_unlabelled"):
             own, removed = getattr(self, kind), getattr(other, kind)
@@ -315,19 +316,19 @@ class Moments:
                 setattr(rest, kind, own.without(removed) if removed else own.copy())
         return rest
 
-    def __sub__(self, other: object) -> "Moments":
+    def __sub__(self, other: object) -> Moments:
         return self.remove(other) if isinstance(other, Moments) else NotImplemented
 
-    def _check_same(self, n_features: int, n_targets: int, fingerprint: str, name: str) -> None:
+    def _check_same(self, n_features: int, n_targets: int, digest: str, name: str) -> None:
         if (n_features, n_targets) != (self.n_features, self.n_targets):
             raise ValueError(
                 f"{name} has {n_features} features and {n_targets} targets, but "
                 f"{self.n_features} and {self.n_targets} are needed."
             )
-        if fingerprint != self.fingerprint:
+        if digest != self.digest:
             raise ValueError(
-                f"{name} is from another feature map: its fingerprint is {fingerprint!r}, but "
-                f"{self.fingerprint!r} is needed."
+                f"{name} is from another feature map: its digest is {digest!r}, but "
+                f"{self.digest!r} is needed."
             )
 
     # ---- files ---------------------------------------------------------------------------------
@@ -355,7 +356,7 @@ class Moments:
         header = {
             "n_features": self.n_features,
             "n_targets": self.n_targets,
-            "fingerprint": self.fingerprint,
+            "digest": self.digest,
             "n_chunks": self.n_chunks,
             "n": {kind: sums.n for kind, sums in self._kinds().items()},
             "n_rows": {kind: sums.n_rows for kind, sums in self._kinds().items()},
@@ -371,14 +372,14 @@ class Moments:
     def _check_file(self, path: Path) -> None:
         """Refuse to replace a file of anything but moments that belong to these."""
         other, _ = self._read(path)
-        self._check_same(other.n_features, other.n_targets, other.fingerprint, str(path))
+        self._check_same(other.n_features, other.n_targets, other.digest, str(path))
 
     def _kinds(self) -> dict[str, CentredSums]:
         kinds = {"labelled": self._labelled, "unlabelled": self._unlabelled}
         return {kind: sums for kind, sums in kinds.items() if sums is not None}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Moments":
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
         """Read moments that `save` wrote, with the same bits.
 
         Parameters
@@ -399,14 +400,14 @@ class Moments:
         return cls._read(Path(path))[0]
 
     @classmethod
-    def _read(cls, path: Path) -> tuple["Moments", dict[str, Any]]:
+    def _read(cls, path: Path) -> tuple[Moments, dict[str, Any]]:
         with _archive.opened(path, _KIND) as (header, arrays):
             counts = [header[name] for name in ("n_features", "n_targets", "n_chunks")]
             _archive.require(
-                all(map(_archive.is_count, counts)) and isinstance(header["fingerprint"], str),
+                all(map(_archive.is_count, counts)) and isinstance(header["digest"], str),
                 "its header is not that of moments",
             )
-            moments = cls(*counts[:2], fingerprint=header["fingerprint"])
+            moments = cls(*counts[:2], digest=header["digest"])
             moments.n_chunks = counts[2]
             # Files of before there were weights have one number of rows.
             n_rows = header.get("n_rows", header["n"])
@@ -440,7 +441,7 @@ class Moments:
         checkpoint_every: int = 16,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> "Moments":
+    ) -> Moments:
         """Return the moments of a data set that need not fit in memory.
 
         Parameters
@@ -459,7 +460,7 @@ class Moments:
             Weights of the rows, as `update` takes them, unless `rows` is an iterable of chunks; of
             a table the column that holds them, or an array.
         feature_map : estimator, default=None
-            A fitted transformer, applied to a chunk at a time; its fingerprint is kept.
+            A fitted transformer, applied to a chunk at a time; its digest is kept.
         chunk_size : int, default=4096
             Rows to a chunk, where `rows` is not an iterable.
         checkpoint : path-like, default=None
@@ -501,14 +502,14 @@ class Moments:
         """
         if checkpoint_every < 1:
             raise ValueError(f"checkpoint_every = {checkpoint_every}: it is 1 or more.")
-        name = "" if feature_map is None else fingerprint_of(feature_map)
+        name = "" if feature_map is None else digest_of(feature_map)
         source = RowSource(
             *(rows, Y, feature_map, sample_weight),
             chunk_size=chunk_size,
             n_jobs=n_jobs,
             verbose=verbose,
         )
-        if is_dask(rows) and checkpoint is not None:
+        if source.reader.is_distributed and checkpoint is not None:
             raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
         path = None if checkpoint is None else Path(checkpoint)
         return cls._gathered(source, name, path, checkpoint_every)
@@ -516,17 +517,15 @@ class Moments:
     @classmethod
     def _gathered(
         cls, source: RowSource, name: str = "", path: Path | None = None, checkpoint_every: int = 1
-    ) -> "Moments":
+    ) -> Moments:
         """Return the moments of a source, on this machine or on a cluster."""
-        if not is_dask(source.rows):
+        if not source.reader.is_distributed:
             return cls._of(source, name, path, checkpoint_every)
         moments: Moments = reduced(source, partial(_of_partition, name))[0]
         return moments
 
     @classmethod
-    def _of(
-        cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int
-    ) -> "Moments":
+    def _of(cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int) -> Moments:
         """Make one pass, and go on with the file if there is one."""
         moments, consumed = cls._resumed(path, source.chunk_size, name)
         saved = moments.n_chunks if moments else 0
@@ -552,7 +551,7 @@ class Moments:
     @classmethod
     def _resumed(
         cls, path: Path | None, chunk_size: int, name: str
-    ) -> tuple["Moments | None", Consumed | None]:
+    ) -> tuple[Moments | None, Consumed | None]:
         """Return the moments of a checkpoint, and what the rows must be to go on with it."""
         if path is None:
             return None, None
@@ -574,21 +573,21 @@ class Moments:
         return moments, Consumed(checksums, moments.n, path)
 
     @classmethod
-    def _like(cls, Z: Any, Y: Any, fingerprint: str = "") -> "Moments":
+    def _like(cls, Z: Any, Y: Any, digest: str = "") -> Moments:
         """Return moments of no rows, to which the chunk can be added."""
-        return cls(n_columns(Z), _n_targets(Y), fingerprint=fingerprint)
+        return cls(n_columns(Z), _n_targets(Y), digest=digest)
 
     @classmethod
     def _begin(
-        cls, moments: "Moments | None", Z: Any, Y: Any, fingerprint: str, path: Path | None
-    ) -> "Moments":
+        cls, moments: Moments | None, Z: Any, Y: Any, digest: str, path: Path | None
+    ) -> Moments:
         """Return moments that the chunk can be added to."""
         if moments is None:
-            return cls._like(Z, Y, fingerprint)
+            return cls._like(Z, Y, digest)
         n_targets = moments.n_targets if Y is None else _n_targets(Y)
         if not moments.n_labelled:
             moments.n_targets = n_targets
-        moments._check_same(n_columns(Z), n_targets, fingerprint, str(path or "the chunk"))
+        moments._check_same(n_columns(Z), n_targets, digest, str(path or "the chunk"))
         return moments
 
 

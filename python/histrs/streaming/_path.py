@@ -1,5 +1,7 @@
 """Ridge regression on principal components, for a path of penalties at once."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self

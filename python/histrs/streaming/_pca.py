@@ -1,5 +1,7 @@
 """Principal components of data that need not fit in memory."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any, ClassVar, Self
 

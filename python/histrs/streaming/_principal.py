@@ -1,5 +1,7 @@
 """Principal directions from moments."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from histrs._lapack import eigh

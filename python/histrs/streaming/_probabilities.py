@@ -1,16 +1,18 @@
 """Probabilities of the classes of a ridge regression on signed targets, from rows left out."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from histrs._calibration import Readout, fit_calibration
-from histrs._likely_sharpness import as_rows, likely_sharpness
+from histrs._inverse_temperature import as_rows, likely_inverse_temperature
 from histrs.streaming._sums import Array
 
 # Rows that probabilities are learned from: one number, or one for each pair of classes.
-SHARPNESS_ROWS, SOFTMAX_ROWS = 2000, 5000
+TEMPERATURE_ROWS, SOFTMAX_ROWS = 2000, 5000
 
 
 class LeftOut(NamedTuple):
@@ -26,13 +28,13 @@ class LeftOut(NamedTuple):
         binary = self.targets.shape[1] == 1
         return (self.targets[:, 0] > 0).astype(np.intp) if binary else self.targets.argmax(axis=1)
 
-    def labels(self) -> "list[LeftOut]":
+    def labels(self) -> list[LeftOut]:
         """Return the same of each label alone."""
         columns = range(self.targets.shape[1])
         return [LeftOut(self.scores[:, [k]], self.targets[:, [k]], self.weights) for k in columns]
 
 
-def sharpness_of(left_out: LeftOut) -> float:
+def inverse_temperature_of(left_out: LeftOut) -> float:
     """Return what scores are multiplied with so that their softmax is most likely right.
 
     Of two classes there is one score, against 0 for the first.
@@ -40,7 +42,7 @@ def sharpness_of(left_out: LeftOut) -> float:
     scores = left_out.scores
     scores = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     distances = scores.max(axis=1, keepdims=True) - scores
-    return likely_sharpness(distances, left_out.places, left_out.weights)
+    return likely_inverse_temperature(distances, left_out.places, left_out.weights)
 
 
 def softmax_of(left_out: LeftOut) -> Readout:

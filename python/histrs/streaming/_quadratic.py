@@ -1,5 +1,7 @@
 """Squared error as a function of coefficients, and groups of these in which it is diagonal."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """Sums over the partitions of dask arrays, made where the partitions lie."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

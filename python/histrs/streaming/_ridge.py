@@ -1,5 +1,7 @@
 """Ridge regression after principal components, from moments."""
 
+from __future__ import annotations
+
 from histrs.streaming._linear import (
     MomentRegressor,
 )

@@ -1,5 +1,7 @@
 """Ridge classification after principal components, from moments."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -25,10 +27,10 @@ from histrs.streaming._linear import (
 )
 from histrs.streaming._moments import Moments
 from histrs.streaming._probabilities import (
-    SHARPNESS_ROWS,
     SOFTMAX_ROWS,
+    TEMPERATURE_ROWS,
+    inverse_temperature_of,
     logistic_of,
-    sharpness_of,
     softmax_of,
 )
 from histrs.streaming._ridge_on_components import RidgeOnComponents
@@ -39,7 +41,7 @@ from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
 
 
 def _has_probabilities(model: Any) -> bool:
-    if hasattr(model, "coef_") and not hasattr(model, "sharpness_"):
+    if hasattr(model, "coef_") and not hasattr(model, "inverse_temperature_"):
         raise AttributeError(
             "probabilities are learned from the rows, read again: call fit, or fit_rows with an "
             "array, a path or a list."
@@ -90,7 +92,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
-    sharpness_ : float, or ndarray of shape (n_classes,)
+    inverse_temperature_ : float, or ndarray of shape (n_classes,)
         What scores are multiplied with before the softmax that makes them probabilities, of
         several labels a row the logistic function of each; not there after `fit_moments` and
         `partial_fit`, nor where rows cannot be read again.
@@ -135,7 +137,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
-    sharpness_: Any
+    inverse_temperature_: Any
     _has_labels: bool
     """Whether a row may have several labels."""
 
@@ -265,7 +267,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             factors = self._class_weights(y, weights)
             weighed = weights if factors is None else factors(y, weights)
             self._fit_moments(self._see(X, targets, weighed, first))
-            self.__dict__.pop("sharpness_", None)
+            self.__dict__.pop("inverse_temperature_", None)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -419,9 +421,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         """Return the probabilities of the classes.
 
         They are those of the softmax that is calibrated, or without one of scores times one number,
-        `sharpness_`, for which the labels of rows, by models of all others, are most likely. So the
-        most probable class is the prediction. Of several labels a row, each has a probability of
-        its own, and those above a half are predicted.
+        `inverse_temperature_`, for which the labels of rows, by models of all others, are most
+        likely. So the most probable class is the prediction. Of several labels a row, each has a
+        probability of its own, and those above a half are predicted.
 
         Parameters
         ----------
@@ -436,15 +438,15 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         scores = self._scores(X)
         if self._has_labels:
             with np.errstate(over="ignore"):
-                return np.asarray(expit(self.sharpness_ * scores), dtype=scores.dtype)
+                return np.asarray(expit(self.inverse_temperature_ * scores), dtype=scores.dtype)
         with np.errstate(over="ignore"):
-            logits = self.sharpness_ * logits_of_classes(scores)
+            logits = self.inverse_temperature_ * logits_of_classes(scores)
             # Scores beyond the range of single precision are infinite.
             return np.asarray(softmax(np.nan_to_num(logits), axis=1))
 
     def _forget(self) -> None:
         super()._forget()
-        self.__dict__.pop("sharpness_", None)
+        self.__dict__.pop("inverse_temperature_", None)
 
     def _set_classes(self, classes: NDArray[Any]) -> None:
         if len(classes) < 2:
@@ -493,15 +495,15 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             readout = logistic_of(left_out) if self._has_labels else softmax_of(left_out)
             self.coef_ = readout.matrix.T @ self.coef_
             self.intercept_ = learned @ readout.matrix + readout.offset
-            self.sharpness_ = 1.0
+            self.inverse_temperature_ = 1.0
         elif source.is_at_hand():
-            some = source.thinned(path.n_rows, SHARPNESS_ROWS)
+            some = source.thinned(path.n_rows, TEMPERATURE_ROWS)
             left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
             shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
-            self.sharpness_ = (
-                np.array([sharpness_of(label) for label in shifted.labels()])
+            self.inverse_temperature_ = (
+                np.array([inverse_temperature_of(label) for label in shifted.labels()])
                 if self._has_labels
-                else sharpness_of(shifted)
+                else inverse_temperature_of(shifted)
             )
 
     def __sklearn_tags__(self) -> Tags:

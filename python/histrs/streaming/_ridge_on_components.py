@@ -1,5 +1,7 @@
 """What ridge regression on principal components shares: the path of penalties and the choice."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal

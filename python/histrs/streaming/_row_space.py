@@ -1,5 +1,7 @@
 """Rows that are fewer than their features, in coordinates of their own."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """A pass over rows: where they come from, what is made of a chunk, threads and progress."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -10,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from histrs._dask import is_dask
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
 from histrs._validation import count_threads
 from histrs.streaming._consumed import Consumed
-from histrs.streaming._rows import Chunk, Rows, chunks
+from histrs.streaming._readers import RowReader, reader_of
+from histrs.streaming._rows import Chunk, Rows
 from histrs.streaming._sums import BLOCK_ROWS
 from histrs.streaming._weights import checked_weights
 
@@ -28,7 +30,7 @@ def unchanged(targets: Any) -> Any:
 
 
 @contextmanager
-def in_chunk(number: int, source: "RowSource") -> Iterator[None]:
+def in_chunk(number: int, source: RowSource) -> Iterator[None]:
     """Say in errors which chunk is bad."""
     try:
         yield
@@ -60,9 +62,14 @@ class RowSource:
         if self.chunk_size < 1:
             raise ValueError(f"chunk_size = {self.chunk_size}: a chunk is a row or more.")
 
+    @property
+    def reader(self) -> RowReader:
+        """What reads rows of this kind."""
+        return reader_of(self.rows)
+
     def check_rereadable(self, what: str) -> None:
         """Refuse an iterator, which has one pass, for what needs more."""
-        if isinstance(self.rows, Iterator):
+        if self.reader.has_one_pass:
             raise ValueError(
                 f"{what} needs more than one pass over the rows, and an iterator has one: give an "
                 "array, a path, or a list or an object whose __iter__ begins again."
@@ -70,7 +77,7 @@ class RowSource:
 
     def is_at_hand(self) -> bool:
         """Say whether a further pass is possible, and reads the rows where they are."""
-        return not isinstance(self.rows, Iterator) and not is_dask(self.rows)
+        return not self.reader.has_one_pass and not self.reader.is_distributed
 
     def chunks(self, what: str, consumed: Consumed | None = None) -> Iterator[Chunk]:
         """Yield rows as the model sees them and their targets; `what` names the pass.
@@ -113,7 +120,7 @@ class RowSource:
         )
 
     def _chunks(self) -> Iterator[Chunk]:
-        return chunks(self.rows, self.targets, self.weights, self.chunk_size)
+        return self.reader.chunks(self.targets, self.weights, self.chunk_size)
 
     def first_row(self) -> Any:
         """Return the first row before it is mapped, as a matrix."""
@@ -155,8 +162,8 @@ class RowSource:
         return replace(self, rows=rows)
 
     def _n_chunks(self) -> int | None:
-        shape = getattr(self.rows, "shape", None)
-        return None if shape is None or is_dask(self.rows) else -(-shape[0] // self.chunk_size)
+        n_rows = self.reader.n_rows
+        return None if n_rows is None else -(-n_rows // self.chunk_size)
 
     def _limits(self) -> AbstractContextManager[Any]:
         if self.n_jobs is None:

@@ -1,5 +1,7 @@
 """Centred sums of rows and of products of rows: what the moments of a data set are made of."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeAlias

@@ -1,5 +1,7 @@
 """Rows of tables whose columns have names, a chunk at a time: Parquet, CSV, polars' lazy frames."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +37,7 @@ class TableFiles:
         for path in self.paths:
             yield from reader.batches(path, size)
 
-    def _reader(self) -> "_Parquet | _Csv":
+    def _reader(self) -> _Parquet | _Csv:
         return (_Parquet if self.is_parquet else _Csv)(self.given)
 
 

@@ -1,5 +1,7 @@
 """The support vector machine on the features of a map, learned by cutting planes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,5 +1,7 @@
 """Cutting planes in one slack variable, all one-against-rest problems in one pass over the rows."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,7 +46,7 @@ class Targets:
     unit: int = 0
     """The exponent of the power of 2 that weights were divided by."""
 
-    def some(self, kept: NDArray[np.intp]) -> "Targets":
+    def some(self, kept: NDArray[np.intp]) -> Targets:
         """Return some of the problems."""
         positive = np.ascontiguousarray(self.positive[kept])
         return replace(self, positive=positive)
@@ -122,7 +124,7 @@ class _Search:
     """The state of all problems, of which fewer and fewer are active."""
 
     def __init__(
-        self, rows: Rows, targets: Targets, alpha: float, tol: float, start: "Solution | None"
+        self, rows: Rows, targets: Targets, alpha: float, tol: float, start: Solution | None
     ) -> None:
         n_problems = len(targets.positive)
         self.rows, self.alpha, self.tol = rows, alpha, tol

@@ -1,5 +1,7 @@
 """Columns counted from where they begin, in units of their spread."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """The inner product of what pipelines and unions make of maps that have one."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

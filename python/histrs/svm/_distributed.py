@@ -1,5 +1,7 @@
 """The rows of a dask array, whose features workers keep and read in every pass."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -30,7 +32,7 @@ class DaskRows(NamedTuple):
     array: Any
     used: Indices
 
-    def features(self, model: Any) -> "DistributedRows":
+    def features(self, model: Any) -> DistributedRows:
         """Return what workers keep of them, for a model whose feature map is fitted."""
         edges = [0, *np.cumsum(self.array.chunks[0]).tolist()]
 
@@ -49,7 +51,7 @@ class _RowBlock:
         self._rows, self._n_bytes = rows, n_bytes
 
     @classmethod
-    def of(cls, rows: Any, model: Any, part: Part) -> "_RowBlock":
+    def of(cls, rows: Any, model: Any, part: Part) -> _RowBlock:
         """Return the features of rows that are to be checked."""
         model = in_task(model)
         rows = np.asarray(rows) if model._takes_codes() else as_rows(rows)
@@ -77,7 +79,7 @@ class _RowBlock:
         """Return models in the space of the features."""
         return self._rows.coef(V)
 
-    def part(self, rows: Indices) -> "_RowBlock":
+    def part(self, rows: Indices) -> _RowBlock:
         """Return some of its rows."""
         share = len(rows) / max(1, len(self._rows))
         return _RowBlock(self._rows.part(rows), int(share * self._n_bytes))
@@ -140,7 +142,7 @@ class DistributedRows:
     def coef(self, V: Array) -> Array:
         return cast(Array, computed(delayed_call(self._blocks[0], "coef", V)))
 
-    def part(self, rows: Indices) -> "DistributedRows":
+    def part(self, rows: Indices) -> DistributedRows:
         some, edges = rows_of_blocks(rows, self._edges)
         blocks = self._blocks
         return DistributedRows(

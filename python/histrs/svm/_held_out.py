@@ -1,5 +1,7 @@
 """Folds of rows, each held out once."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The dual on the simplex by an interior-point method, where exchanges of weights are too slow."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

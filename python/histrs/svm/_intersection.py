@@ -1,5 +1,7 @@
 """The support vector machine with the intersection kernel, learned in input space."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +22,7 @@ from histrs._calibration import logits_of_classes
 from histrs._dask import is_dask
 from histrs._distributed.answers import answers
 from histrs._estimator import BaseEstimator
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import (
     NOTHING_WEIGHS,
     best_class,
@@ -28,7 +31,6 @@ from histrs._labels import (
     times_class_weights,
     weights_of_classes,
 )
-from histrs._likely_sharpness import likely_sharpness
 from histrs._progress import TrainingProgress
 from histrs._scale import may_overflow
 from histrs._sparse import is_sparse
@@ -56,7 +58,9 @@ _CONSTANT_ROWS = 10.0
 
 
 def _has_probabilities(model: Any) -> bool:
-    if not (hasattr(model, "sharpness_") if hasattr(model, "coef_") else model.probability):
+    if not (
+        hasattr(model, "inverse_temperature_") if hasattr(model, "coef_") else model.probability
+    ):
         raise AttributeError(
             "there are no probabilities: fit with probability=True, or wrap the model in "
             "sklearn.calibration.CalibratedClassifierCV."
@@ -144,7 +148,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
         batches up to the last in which a column varied for the first time.
-    sharpness_ : float
+    inverse_temperature_ : float
         What scores are multiplied with before the softmax that makes them probabilities; with
         `probability`, after `fit` alone.
     n_iter_ : int
@@ -252,9 +256,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             if not weights.any():
                 raise ValueError(NOTHING_WEIGHS)
             self._train(self._start(X), signs_of(y, self.classes_), weights)
-            self.__dict__.pop("sharpness_", None)
+            self.__dict__.pop("inverse_temperature_", None)
             if self.probability:
-                self.sharpness_ = self._likely_sharpness(X, y, weight)
+                self.inverse_temperature_ = self._likely_inverse_temperature(X, y, weight)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -295,7 +299,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
             # Those learned before are of other models.
-            self.__dict__.pop("sharpness_", None)
+            self.__dict__.pop("inverse_temperature_", None)
             X = self._start(X) if first else self._continue(X)
             signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
             order = check_random_state(self.random_state if first else self._order_seed)
@@ -355,9 +359,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the probabilities of the classes; there after `fit` with ``probability=True``.
 
-        They are a softmax of scores times one number, `sharpness_`, for which the labels of rows
-        held out are most likely, as in Platt's calibration. So the most probable class is the
-        prediction.
+        They are a softmax of scores times one number, `inverse_temperature_`, for which the labels
+        of rows held out are most likely, as in Platt's calibration. So the most probable class is
+        the prediction.
 
         Parameters
         ----------
@@ -373,10 +377,12 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         logits = logits_of_classes(scores)
         # Far below the largest, minus infinity is as good as a number.
         with may_overflow():
-            logits = self.sharpness_ * (logits - logits.max(axis=1, keepdims=True))
+            logits = self.inverse_temperature_ * (logits - logits.max(axis=1, keepdims=True))
         return np.asarray(softmax(logits, axis=1))
 
-    def _likely_sharpness(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> float:
+    def _likely_inverse_temperature(
+        self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]
+    ) -> float:
         """Return the factor of scores at which the labels of rows held out are most likely."""
         random = check_random_state(self.random_state)
         places = np.searchsorted(self.classes_, y)
@@ -394,7 +400,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
         total = times_class_weights(weight, weights_of_classes(self.class_weight, y))
         distances = logits.max(axis=1, keepdims=True) - logits
-        return likely_sharpness(distances, places[rows], total[rows])
+        return likely_inverse_temperature(distances, places[rows], total[rows])
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a CSR matrix.

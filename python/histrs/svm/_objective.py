@@ -1,5 +1,7 @@
 """The units of a problem, its targets and the objective that is minimised."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Self
 

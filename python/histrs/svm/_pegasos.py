@@ -1,5 +1,7 @@
 """Stochastic subgradient steps in the metric of the kernel, with the gap at the end."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy

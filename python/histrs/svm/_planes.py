@@ -1,5 +1,7 @@
 """The cutting planes of one problem, and the model that they determine."""
 
+from __future__ import annotations
+
 from typing import Self
 
 import numpy as np

@@ -4,6 +4,8 @@ A solver works in a space of `width` coordinates in which a model is a vector `v
 two forms, `a` and `K a`, of which `a . v` is the derivative along `v`, and `v` is a sum of `K a`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
@@ -86,7 +88,7 @@ class FeatureRows:
     def coef(self, V: Array) -> Array:
         return V
 
-    def part(self, rows: NDArray[np.intp]) -> "FeatureRows":
+    def part(self, rows: NDArray[np.intp]) -> FeatureRows:
         return FeatureRows(self._features[rows], self._product)
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
@@ -156,7 +158,7 @@ class CodeRows:
         tables = self._tables(V)
         return np.ascontiguousarray(tables.reshape(-1, len(V)).T)
 
-    def part(self, rows: NDArray[np.intp]) -> "CodeRows":
+    def part(self, rows: NDArray[np.intp]) -> CodeRows:
         return CodeRows(self._codes[rows], *self._arguments)
 
     def _tables(self, V: Array) -> Array:
@@ -216,7 +218,7 @@ class ExpandedRows:
         tables = self._product.factor @ V.T.reshape(n_blocks, -1, len(V))
         return np.ascontiguousarray(tables.reshape(n_blocks * n_codes, len(V)).T)
 
-    def part(self, rows: NDArray[np.intp]) -> "ExpandedRows":
+    def part(self, rows: NDArray[np.intp]) -> ExpandedRows:
         return ExpandedRows(self._codes[rows], *self._arguments)
 
     def _expanded(self) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -263,5 +265,5 @@ class RowsWithIntercept:
     def coef(self, V: Array) -> Array:
         return self._rows.coef(np.ascontiguousarray(V[:, :-1]))
 
-    def part(self, rows: NDArray[np.intp]) -> "RowsWithIntercept":
+    def part(self, rows: NDArray[np.intp]) -> RowsWithIntercept:
         return RowsWithIntercept(self._rows.part(rows), self._scale)

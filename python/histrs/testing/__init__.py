@@ -25,6 +25,8 @@ Two matrices with the same number of columns share a strategy for it:
 >>> test_no_row_shares_more_mass_than_it_has()
 """
 
+from __future__ import annotations
+
 try:
     import hypothesis as _hypothesis  # noqa: F401
 except ImportError as error:

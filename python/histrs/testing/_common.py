@@ -1,5 +1,7 @@
 """What the strategies share: options, sizes, entropy, memory layouts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar
 

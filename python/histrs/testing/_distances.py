@@ -1,5 +1,7 @@
 """Strategy for ground distances between the bins of a histogram."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, TypeAlias
 
 import numpy as np

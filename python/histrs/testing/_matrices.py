@@ -1,5 +1,7 @@
 """Strategies for non-negative matrices: histograms and counts, dense and CSR."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias

@@ -1,5 +1,7 @@
 """Strategy for stacks of symmetric positive definite matrices."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Histograms and ground distances as the functions on transport take them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Bounds below the earth mover's distance, each much cheaper than the distance."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

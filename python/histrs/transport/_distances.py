@@ -1,5 +1,7 @@
 """The Sinkhorn distance of all pairs."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 

@@ -1,5 +1,7 @@
 """The debiased Sinkhorn divergence of all pairs."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

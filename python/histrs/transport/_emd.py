@@ -1,5 +1,7 @@
 """The exact earth mover's distance, and cheap bounds below it."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Ground distances between the cells of a grid."""
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """The Sinkhorn distance of chosen pairs."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

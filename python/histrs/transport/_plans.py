@@ -1,5 +1,7 @@
 """One plan, and barycentres."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse

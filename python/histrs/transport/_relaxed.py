@@ -1,5 +1,7 @@
 """Sinkhorn distances and plans that need not keep the mass: unbalanced and partial transport."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, TypeAlias
 
 import numpy as np

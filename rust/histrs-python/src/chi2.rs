@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, filled, into_any, with_histograms, with_pair};
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -17,7 +17,10 @@ pub(crate) fn chi2_distances<'py>(
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::distances(e, &x, y))?))
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        with_executor(py, n_threads, |e| core::distances(e, &x, y))?
+    ))
 }
 
 /// The additive chi-square kernel.
@@ -30,7 +33,7 @@ pub(crate) fn additive_chi2_gram<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(
         py,
-        enter(py, n_threads, |e| core::additive_gram(e, &x, y))?
+        with_executor(py, n_threads, |e| core::additive_gram(e, &x, y))?
     ))
 }
 
@@ -44,7 +47,7 @@ pub(crate) fn exp_chi2_gram<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| {
-        into_any(py, enter(py, n_threads, |e| core::exp_gram(e, &x, y, gamma))?)
+        into_any(py, with_executor(py, n_threads, |e| core::exp_gram(e, &x, y, gamma))?)
     })
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn hellinger_gram<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| {
-        into_any(py, enter(py, n_threads, |e| core::hellinger_gram(e, &x, y))?)
+        into_any(py, with_executor(py, n_threads, |e| core::hellinger_gram(e, &x, y))?)
     })
 }
 
@@ -70,7 +73,7 @@ pub(crate) fn jensen_shannon_gram<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| {
-        into_any(py, enter(py, n_threads, |e| core::jensen_shannon_gram(e, &x, y))?)
+        into_any(py, with_executor(py, n_threads, |e| core::jensen_shannon_gram(e, &x, y))?)
     })
 }
 
@@ -82,7 +85,7 @@ pub(crate) fn column_ranges<'py>(
     n_threads: usize,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
     let (low, high) =
-        with_histograms!(&x, |x| enter(py, n_threads, |e| core::column_ranges(e, &x))?);
+        with_histograms!(&x, |x| with_executor(py, n_threads, |e| core::column_ranges(e, &x))?);
     Ok((low.into_pyarray(py), high.into_pyarray(py)))
 }
 
@@ -129,11 +132,11 @@ impl AdditiveMap {
             HistogramMatrix::Dense(x) => {
                 let shape = (x.nrows(), x.ncols() * self.0.n_components());
                 filled(py, shape, |out| {
-                    enter(py, n_threads, |e| self.0.transform_dense_into(e, *x, out))
+                    with_executor(py, n_threads, |e| self.0.transform_dense_into(e, *x, out))
                 })
             }
             HistogramMatrix::Csr(x) => {
-                csr_parts(py, enter(py, n_threads, |e| self.0.transform_csr(e, x))?)
+                csr_parts(py, with_executor(py, n_threads, |e| self.0.transform_csr(e, x))?)
             }
         }
     }

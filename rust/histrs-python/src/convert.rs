@@ -1,13 +1,12 @@
 //! NumPy and SciPy arguments as views.
 
-use histrs::chi2::CsrParts;
-use histrs::{CsrView, Element, Error, HistogramMatrix};
+use histrs::{CsrParts, CsrView, Element, Error, HistogramMatrix};
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::door::{call, to_python};
+use crate::executor::{call, to_python};
 
 /// `(data, indices, indptr, n_columns)` of a CSR matrix.
 pub(crate) type Csr<'py, T> =
@@ -33,7 +32,7 @@ pub(crate) fn csr<'a, T: Element + numpy::Element>(
     Ok(HistogramMatrix::csr(view))
 }
 
-pub(crate) fn double<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {
+pub(crate) fn as_f64<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {
     match x {
         Histograms::Dense64(x) => Ok(HistogramMatrix::dense(x.as_array())),
         Histograms::Csr64(x) => csr(x),
@@ -41,7 +40,7 @@ pub(crate) fn double<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, 
     }
 }
 
-pub(crate) fn single<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f32>> {
+pub(crate) fn as_f32<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f32>> {
     match x {
         Histograms::Dense32(x) => Ok(HistogramMatrix::dense(x.as_array())),
         Histograms::Csr32(x) => csr(x),
@@ -79,14 +78,14 @@ macro_rules! with_pair {
     ($x:expr, $y:expr, |$left:ident, $right:ident| $body:expr) => {
         match $x {
             $crate::convert::Histograms::Dense64(_) | $crate::convert::Histograms::Csr64(_) => {
-                let $left = $crate::convert::double($x)?;
-                let $right = $y.as_ref().map($crate::convert::double).transpose()?;
+                let $left = $crate::convert::as_f64($x)?;
+                let $right = $y.as_ref().map($crate::convert::as_f64).transpose()?;
                 let $right = $right.as_ref();
                 $body
             }
             _ => {
-                let $left = $crate::convert::single($x)?;
-                let $right = $y.as_ref().map($crate::convert::single).transpose()?;
+                let $left = $crate::convert::as_f32($x)?;
+                let $right = $y.as_ref().map($crate::convert::as_f32).transpose()?;
                 let $right = $right.as_ref();
                 $body
             }

@@ -7,7 +7,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 
 /// Cells of all levels and the rows and columns of each.
 type Pyramid<'py> = (Bound<'py, PyArray2<f32>>, Vec<(usize, usize)>);
@@ -23,7 +23,8 @@ pub(crate) fn hog_pyramid<'py>(
     n_threads: usize,
 ) -> PyResult<Pyramid<'py>> {
     let (image, scales) = (image.as_array(), scales.as_slice()?);
-    let found = enter(py, n_threads, |e| core::hog_pyramid(e, image, cell_size, scales, padding))?;
+    let found =
+        with_executor(py, n_threads, |e| core::hog_pyramid(e, image, cell_size, scales, padding))?;
     Ok((found.cells.into_pyarray(py), found.shapes))
 }
 
@@ -98,7 +99,7 @@ impl PartModel {
             Cells::Long(codes) => core::Cells::Long(codes.as_slice()?, codes.as_array().ncols()),
         };
         let (shapes, octave, padding) = levels;
-        let found = enter(py, n_threads, |e| {
+        let found = with_executor(py, n_threads, |e| {
             core::placements(e, cells, &shapes, &self.0, octave, padding, threshold)
         })?;
         Ok((found.scores.into_pyarray(py), found.places.into_pyarray(py)))

@@ -1,11 +1,12 @@
-//! `histrs._histrs`: the histrs crate for Python. It converts, enters, converts, and decides
+//! `histrs._histrs`: the histrs crate for Python. It converts, calls, converts, and decides
 //! nothing; the Python package validates and documents.
 
 mod chi2;
 mod convert;
 mod detection;
-mod door;
+mod executor;
 mod intersection;
+mod message;
 mod moments;
 mod quantization;
 mod random_features;
@@ -26,7 +27,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]
-    use crate::door::{instruction_set, instruction_sets, most_threads, start_threads};
+    use crate::executor::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]
     use crate::intersection::columns::{CoordinateDescent, SortedColumns};
     #[pymodule_export]

@@ -4,7 +4,7 @@ use histrs::moments as core;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Path<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
@@ -29,9 +29,11 @@ pub(crate) fn group_lasso_path<'py>(
     let problem = call(|| core::LassoProblem::new(gram, cross, y_squares, ends, weights))?;
     let penalties: Vec<_> =
         penalties.into_iter().map(|(l1, l2)| core::Penalty { l1, l2 }).collect();
-    let (start, stop) = (start.as_array(), core::Stop { tol, max_iter });
-    let path =
-        enter(py, n_threads, |e| core::group_lasso_path(e, &problem, &penalties, start, stop))?;
+    let stop = core::Stop::default().with_tol(tol).with_max_iter(max_iter);
+    let start = start.as_array();
+    let path = with_executor(py, n_threads, |e| {
+        core::group_lasso_path(e, &problem, &penalties, start, stop)
+    })?;
     let gaps = path.gaps.into_pyarray(py);
     Ok((path.coefficients.into_pyarray(py), gaps, path.n_iter.into_pyarray(py)))
 }

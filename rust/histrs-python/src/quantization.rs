@@ -10,21 +10,21 @@ use numpy::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, double, filled, single, with_histograms};
-use crate::door::{call, enter, to_python};
+use crate::convert::{Histograms, as_f32, as_f64, filled, with_histograms};
+use crate::executor::{call, to_python, with_executor};
 
 /// Codebooks of the shape (blocks, codewords, columns).
 #[derive(FromPyObject)]
 pub(crate) enum Tables<'py> {
-    Double(PyReadonlyArray3<'py, f64>),
-    Single(PyReadonlyArray3<'py, f32>),
+    F64(PyReadonlyArray3<'py, f64>),
+    F32(PyReadonlyArray3<'py, f32>),
 }
 
 /// What the sum of a row begins with.
 #[derive(FromPyObject)]
 pub(crate) enum Biases<'py> {
-    Double(PyReadonlyArray1<'py, f64>),
-    Single(PyReadonlyArray1<'py, f32>),
+    F64(PyReadonlyArray1<'py, f64>),
+    F32(PyReadonlyArray1<'py, f32>),
 }
 
 /// Codes, a row of the data a row.
@@ -32,6 +32,18 @@ pub(crate) enum Biases<'py> {
 pub(crate) enum Codes<'py> {
     Short(PyReadonlyArray2<'py, u8>),
     Long(PyReadonlyArray2<'py, u16>),
+}
+
+/// Evaluates an expression with arrays of codes and of tables, of the types that were given.
+macro_rules! with_codes_and_tables {
+    ($codes:expr, $tables:expr, |$c:ident, $t:ident| $body:expr) => {
+        match ($codes, $tables) {
+            (Codes::Short($c), Tables::F64($t)) => $body,
+            (Codes::Short($c), Tables::F32($t)) => $body,
+            (Codes::Long($c), Tables::F64($t)) => $body,
+            (Codes::Long($c), Tables::F32($t)) => $body,
+        }
+    };
 }
 
 /// The nearest codewords; `wide` asks for 16 bits a code.
@@ -47,11 +59,11 @@ pub(crate) fn quantization_encode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (metric, offsets) = (metric.parse().map_err(to_python)?, offsets.as_slice()?);
     match (&x, &codebooks) {
-        (Histograms::Dense64(_) | Histograms::Csr64(_), Tables::Double(codebooks)) => {
-            encode(py, &double(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
+        (Histograms::Dense64(_) | Histograms::Csr64(_), Tables::F64(codebooks)) => {
+            encode(py, &as_f64(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
         }
-        (Histograms::Dense32(_) | Histograms::Csr32(_), Tables::Single(codebooks)) => {
-            encode(py, &single(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
+        (Histograms::Dense32(_) | Histograms::Csr32(_), Tables::F32(codebooks)) => {
+            encode(py, &as_f32(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
         }
         _ => Err(PyTypeError::new_err("X and the codebooks must have the same dtype")),
     }
@@ -70,10 +82,12 @@ fn encode<'py, T: histrs::Element>(
     let shape = (x.n_rows(), codebooks.n_blocks());
     if wide {
         filled::<u16>(py, shape, |out| {
-            enter(py, n_threads, |e| core::encode(e, x, &codebooks, out))
+            with_executor(py, n_threads, |e| core::encode_into(e, x, &codebooks, out))
         })
     } else {
-        filled::<u8>(py, shape, |out| enter(py, n_threads, |e| core::encode(e, x, &codebooks, out)))
+        filled::<u8>(py, shape, |out| {
+            with_executor(py, n_threads, |e| core::encode_into(e, x, &codebooks, out))
+        })
     }
 }
 
@@ -85,12 +99,7 @@ pub(crate) fn quantization_scores<'py>(
     tables: Tables<'py>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match (codes, tables) {
-        (Codes::Short(codes), Tables::Double(t)) => scores(py, &codes, t.as_array(), n_threads),
-        (Codes::Short(codes), Tables::Single(t)) => scores(py, &codes, t.as_array(), n_threads),
-        (Codes::Long(codes), Tables::Double(t)) => scores(py, &codes, t.as_array(), n_threads),
-        (Codes::Long(codes), Tables::Single(t)) => scores(py, &codes, t.as_array(), n_threads),
-    }
+    with_codes_and_tables!(codes, tables, |c, t| scores(py, &c, t.as_array(), n_threads))
 }
 
 fn scores<'py, T: histrs::Real, C: core::Code + numpy::Element>(
@@ -114,12 +123,7 @@ pub(crate) fn quantization_scores_into<'py>(
     n_threads: usize,
 ) -> PyResult<()> {
     let out = out.as_slice_mut()?;
-    match (codes, tables) {
-        (Codes::Short(c), Tables::Double(t)) => write(py, &c, t.as_array(), out, n_threads),
-        (Codes::Short(c), Tables::Single(t)) => write(py, &c, t.as_array(), out, n_threads),
-        (Codes::Long(c), Tables::Double(t)) => write(py, &c, t.as_array(), out, n_threads),
-        (Codes::Long(c), Tables::Single(t)) => write(py, &c, t.as_array(), out, n_threads),
-    }
+    with_codes_and_tables!(codes, tables, |c, t| write(py, &c, t.as_array(), out, n_threads))
 }
 
 fn write<T: histrs::Real, C: core::Code + numpy::Element>(
@@ -130,7 +134,7 @@ fn write<T: histrs::Real, C: core::Code + numpy::Element>(
     n_threads: usize,
 ) -> PyResult<()> {
     let codes = codes.as_array();
-    enter(py, n_threads, |e| core::code_scores(e, codes, tables, out))
+    with_executor(py, n_threads, |e| core::code_scores_into(e, codes, tables, out))
 }
 
 /// Sums of the weights of the rows that share a code, of the shape (blocks, codewords, classes).
@@ -146,11 +150,11 @@ pub(crate) fn quantization_sums<'py>(
     let sums = match &codes {
         Codes::Short(codes) => {
             let codes = codes.as_array();
-            enter(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
+            with_executor(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
         }
         Codes::Long(codes) => {
             let codes = codes.as_array();
-            enter(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
+            with_executor(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
         }
     };
     Ok(sums.into_pyarray(py))
@@ -169,10 +173,10 @@ pub(crate) fn quantization_neighbors<'py>(
 ) -> PyResult<Found<'py>> {
     let at = (n_neighbors, n_threads);
     match (codes, tables, biases) {
-        (Codes::Short(c), Tables::Double(t), Biases::Double(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Short(c), Tables::Single(t), Biases::Single(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Tables::Double(t), Biases::Double(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Tables::Single(t), Biases::Single(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Short(c), Tables::F64(t), Biases::F64(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Short(c), Tables::F32(t), Biases::F32(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Tables::F64(t), Biases::F64(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Tables::F32(t), Biases::F32(b)) => neighbors(py, &c, &t, &b, at),
         _ => Err(PyTypeError::new_err("tables and biases must have the same dtype")),
     }
 }
@@ -188,7 +192,7 @@ fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Eleme
 ) -> PyResult<Found<'py>> {
     let (codes, tables, biases) = (codes.as_array(), tables.as_array(), biases.as_array());
     let (rows, sums) =
-        enter(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))?;
+        with_executor(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))?;
     Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))
 }
 
@@ -203,12 +207,7 @@ pub(crate) fn quantization_decode<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let at = (offsets.as_slice()?, n_columns, n_threads);
-    match (codes, codebooks) {
-        (Codes::Short(codes), Tables::Double(z)) => decode(py, &codes, z.as_array(), at),
-        (Codes::Short(codes), Tables::Single(z)) => decode(py, &codes, z.as_array(), at),
-        (Codes::Long(codes), Tables::Double(z)) => decode(py, &codes, z.as_array(), at),
-        (Codes::Long(codes), Tables::Single(z)) => decode(py, &codes, z.as_array(), at),
-    }
+    with_codes_and_tables!(codes, codebooks, |c, z| decode(py, &c, z.as_array(), at))
 }
 
 fn decode<'py, T: histrs::Element + numpy::Element, C: core::Code + numpy::Element>(
@@ -219,12 +218,12 @@ fn decode<'py, T: histrs::Element + numpy::Element, C: core::Code + numpy::Eleme
 ) -> PyResult<Bound<'py, PyAny>> {
     let codes = codes.as_array();
     filled(py, (codes.nrows(), n_columns), |out| {
-        enter(py, n_threads, |e| core::decode(e, codes, codebooks, offsets, out))
+        with_executor(py, n_threads, |e| core::decode_into(e, codes, codebooks, offsets, out))
     })
 }
 
 /// Fails at the first entry that is not finite.
 #[pyfunction]
 pub(crate) fn check_finite(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<()> {
-    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check_finite(e, "X")))
+    with_histograms!(&x, |x| with_executor(py, n_threads, |e| x.check_finite(e, "X")))
 }

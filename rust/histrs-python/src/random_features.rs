@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::chi2::AdditiveMap;
 use crate::convert::{Histograms, filled_into, with_histograms};
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 
 /// Random features of the exponential chi-square kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -53,7 +53,7 @@ impl ExpChi2Features {
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| {
             filled_into(py, (x.n_rows(), self.0.n_features()), out, |out| {
-                enter(py, n_threads, |e| self.0.transform_into(e, &x, out))
+                with_executor(py, n_threads, |e| self.0.transform_into(e, &x, out))
             })
         })
     }

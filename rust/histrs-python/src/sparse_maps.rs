@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, with_histograms};
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 
 /// The map of an additive kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -39,7 +39,7 @@ impl SparseAdditiveMap {
         n_threads: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| {
-            csr_parts(py, enter(py, n_threads, |e| self.0.transform(e, &x))?)
+            csr_parts(py, with_executor(py, n_threads, |e| self.0.transform(e, &x))?)
         })
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn column_quantiles<'py>(
     n_threads: usize,
 ) -> PyResult<Levels<'py>> {
     let (knots, offsets) =
-        with_histograms!(&x, |x| enter(py, n_threads, |e| core::column_quantiles(
+        with_histograms!(&x, |x| with_executor(py, n_threads, |e| core::column_quantiles(
             e, &x, n_levels
         ))?);
     Ok((knots.into_pyarray(py), offsets.into_pyarray(py)))
@@ -80,6 +80,6 @@ pub(crate) fn sparse_codes<'py>(
     let (k_xz, k_zz) = (k_xz.as_array(), k_zz.as_array());
     csr_parts(
         py,
-        enter(py, n_threads, |e| core::sparse_codes(e, k_xz, k_zz, n_nonzero, selection))?,
+        with_executor(py, n_threads, |e| core::sparse_codes(e, k_xz, k_zz, n_nonzero, selection))?,
     )
 }

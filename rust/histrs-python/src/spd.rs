@@ -8,13 +8,13 @@ use numpy::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::door::{enter, to_python};
+use crate::executor::{to_python, with_executor};
 
 /// A stack of matrices of shape `(n, p, p)`.
 #[derive(FromPyObject)]
 pub(crate) enum Stack<'py> {
-    Double(PyReadonlyArray3<'py, f64>),
-    Single(PyReadonlyArray3<'py, f32>),
+    F64(PyReadonlyArray3<'py, f64>),
+    F32(PyReadonlyArray3<'py, f32>),
 }
 
 fn different_dtypes() -> PyErr {
@@ -34,21 +34,21 @@ macro_rules! distance {
             n_threads: usize,
         ) -> PyResult<Bound<'py, PyAny>> {
             match (&x, &y) {
-                (Stack::Double(x), None) => {
+                (Stack::F64(x), None) => {
                     let x = x.as_array();
-                    Ok(enter(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
                 }
-                (Stack::Single(x), None) => {
+                (Stack::F32(x), None) => {
                     let x = x.as_array();
-                    Ok(enter(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
                 }
-                (Stack::Double(x), Some(Stack::Double(y))) => {
+                (Stack::F64(x), Some(Stack::F64(y))) => {
                     let (x, y) = (x.as_array(), Some(y.as_array()));
-                    Ok(enter(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
                 }
-                (Stack::Single(x), Some(Stack::Single(y))) => {
+                (Stack::F32(x), Some(Stack::F32(y))) => {
                     let (x, y) = (x.as_array(), Some(y.as_array()));
-                    Ok(enter(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
                 }
                 _ => Err(different_dtypes()),
             }
@@ -63,13 +63,13 @@ macro_rules! distance {
             n_threads: usize,
         ) -> PyResult<Bound<'py, PyAny>> {
             match (&x, &y) {
-                (Stack::Double(x), Stack::Double(y)) => {
+                (Stack::F64(x), Stack::F64(y)) => {
                     let (x, y) = (x.as_array(), y.as_array());
-                    Ok(enter(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
                 }
-                (Stack::Single(x), Stack::Single(y)) => {
+                (Stack::F32(x), Stack::F32(y)) => {
                     let (x, y) = (x.as_array(), y.as_array());
-                    Ok(enter(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
+                    Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
                 }
                 _ => Err(different_dtypes()),
             }
@@ -108,7 +108,8 @@ pub(crate) fn compression_loss<'py>(
         of_prototypes: prototype_labels.as_slice()?,
         weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
     };
-    let result = enter(py, n_threads, |e| core::compression_loss(e, x, prototypes, labels, gamma))?;
+    let result =
+        with_executor(py, n_threads, |e| core::compression_loss(e, x, prototypes, labels, gamma))?;
     let (sums, weights) = (result.inverse_sums, result.weight_sums);
     Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
 }
@@ -117,11 +118,11 @@ pub(crate) fn compression_loss<'py>(
 macro_rules! with_stack {
     ($x:expr, |$view:ident| $body:expr) => {
         match $x {
-            Stack::Double(x) => {
+            Stack::F64(x) => {
                 let $view = x.as_array();
                 $body
             }
-            Stack::Single(x) => {
+            Stack::F32(x) => {
                 let $view = x.as_array();
                 $body
             }
@@ -139,7 +140,7 @@ pub(crate) fn tangent_vectors<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let whitener = whitener.as_ref().map(PyReadonlyArray2::as_array);
     with_stack!(&x, |x| {
-        let rows = enter(py, n_threads, |e| core::tangent_vectors(e, x, whitener))?;
+        let rows = with_executor(py, n_threads, |e| core::tangent_vectors(e, x, whitener))?;
         Ok(rows.into_pyarray(py).into_any())
     })
 }
@@ -162,7 +163,7 @@ pub(crate) fn dispersion_mean<'py>(
     let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
     let (weights, start) = (weights.as_slice()?, start.as_ref().map(PyReadonlyArray2::as_array));
     let mean = with_stack!(&x, |x| {
-        enter(py, n_threads, |e| {
+        with_executor(py, n_threads, |e| {
             core::dispersion_mean(e, x, weights, dispersion, start, tol, max_iter)
         })?
     });
@@ -199,7 +200,7 @@ pub(crate) fn signal_covariances<'py>(
 ) -> PyResult<CovariancesAndFlat<'py>> {
     let shrinkage: core::Shrinkage = shrinkage.try_into().map_err(to_python)?;
     with_stack!(&x, |x| {
-        let result = enter(py, n_threads, |e| core::signal_covariances(e, x, shrinkage))?;
+        let result = with_executor(py, n_threads, |e| core::signal_covariances(e, x, shrinkage))?;
         Ok((result.covariances.into_pyarray(py).into_any(), result.flat))
     })
 }

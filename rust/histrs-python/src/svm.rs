@@ -7,7 +7,7 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, filled, with_histograms};
-use crate::door::{enter, to_python};
+use crate::executor::{to_python, with_executor};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Vector<'py> = PyReadonlyArray1<'py, f64>;
@@ -30,11 +30,15 @@ pub(crate) fn svm_epoch<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let (margin, eta, alpha, smoothing) = steps;
-    let steps = core::SgdParameters { margin, eta, alpha, smoothing };
+    let steps = core::SgdParameters::default()
+        .with_margin(margin)
+        .with_eta(eta)
+        .with_alpha(alpha)
+        .with_smoothing(smoothing);
     let (signs, weights, coef) = (signs.as_array(), weights.as_array(), coef.as_array());
     let order = order.as_slice()?;
     let learned = with_histograms!(&x, |x| {
-        enter(py, n_threads, |e| core::epoch(e, &x, signs, weights, order, coef, steps))?
+        with_executor(py, n_threads, |e| core::epoch(e, &x, signs, weights, order, coef, steps))?
     });
     Ok(learned.into_pyarray(py))
 }
@@ -50,7 +54,7 @@ pub(crate) fn svm_scores<'py>(
     let coef = coef.as_array();
     with_histograms!(&x, |x| {
         filled(py, (x.n_rows(), coef.nrows()), |out| {
-            enter(py, n_threads, |e| core::scores(e, &x, coef, out))
+            with_executor(py, n_threads, |e| core::scores_into(e, &x, coef, out))
         })
     })
 }
@@ -81,7 +85,7 @@ pub(crate) fn svm_line_losses<'py>(
     let loss = loss.parse().map_err(to_python)?;
     let line = core::Line { start: start.as_array(), end: end.as_array() };
     let (targets, places) = (targets!(targets), places.as_array());
-    let found = enter(py, n_threads, |e| line.losses(e, loss, &targets, places))?;
+    let found = with_executor(py, n_threads, |e| line.losses(e, loss, &targets, places))?;
     Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
 }
 
@@ -102,7 +106,7 @@ pub(crate) fn svm_line_step<'py>(
     let loss = loss.parse().map_err(to_python)?;
     let line = core::LineMut { start: start.as_array_mut(), end: end.as_array_mut() };
     let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
-    let losses = enter(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
+    let losses = with_executor(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
     Ok(losses.into_pyarray(py))
 }
 
@@ -119,7 +123,8 @@ pub(crate) fn svm_simplex_maximum<'py>(
 ) -> PyResult<(NewVector<'py>, f64)> {
     let (h, b) = (h.as_array(), b.as_slice()?);
     let mut alpha = alpha.as_slice()?.to_vec();
-    let bound =
-        enter(py, n_threads, |e| core::simplex_maximum(e, h, b, &mut alpha, tol, max_steps))?;
+    let bound = with_executor(py, n_threads, |e| {
+        core::simplex_maximum(e, h, b, &mut alpha, tol, max_steps)
+    })?;
     Ok((alpha.into_pyarray(py), bound))
 }

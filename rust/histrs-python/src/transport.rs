@@ -9,8 +9,8 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, double, single, with_pair};
-use crate::door::{enter, to_python};
+use crate::convert::{Histograms, with_pair};
+use crate::executor::{to_python, with_executor};
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Potentials<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
@@ -34,17 +34,12 @@ pub(crate) fn sinkhorn_distances<'py>(
     potentials: bool,
     n_threads: usize,
 ) -> PyResult<Distances<'py>> {
-    let options = core::Sinkhorn { reg, tol, max_iter, regularized, potentials };
-    match &x {
-        Histograms::Dense64(_) | Histograms::Csr64(_) => {
-            let y = y.as_ref().map(double).transpose()?;
-            distances(py, &double(&x)?, y.as_ref(), &m, &options, n_threads)
-        }
-        _ => {
-            let y = y.as_ref().map(single).transpose()?;
-            distances(py, &single(&x)?, y.as_ref(), &m, &options, n_threads)
-        }
-    }
+    let options = core::Sinkhorn::new(reg)
+        .with_tol(tol)
+        .with_max_iter(max_iter)
+        .with_regularized(regularized)
+        .with_potentials(potentials);
+    with_pair!(&x, y, |left, right| distances(py, &left, right, &m, &options, n_threads))
 }
 
 fn distances<'a, 'py, T: Element + numpy::Element>(
@@ -57,7 +52,7 @@ fn distances<'a, 'py, T: Element + numpy::Element>(
 ) -> PyResult<Distances<'py>> {
     let m = m.as_array();
     let work = |exec: &Executor| core::sinkhorn_distances(exec, x, y, m, options);
-    Ok(converted(py, enter(py, n_threads, work)?))
+    Ok(converted(py, with_executor(py, n_threads, work)?))
 }
 
 fn converted<T: Element + numpy::Element>(
@@ -93,11 +88,15 @@ pub(crate) fn relaxed_distances<'py>(
 ) -> PyResult<Distances<'py>> {
     let relaxation = penalties.map_or(core::Relaxation::Mass(mass), core::Relaxation::Penalties);
     let cost: core::Cost = cost.parse().map_err(to_python)?;
-    let options = core::RelaxedSinkhorn { reg, relaxation, tol, max_iter, cost, potentials };
+    let options = core::RelaxedSinkhorn::new(reg, relaxation)
+        .with_tol(tol)
+        .with_max_iter(max_iter)
+        .with_cost(cost)
+        .with_potentials(potentials);
     let m = m.as_array();
     with_pair!(&x, y, |left, right| {
         let work = |e: &Executor| core::relaxed_distances(e, &left, right, m, &options);
-        Ok(converted(py, enter(py, n_threads, work)?))
+        Ok(converted(py, with_executor(py, n_threads, work)?))
     })
 }
 
@@ -110,16 +109,9 @@ pub(crate) fn check_masses(
     y: Option<Histograms<'_>>,
     n_threads: usize,
 ) -> PyResult<()> {
-    match &x {
-        Histograms::Dense64(_) | Histograms::Csr64(_) => {
-            let (x, y) = (double(&x)?, y.as_ref().map(double).transpose()?);
-            enter(py, n_threads, |exec| core::check_masses(exec, &x, y.as_ref()).map(drop))
-        }
-        _ => {
-            let (x, y) = (single(&x)?, y.as_ref().map(single).transpose()?);
-            enter(py, n_threads, |exec| core::check_masses(exec, &x, y.as_ref()).map(drop))
-        }
-    }
+    with_pair!(&x, y, |left, right| with_executor(py, n_threads, |e| {
+        core::check_masses(e, &left, right).map(drop)
+    }))
 }
 
 type Pairs<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>);
@@ -142,7 +134,10 @@ pub(crate) fn sinkhorn_pairs<'py>(
     regularized: bool,
     n_threads: usize,
 ) -> PyResult<Pairs<'py>> {
-    let options = core::Sinkhorn { reg, tol, max_iter, regularized, potentials: false };
+    let options = core::Sinkhorn::new(reg)
+        .with_tol(tol)
+        .with_max_iter(max_iter)
+        .with_regularized(regularized);
     let (rows, columns) = (rows.as_slice()?, columns.as_slice()?);
     let pairs: Vec<(usize, usize)> =
         rows.iter().zip(columns).map(|(&i, &j)| (i as usize, j as usize)).collect();
@@ -152,7 +147,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
         let right = right.unwrap_or(&left);
         let work =
             |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, starts, m, &options);
-        let found = enter(py, n_threads, work)?;
+        let found = with_executor(py, n_threads, work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
     })
 }
@@ -179,7 +174,7 @@ pub(crate) fn histogram_compression_loss<'py>(
     starts: Option<PyReadwriteArray3<'py, f32>>,
     n_threads: usize,
 ) -> PyResult<LossAndGradient<'py>> {
-    let options = core::Sinkhorn { reg, tol, max_iter, regularized: true, potentials: true };
+    let options = core::Sinkhorn::new(reg).with_tol(tol).with_max_iter(max_iter);
     let labels = Labels {
         of_rows: labels.as_slice()?,
         of_prototypes: prototype_labels.as_slice()?,
@@ -193,7 +188,7 @@ pub(crate) fn histogram_compression_loss<'py>(
         let work = |e: &Executor| {
             core::histogram_compression_loss(e, pair, labels, m, gamma, &options, starts)
         };
-        let found = enter(py, n_threads, work)?;
+        let found = with_executor(py, n_threads, work)?;
         Ok((found.loss, found.gradient.into_pyarray(py), found.error))
     })
 }

@@ -114,7 +114,7 @@ fn product(criterion: &mut Criterion, exec: &Executor, data: &Data) -> Result<()
                 columns.product(exec, v.view())
             });
             time(&mut group, &format!("single/{name}/{n_outputs}"), || {
-                columns.product_single(exec, v.view())
+                columns.product_f32(exec, v.view())
             });
             time(&mut group, &format!("forms/{name}/{n_outputs}"), || {
                 columns.quadratic_forms(exec, v.view())

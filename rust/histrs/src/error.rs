@@ -9,8 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A histogram entry is below zero.
     #[error(
-        "Negative values in data passed to histrs: {name}[{row}, {column}] = {value}: histograms are \
-         non-negative; clip the column at 0, or shift it by its minimum"
+        "{name}[{row}, {column}] = {value}: histograms are non-negative; clip the column at 0, or \
+         shift it by its minimum"
     )]
     Negative {
         /// Name of the argument.
@@ -61,8 +61,8 @@ pub enum Error {
     /// A matrix in a stack is not symmetric.
     #[error(
         "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
-         {name}[{matrix}, {column}, {row}] = {mirrored}; pass ({name} + {name}.swapaxes(1, 2)) / 2 \
-         if the difference is rounding"
+         {name}[{matrix}, {column}, {row}] = {mirrored}; if the difference is rounding, pass the mean \
+         of the matrix and its transpose"
     )]
     NotSymmetric {
         /// Name of the argument.
@@ -81,8 +81,7 @@ pub enum Error {
     /// A matrix in a stack is not positive definite.
     #[error(
         "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation is \
-         {value:e}; give a covariance of more samples than rows, shrink it \
-         (covariance_descriptors(..., shrinkage=\"oas\")) or pass it through spd.project_to_spd"
+         {value:e}; give a covariance of more samples than rows, or shrink it"
     )]
     NotPositiveDefinite {
         /// Name of the argument.
@@ -97,10 +96,8 @@ pub enum Error {
     /// A matrix in a stack is singular, as far as rounding lets anyone tell.
     #[error(
         "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
-         dimensions; shrink it (covariance_descriptors(..., shrinkage=\"oas\")), pass it through \
-         spd.project_to_spd, or project all matrices on their common range by spd.CommonRange \
-         (signals re-referenced to their average lose one rank, and fewer \
-         samples than rows have no more than samples)"
+         dimensions; shrink it, or project all matrices on their common range (signals re-referenced \
+         to their average lose one rank, and fewer samples than rows have no more than samples)"
     )]
     Singular {
         /// Name of the argument.
@@ -115,9 +112,7 @@ pub enum Error {
     /// Two matrices differ by more than double precision resolves.
     #[error(
         "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
-         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them \
-         (covariance_descriptors(..., shrinkage=\"oas\")) or pass them through \
-         spd.project_to_spd with a larger floor"
+         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them"
     )]
     TooFarApart {
         /// Number of the matrix in `X`.
@@ -128,8 +123,7 @@ pub enum Error {
     /// A matrix differs from a reference by more than double precision resolves.
     #[error(
         "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
-         shrink it (covariance_descriptors(..., shrinkage=\"oas\")) or pass it through \
-         spd.project_to_spd with a larger floor"
+         shrink it"
     )]
     TooFarFromReference {
         /// Number of the matrix in `X`.
@@ -171,7 +165,7 @@ pub enum Error {
         cure: &'static str,
     },
     /// The parts of a CSR matrix do not form a matrix.
-    #[error("malformed CSR matrix: {0}; build it with scipy.sparse.csr_matrix or check the parts")]
+    #[error("malformed CSR matrix: {0}; check the parts")]
     MalformedCsr(String),
     /// More rows than the row index can count.
     #[error(
@@ -229,9 +223,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// A matrix is not laid out row after row.
-    #[error(
-        "{name} is not laid out row after row: pass a copy in C order, numpy.ascontiguousarray({name})"
-    )]
+    #[error("{name} is not laid out row after row: pass a copy in C order")]
     NotInRows {
         /// Name of the argument.
         name: &'static str,
@@ -355,7 +347,7 @@ pub(crate) fn check_length(
     if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
 }
 
-/// A shape as Python writes it.
+/// A shape as a tuple.
 fn display_shape(shape: &[usize]) -> String {
     match shape {
         [n] => format!("({n},)"),

@@ -9,7 +9,7 @@
 //! | [`neighborhood`] | the labels that prototypes are learned from, and the weights of samples |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
-//! | [`sparse_maps`] | sparse feature maps: a point on a few representatives, for additive and for all kernels |
+//! | [`sparse_maps`] | sparse feature maps: a point on a few landmarks, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space; the losses, the line search and the dual of the bundle solver |
 //! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs, and the objective of learned prototypes |
@@ -58,7 +58,9 @@ pub mod transport;
 
 pub use error::{Error, Result};
 pub use exec::{Executor, most_threads};
-pub use matrix::{CsrView, HistogramMatrix};
+pub use matrix::{CsrParts, CsrView, HistogramMatrix};
+/// The arrays of arguments and results, of the version that this crate is built with.
+pub use ndarray;
 pub use simd::{Element, Real, instruction_set, instruction_sets};
 
 /// The example of the README is a test.

@@ -19,7 +19,7 @@ pub struct Labels<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Neighborhood<'a> {
     labels: Labels<'a>,
-    sharpness: f64,
+    inverse_temperature: f64,
     largest_weight: f64,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Neighborhood<'a> {
     /// # Errors
     ///
     /// [`Error::Shape`] when there are not as many labels as rows and prototypes, or weights as
-    /// rows, [`Error::Parameter`] when no prototype has the class of a row, `gamma` is not positive
+    /// rows, [`Error::Number`] when no prototype has the class of a row, [`Error::Parameter`] when `gamma` is not positive
     /// or a weight is negative or not finite.
     pub(crate) fn new(
         labels: Labels<'a>,
@@ -57,7 +57,7 @@ impl<'a> Neighborhood<'a> {
             }
             largest_weight = weights.iter().copied().fold(0.0, f64::max);
         }
-        Ok(Self { labels, sharpness: gamma * gamma, largest_weight })
+        Ok(Self { labels, inverse_temperature: gamma * gamma, largest_weight })
     }
 
     /// The largest weight of a row.
@@ -66,8 +66,8 @@ impl<'a> Neighborhood<'a> {
     }
 
     /// `gamma^2`.
-    pub(crate) fn sharpness(&self) -> f64 {
-        self.sharpness
+    pub(crate) fn inverse_temperature(&self) -> f64 {
+        self.inverse_temperature
     }
 
     /// Turns distances of row `i` to all prototypes, which may all be off by a constant, into
@@ -78,7 +78,7 @@ impl<'a> Neighborhood<'a> {
         let right = |j: usize| self.labels.of_prototypes[j] == self.labels.of_rows[i];
         let (mut largest, mut largest_right) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for (j, value) in values.iter_mut().enumerate() {
-            *value *= -self.sharpness;
+            *value *= -self.inverse_temperature;
             largest = largest.max(*value);
             if right(j) {
                 largest_right = largest_right.max(*value);

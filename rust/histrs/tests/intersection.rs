@@ -85,7 +85,7 @@ proptest! {
         let x = sample.matrix::<f64>();
         let columns = sort(&Stored::new(&x, layout, sample.seed));
         let v = right_hand_side::<f64>(sample.n_rows, n_outputs, sample.seed);
-        let product = columns.product_single(exec(), v.view()).unwrap();
+        let product = columns.product_f32(exec(), v.view()).unwrap();
         assert_close(&product, &times(&kernel(&x, &x), &v), &single_size(&x, &v), 1e-6);
     }
 
@@ -195,7 +195,7 @@ fn many_rows() {
     let columns = sort(&Stored::new(&x, Layout::Rows, 0));
     let v = right_hand_side::<f64>(n, 9, 3);
     let product = columns.product(exec(), v.view()).unwrap();
-    let single = columns.product_single(exec(), v.view()).unwrap();
+    let single = columns.product_f32(exec(), v.view()).unwrap();
     let rows: Vec<usize> = (0..n).step_by(331).collect();
     let some = x.select(Axis(0), &rows);
     let k = kernel(&some, &x);

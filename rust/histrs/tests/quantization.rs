@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use histrs::quantization::{
-    Code, Codebooks, Metric, code_scores, code_sums, decode, encode, neighbors,
+    Code, Codebooks, Metric, code_scores_into, code_sums, decode_into, encode_into, neighbors,
 };
 use histrs::{Element, Error, HistogramMatrix};
 use ndarray::{Array1, Array2, Array3, array};
@@ -22,6 +22,7 @@ fn distance(metric: Metric, x: f64, z: f64) -> f64 {
         Metric::Chi2 if x + z > 0.0 => (x - z).powi(2) / (x + z),
         Metric::Chi2 => 0.0,
         Metric::Intersection => (x - z).abs(),
+        _ => unreachable!("METRICS has no other"),
     }
 }
 
@@ -53,7 +54,7 @@ fn check_nearest<T: Element>(
         .iter()
         .map(|exec| {
             let mut codes = vec![0; n * widths.len()];
-            encode(exec, &HistogramMatrix::dense(x.view()), &codebooks, &mut codes).unwrap();
+            encode_into(exec, &HistogramMatrix::dense(x.view()), &codebooks, &mut codes).unwrap();
             codes
         })
         .collect();
@@ -112,7 +113,7 @@ proptest! {
         });
         for exec in executors() {
             let mut scores = vec![f64::NAN; n_classes * n];
-            code_scores(exec, codes.view(), tables.view(), &mut scores).unwrap();
+            code_scores_into(exec, codes.view(), tables.view(), &mut scores).unwrap();
             let sums = code_sums(exec, codes.view(), n_codes, weights.view()).unwrap();
             let left: f64 = scores.iter().zip(&weights).map(|(s, w)| s * w).sum();
             prop_assert_eq!(left, (&sums * &tables).sum());
@@ -192,23 +193,23 @@ fn a_search_that_has_no_answer_says_so() {
 fn what_is_wrong_is_said() {
     let codes = array![[0_u8, 1], [2, 0]];
     let tables = Array3::<f64>::zeros((2, 2, 1));
-    let error = code_scores(exec(), codes.view(), tables.view(), &mut [0.0; 2]).unwrap_err();
+    let error = code_scores_into(exec(), codes.view(), tables.view(), &mut [0.0; 2]).unwrap_err();
     assert_eq!(error, Error::CodeOutOfRange { row: 1, block: 0, code: 2, n_codes: 2 });
-    assert!(code_scores(exec(), codes.view(), tables.view(), &mut [0.0; 3]).is_err());
+    assert!(code_scores_into(exec(), codes.view(), tables.view(), &mut [0.0; 3]).is_err());
     assert!(code_sums(exec(), codes.view(), 3, Array2::zeros((1, 3)).view()).is_err());
-    assert!(decode(exec(), codes.view(), tables.view(), &[0, 1, 3], &mut [0.0; 6]).is_err());
+    assert!(decode_into(exec(), codes.view(), tables.view(), &[0, 1, 3], &mut [0.0; 6]).is_err());
     let book = |offsets: &[i64]| Codebooks::new(Metric::Chi2, tables.view(), offsets);
     for offsets in [&[0_i64, 1][..], &[1, 2, 3], &[0, 0, 1], &[0, 1, 3], &[0, 1, -1]] {
         assert!(book(offsets).is_err(), "{offsets:?}");
     }
     let codebooks = book(&[0, 1, 2]).unwrap();
     let x = array![[0.0, -1.0]];
-    let error = encode(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8; 2]);
+    let error = encode_into(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8; 2]);
     assert!(error.unwrap_err().to_string().contains("X[0, 1] = -1"));
     let wide = Array3::<f64>::zeros((1, 257, 1));
     let codebooks = Codebooks::new(Metric::Euclidean, wide.view(), &[0, 1]).unwrap();
     let x = array![[1.0]];
-    let error = encode(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8]);
+    let error = encode_into(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8]);
     assert!(error.unwrap_err().to_string().contains("n_codes = 257"));
     assert!("cosine".parse::<Metric>().is_err());
 }

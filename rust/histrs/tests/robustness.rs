@@ -31,7 +31,7 @@ fn everything<'a, T: Element>(
     let columns = SortedColumns::new(exec, x)?;
     all.extend(columns.maxima());
     all.extend(columns.product(exec, v.view())?);
-    all.extend(columns.product_single(exec, v.view())?);
+    all.extend(columns.product_f32(exec, v.view())?);
     all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));
     let functions = ShapeFunctions::new(exec, &columns, v.view())?;
     for d in 0..functions.n_columns() {
@@ -60,7 +60,7 @@ fn everything<'a, T: Element>(
     all.extend(projection.expand(exec, projected.view())?);
     all.extend(LowRankInverse::new(exec, v.t(), None, 0.5)?.apply(exec, v.view())?);
     let single = v.mapv(f32::from_f64);
-    all.extend(LowRankInverse::new(exec, single.t(), None, 0.5)?.apply_single(exec, v.view())?);
+    all.extend(LowRankInverse::new(exec, single.t(), None, 0.5)?.apply_f32(exec, v.view())?);
     all.extend(projected);
     Ok(all)
 }
@@ -115,7 +115,7 @@ fn the_number_of_threads_changes_no_bit_of_many_rows() {
     let results = executors().each_ref().map(|exec| {
         let columns = SortedColumns::new(exec, &stored.view()).unwrap();
         let mut all = columns.product(exec, v.view()).unwrap().into_raw_vec_and_offset().0;
-        all.extend(columns.product_single(exec, v.view()).unwrap());
+        all.extend(columns.product_f32(exec, v.view()).unwrap());
         all.extend(columns.cross_product(exec, &new.view(), v.view()).unwrap());
         let projection = KnotProjection::new(exec, &columns, 30).unwrap();
         all.extend(projection.gram(exec).unwrap());
@@ -325,7 +325,7 @@ fn wrong_shapes_say_which_and_what_was_expected() {
         other => panic!("{other:?}"),
     };
     check(columns.product(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
-    check(columns.product_single(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
+    check(columns.product_f32(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
     check(ShapeFunctions::new(exec, &columns, long.view()).unwrap_err(), "rows of V", (4, 3));
     check(
         LookupTable::new(exec, &columns, long.view(), 3, linear).unwrap_err(),
@@ -436,7 +436,7 @@ fn values_that_mean_nothing_are_refused() {
 fn negative_histograms_are_not_learned_from() {
     let x = array![[1.0, 0.5], [0.25, -0.125]];
     let (signs, coef) = (array![[1.0, -1.0]], array![[0.0, 0.0]]);
-    let steps = SgdParameters { margin: 1.0, eta: 0.1, alpha: 0.1, smoothing: 0.0 };
+    let steps = SgdParameters::default().with_alpha(0.1);
     let error = epoch(
         exec(),
         &HistogramMatrix::dense(x.view()),
@@ -457,7 +457,7 @@ fn weights_in_any_layout_score_alike() {
     let mut scores = [vec![0.0; 4], vec![0.0; 4]];
     let columns_first = coef.t().as_standard_layout().into_owned();
     for (coef, out) in [coef.view(), columns_first.t()].into_iter().zip(&mut scores) {
-        histrs::svm::scores(exec(), &HistogramMatrix::dense(x.view()), coef, out).unwrap();
+        histrs::svm::scores_into(exec(), &HistogramMatrix::dense(x.view()), coef, out).unwrap();
     }
     assert!(scores[0].iter().any(|score| *score != 0.0));
     assert_eq!(scores[0], scores[1]);

@@ -20,6 +20,7 @@ fn kernel(kind: AdditiveKernel, x: f64, y: f64) -> f64 {
         AdditiveKernel::JensenShannon => {
             (x * (y / x).ln_1p() + y * (x / y).ln_1p()) / (2.0 * 2.0_f64.ln())
         }
+        _ => unreachable!("KERNELS has no other"),
     }
 }
 
@@ -31,7 +32,7 @@ const KERNELS: [AdditiveKernel; 4] = [
 ];
 
 /// The features as an array.
-fn spread(parts: &histrs::chi2::CsrParts<f64>) -> Array2<f64> {
+fn spread(parts: &histrs::CsrParts<f64>) -> Array2<f64> {
     let mut dense = Array2::zeros((parts.indptr.len() - 1, parts.n_columns));
     for (row, ends) in parts.indptr.windows(2).enumerate() {
         for k in ends[0]..ends[1] {

@@ -1,5 +1,7 @@
 """What Gaussian processes with a stored kernel matrix share."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar

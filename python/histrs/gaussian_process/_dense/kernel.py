@@ -1,5 +1,7 @@
 """What a kernel of rows supplies to a Gaussian process that stores its matrix."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self

@@ -4,6 +4,8 @@ The likelihood of targets -1 and +1 asks for little noise, because many coordina
 labels nearly exactly. What rows are predicted to be without them asks for more, and is what counts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The likelihood of a stored kernel matrix, and its gradient."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from typing import Any, Self
 

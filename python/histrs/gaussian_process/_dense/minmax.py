@@ -1,5 +1,7 @@
 """Gaussian processes with the MinMax kernel: counts, and molecules by their fingerprints."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real

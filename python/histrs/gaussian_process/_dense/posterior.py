@@ -1,5 +1,7 @@
 """The posterior of a stored kernel matrix."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Gaussian processes on covariance matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from contextlib import nullcontext
 from numbers import Real
@@ -32,11 +34,12 @@ from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
 KernelName: TypeAlias = Literal["tangent", "logeuclid", "jbld"]
 
-# Sharpness of the Gaussian, in units of one over the mean squared distance of training rows.
-_SHARPNESS = (1e-3, 1e2)
+# Kernel coefficient of the Gaussian, in units of one over the mean squared distance of training
+# rows.
+_SCALED_GAMMA = (1e-3, 1e2)
 # Of the divergence; below 1/2 the kernel is not positive definite.
 _GAMMA = (0.5, 1e3)
-# Sharpnesses of which the best is taken by leaving rows out, the smoothest first.
+# Kernel coefficients of which the best is taken by leaving rows out, the smoothest first.
 _TRIED = (0.03, 0.3, 1.0, 3.0)
 # Variance of the constant in units of the noise, or of the kernel: any level is as likely.
 _CONSTANT = 30.0
@@ -131,13 +134,13 @@ class BaseSPDGP(BaseDenseGP):
         # The mean over all pairs, from the two moments.
         spread = 2.0 * float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
         scale = spread if spread > 0.0 else 1.0
-        sharpness = 1.0 if self.gamma == "learned" else float(self.gamma) * scale
-        return GaussianKernel(sharpness, scale)
+        scaled_gamma = 1.0 if self.gamma == "learned" else float(self.gamma) * scale
+        return GaussianKernel(scaled_gamma, scale)
 
     def _kernel_bounds(self) -> dict[str, Bounds]:
         if self.gamma != "learned":
             return {}
-        return {"gamma": _GAMMA} if self.kernel == "jbld" else {"sharpness": _SHARPNESS}
+        return {"gamma": _GAMMA} if self.kernel == "jbld" else {"scaled_gamma": _SCALED_GAMMA}
 
     def _keep_kernel(self, kernel: Any) -> None:
         self.gamma_ = float(kernel.gamma)
@@ -167,19 +170,19 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     .. math:: k(X, X') = e^{-\gamma \| v(X) - v(X') \|^2} \quad\text{or}\quad e^{-\gamma D_J(X, X')}
 
     of the coordinates :math:`v` of :class:`~histrs.spd.TangentSpace` or of the divergence of
-    :func:`~histrs.metrics.jbld_distances`. Sharpness :math:`\gamma`, noise and amplitude are those
-    of largest marginal likelihood.
+    :func:`~histrs.metrics.jbld_distances`. Kernel coefficient :math:`\gamma`, noise and amplitude
+    are those of largest marginal likelihood.
 
     Parameters
     ----------
     kernel : {"tangent", "logeuclid", "jbld"}, default="tangent"
         "tangent" is the Gaussian in the tangent space at the geometric mean of the first training
         matrices, "logeuclid" that of logarithms, :func:`~histrs.metrics.log_euclidean_kernel`;
-        "jbld" is :func:`~histrs.metrics.jbld_kernel`, in which two sharpnesses at which it is
-        positive definite are mixed between them. The Gaussian of the affine-invariant distance is
-        positive definite nowhere, and no covariance.
+        "jbld" is :func:`~histrs.metrics.jbld_kernel`, in which two kernel coefficients at which it
+        is positive definite are mixed between them. The Gaussian of the affine-invariant distance
+        is positive definite nowhere, and no covariance.
     gamma : "learned" or float, default="learned"
-        The sharpness: learned, or given, of "jbld" at least 1/2.
+        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
     noise : float or array-like of shape (n_targets,), default=0.1
         Variance of the noise on the target, as part of the variance of the target, where the
         search for it starts; an array, one for each target that has its own.
@@ -217,7 +220,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         Variances of the fit, as parts of the variance of the target. Arrays for several targets
         that do not share them.
     gamma_ : float
-        The sharpness.
+        The kernel coefficient.
     distance_scale_ : float
         Mean squared distance of the first training coordinates; 1 for "jbld".
     constant_ : float
@@ -268,9 +271,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
     For every class a Gaussian process with the covariance of `SPDGPRegressor` is fitted to targets
-    +1 for the class and -1 for all others, less their mean, exactly. Sharpness and noise are those
-    by which the model predicts the class of each training matrix best without it, in closed form,
-    and so are its scores calibrated.
+    +1 for the class and -1 for all others, less their mean, exactly. Kernel coefficient and noise
+    are those by which the model predicts the class of each training matrix best without it, in
+    closed form, and so are its scores calibrated.
 
     Parameters
     ----------
@@ -278,21 +281,21 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         The Gaussian in the tangent space at the geometric mean of the first training matrices, that
         of logarithms, or the kernel of the divergence: see `SPDGPRegressor`.
     gamma : "learned" or float, default="learned"
-        The sharpness: learned, or given, of "jbld" at least 1/2.
+        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
     noise : float or array-like of shape (n_outputs,), default=0.1
         Variance of the noise on the targets, where the search for it starts; an array, one for
         each output, where these do not share it.
     amplitude : float or array-like of shape (n_outputs,), default=1.0
         Variance that multiplies the kernel, likewise.
     optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"} or None, default="auto"
-        How hyper-parameters are learned. "leave-one-out" tries four sharpnesses, or the one given,
-        with nine ratios of noise, and takes the largest noise at which the log loss of matrices
-        that are left out is that of the best, up to its standard error. Noise below ten times the
-        variance of the latent functions is unlikely before anything is seen. "l-bfgs-b" and
-        "nelder-mead" search for the largest marginal likelihood, which takes labels for numbers:
-        of few matrices in many dimensions it explains every one, and predicts worse. "auto" is
-        "leave-one-out", but "l-bfgs-b" for "jbld" and for classes with noise of their own. None
-        keeps what is given.
+        How hyper-parameters are learned. "leave-one-out" tries four kernel coefficients, or the
+        one given, with nine ratios of noise, and takes the largest noise at which the log loss of
+        matrices that are left out is that of the best, up to its standard error. Noise below ten
+        times the variance of the latent functions is unlikely before anything is seen. "l-bfgs-b"
+        and "nelder-mead" search for the largest marginal likelihood, which takes labels for
+        numbers: of few matrices in many dimensions it explains every one, and predicts worse.
+        "auto" is "leave-one-out", but "l-bfgs-b" for "jbld" and for classes with noise of their
+        own. None keeps what is given.
     shared_hyperparameters : bool or None, default=None
         Whether all classes share one noise and one amplitude. None is True.
     noise_bounds, amplitude_bounds : pair or "fixed"
@@ -329,7 +332,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
     gamma_ : float
-        The sharpness.
+        The kernel coefficient.
     distance_scale_ : float
         Mean squared distance of the first training coordinates; 1 for "jbld".
     constant_ : float
@@ -456,7 +459,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
             return start
         kernels = [start.kernel]
         if self.gamma == "learned":
-            kernels = [start.kernel.with_parameters({"sharpness": value}) for value in _TRIED]
+            kernels = [start.kernel.with_parameters({"scaled_gamma": value}) for value in _TRIED]
         few = likelihood.shape[0] <= _FEW
         with blas_threads_at_most(1) if few else nullcontext():
             found, chosen = learn_by_leaving_out(likelihood, space, kernels)

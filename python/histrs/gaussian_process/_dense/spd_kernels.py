@@ -1,5 +1,7 @@
 """Kernels between covariance matrices: of coordinates, and of divergences."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,14 +17,14 @@ from histrs.spd._stack import Stack
 
 @dataclass(frozen=True)
 class GaussianKernel(DenseKernel):
-    """``exp(-sharpness / scale |v - w|^2) + constant`` of coordinates."""
+    """``exp(-scaled_gamma / scale |v - w|^2) + constant`` of coordinates."""
 
-    sharpness: float
+    scaled_gamma: float
     scale: float
     """Mean squared distance of training rows."""
     constant: float = 0.0
 
-    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"sharpness"})
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"scaled_gamma"})
 
     def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
         """Return squared distances."""
@@ -30,14 +32,14 @@ class GaussianKernel(DenseKernel):
 
     def matrix(self, parts: tuple[Array, ...]) -> Array:
         """Return the kernel matrix."""
-        K: Array = parts[0] * (-self.sharpness / self.scale)
+        K: Array = parts[0] * (-self.scaled_gamma / self.scale)
         np.exp(K, out=K)
         K += self.constant
         return K
 
     def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
-        """Return the derivative by the logarithm of the sharpness."""
-        exponents: Array = parts[0] * (-self.sharpness / self.scale)
+        """Return the derivative by the logarithm of `scaled_gamma`."""
+        exponents: Array = parts[0] * (-self.scaled_gamma / self.scale)
         derivative: Array = exponents * np.exp(exponents)
         return derivative
 
@@ -48,7 +50,7 @@ class GaussianKernel(DenseKernel):
     @property
     def gamma(self) -> float:
         """The factor of the squared distance."""
-        return self.sharpness / self.scale
+        return self.scaled_gamma / self.scale
 
 
 @dataclass(frozen=True)

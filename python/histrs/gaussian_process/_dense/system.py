@@ -1,5 +1,7 @@
 """The linear system of a stored kernel matrix."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,4 +1,6 @@
-"""Dask arrays at the door of a Gaussian process, and what it does not do with them."""
+"""Dask arrays as arguments of a Gaussian process, and what it does not do with them."""
+
+from __future__ import annotations
 
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Some columns of all training rows, as a worker keeps them."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +28,7 @@ class ColumnBlock:
         )
 
     @classmethod
-    def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> "ColumnBlock":
+    def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> ColumnBlock:
         """Return the block of rows that are to be checked."""
         with part.naming_places():
             return cls(as_rows(rows), weights, n_jobs)
@@ -44,7 +46,7 @@ class ColumnBlock:
         """Threads of a task."""
         return count_task_threads(self._n_jobs)
 
-    def without(self, removed: Indices) -> "ColumnBlock":
+    def without(self, removed: Indices) -> ColumnBlock:
         """Return the block of the other rows."""
         block = object.__new__(ColumnBlock)
         block._weights, block._n_jobs = self._weights, self._n_jobs

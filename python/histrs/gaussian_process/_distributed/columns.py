@@ -1,5 +1,7 @@
 """The sorted columns of a dask array, block by block on the workers that it is computed on."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Literal
@@ -101,11 +103,11 @@ class DistributedColumns:
 
     def transformed(
         self, transform: Any, weights: Array | None, n_threads: int
-    ) -> "DistributedColumns":
+    ) -> DistributedColumns:
         """Return the columns times these weights, read anew; there is no other transform."""
         return DistributedColumns(self._rows, self._n_jobs, weights)
 
-    def remove(self, rows: Indices, n_threads: int) -> "DistributedColumns":
+    def remove(self, rows: Indices, n_threads: int) -> DistributedColumns:
         """Return the columns of the other rows, from the blocks that there are."""
         left_over = np.delete(np.arange(self.n_rows), rows)
 

@@ -1,5 +1,7 @@
 """Rows projected on knots of their columns, partition by partition on the workers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -47,7 +49,7 @@ class RowProjection:
         """Threads of a task."""
         return count_task_threads(self._others[2])
 
-    def select(self, rows: Indices) -> "RowProjection":
+    def select(self, rows: Indices) -> RowProjection:
         """Return some of the rows."""
         part = object.__new__(RowProjection)
         part._others, part._rows = self._others, self._rows[rows]
@@ -150,7 +152,7 @@ class DistributedProjection:
         of_all = placed(W)
         return np.vstack(computed([delayed_call(part, "expand", of_all) for part in self._parts]))
 
-    def select(self, rows: Indices, n_threads: int) -> "DistributedProjection":
+    def select(self, rows: Indices, n_threads: int) -> DistributedProjection:
         """Return some of the rows, which are in ascending order."""
         some, edges = rows_of_blocks(rows, self._edges)
         selected = object.__new__(DistributedProjection)

@@ -1,5 +1,7 @@
 """The linear system of rows whose columns lie on the workers of a cluster."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

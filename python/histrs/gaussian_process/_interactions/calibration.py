@@ -1,5 +1,7 @@
 """Scores of training rows by fits without them, pairs of features included."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 from typing import Any

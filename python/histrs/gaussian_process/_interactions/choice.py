@@ -1,5 +1,7 @@
 """Which pairs of features a model has."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

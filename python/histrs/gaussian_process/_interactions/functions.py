@@ -1,5 +1,7 @@
 """The functions of pairs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

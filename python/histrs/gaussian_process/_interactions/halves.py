@@ -1,5 +1,7 @@
 """The likelihood of pairs by rows that have not chosen them."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The kernel of pairs of features: products of centred Brownian motions on knots."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +39,7 @@ class PairKernel:
     """Of each of `features`, among its knots."""
 
     @classmethod
-    def of(cls, X: Matrix, pairs: NDArray[np.intp], n_knots: int) -> "PairKernel":
+    def of(cls, X: Matrix, pairs: NDArray[np.intp], n_knots: int) -> PairKernel:
         """Take knots and covariances from training rows."""
         columns = dense_columns(X, np.unique(pairs))
         knots = [knots_of(column, n_knots) for column in columns.T]

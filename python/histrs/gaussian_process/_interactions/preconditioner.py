@@ -1,5 +1,7 @@
 """A preconditioner of the additive kernel, extended by the pairs' features."""
 
+from __future__ import annotations
+
 from typing import Self
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Scores of rows to which the pairs add their part."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import numpy as np

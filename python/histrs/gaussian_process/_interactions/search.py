@@ -1,5 +1,7 @@
 """Pairs of features that are given, or found in what an additive fit leaves."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, TypeAlias

@@ -1,5 +1,7 @@
 """The functions of pairs as plain tables."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

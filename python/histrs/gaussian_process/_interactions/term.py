@@ -1,5 +1,7 @@
 """The pairs' part of the kernel matrix of some rows, never formed unless it is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

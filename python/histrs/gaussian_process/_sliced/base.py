@@ -1,5 +1,7 @@
 """What sliced classifiers and regressors share."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar, get_args

@@ -1,5 +1,7 @@
 """A metric in which classes differ, and interactions, chosen by rows that they have not seen."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,7 +67,7 @@ class LearnedClasses:
         columns: Projections,
         directions: Array,
         n_threads: int,
-    ) -> "LearnedClasses":
+    ) -> LearnedClasses:
         """Project rows on directions, turned by the metric; `columns` are theirs."""
         d = A.shape[1]
         W = matrix_root(candidate.G) @ directions
@@ -166,7 +168,7 @@ class _Labels:
     scale: Array
     """Roots of the weights of the rows."""
 
-    def of(self, rows: NDArray[np.bool_]) -> "_Labels":
+    def of(self, rows: NDArray[np.bool_]) -> _Labels:
         """Return those of some rows."""
         return _Labels(self.codes[rows], self.n_classes, self.scale[rows])
 

@@ -1,5 +1,7 @@
 """Classification on learned projections."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Columns of numbers of one scale: missing values, skewed ones and wild ones."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import skew

@@ -1,5 +1,7 @@
 """Columns, and pairs that interact, found where the likelihood rises with their kernel."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from itertools import combinations
 from typing import TypeAlias

@@ -7,6 +7,8 @@ added. Columns and pairs of columns that the likelihood asks for get directions 
 with a signal variance of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -169,7 +171,7 @@ def _drawn(rows: Indices, most: int, random: np.random.RandomState) -> Indices:
     return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
 
 
-def _likeliest_kind(recipe: "_Recipe", smoothness: SmoothnessName) -> LikeliestGroups:
+def _likeliest_kind(recipe: _Recipe, smoothness: SmoothnessName) -> LikeliestGroups:
     """Learn with the kernels asked for; "both" keeps those that predict left-out rows best."""
     if smoothness != "both":
         return recipe.learn(smooth=smoothness == "cubic")

@@ -1,5 +1,7 @@
 """Signal variances of kernels, and noise, of largest likelihood."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

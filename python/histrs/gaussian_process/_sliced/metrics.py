@@ -1,5 +1,7 @@
 """Metrics over standardised columns that rows tell without their targets."""
 
+from __future__ import annotations
+
 from typing import Literal, TypeAlias
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What one or two features do on average, with the deviations of that average."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """From rows of a table to the non-negative projections that the inner model takes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +44,7 @@ class Projection:
             T[rows] = part
         return T
 
-    def rounding(self, numbers: Array) -> "Projection":
+    def rounding(self, numbers: Array) -> Projection:
         """Return the projection that rounds to quantiles of these rows."""
         T = self._unrounded(self.columns.apply(numbers))
         levels = np.quantile(T, np.linspace(0.0, 1.0, _N_LEVELS), axis=0).T

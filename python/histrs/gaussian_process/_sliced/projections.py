@@ -1,5 +1,7 @@
 """Directions with the projections of training rows on them, and kernels of these."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -45,7 +47,7 @@ class Projections:
         row_scale: Array | None = None,
         *,
         smooth: bool = False,
-    ) -> "Projections":
+    ) -> Projections:
         """Project rows on directions; `some` are the searched rows, all by default.
 
         `row_scale` multiplies the kernel matrix of these from both sides.
@@ -57,14 +59,14 @@ class Projections:
 
     def smoothed(
         self, n_threads: int, some: Indices | None = None, row_scale: Array | None = None
-    ) -> "Projections":
+    ) -> Projections:
         """Return the same projections with the kernel of cubic splines."""
         K, scale = _scaled_kernel(self.T, some, True, n_threads, row_scale)
         return replace(self, K=K, scale=scale, smooth=True)
 
     def of_rows(
         self, n_threads: int, some: Indices | None = None, row_scale: Array | None = None
-    ) -> "Projections":
+    ) -> Projections:
         """Return the same projections and kernel, with the matrix of other rows."""
         K, _ = _scaled_kernel(self.T, some, self.smooth, n_threads, row_scale, self.scale)
         return replace(self, K=K)
@@ -145,11 +147,11 @@ class Group:
     """Mean kernel matrix of the searched rows."""
 
     @classmethod
-    def of(cls, projections: Projections) -> "Group":
+    def of(cls, projections: Projections) -> Group:
         """Make a group of one set."""
         return cls([projections], projections.K)
 
-    def with_set(self, projections: Projections) -> "Group":
+    def with_set(self, projections: Projections) -> Group:
         """Return the group with one more set."""
         sets = [*self.sets, projections]
         return Group(sets, self.K + (projections.K - self.K) / len(sets))

@@ -1,7 +1,9 @@
 """Regression on learned projections."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +25,7 @@ from histrs.gaussian_process._missing import (
     with_targets,
 )
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._precision import in_precision_of_rows, is_single
+from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
@@ -453,6 +455,34 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         n_outputs = self._inner.dual_coef_.shape[1]
         self.n_iter_ = self._inner.n_iter_ if iterative else np.ones(n_outputs, dtype=np.intp)
 
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        return_quantiles: None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True]
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, *, return_cov: Literal[True]
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, *, return_quantiles: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        return_quantiles: ArrayLike | None = None,
+    ) -> Answer: ...
     @in_precision_of_rows
     def predict(
         self,
@@ -460,7 +490,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         return_std: bool = False,
         return_cov: bool = False,
         return_quantiles: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Answer:
         """Predict targets, and on request how uncertain they are.
 
         Parameters
@@ -496,7 +526,10 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             "return_cov": return_cov,
             "return_quantiles": return_quantiles,
         }
-        return self._answers(X, lambda inner, T: inner.predict(T, **asked), at_once=return_cov)
+        answer: Answer = self._answers(
+            X, lambda inner, T: inner.predict(T, **asked), at_once=return_cov
+        )
+        return answer
 
     def std_bounds(self, X: ArrayLike, rtol: float = 0.01) -> tuple[Array, Array]:
         """Return two numbers that the predictive standard deviation is certainly between.

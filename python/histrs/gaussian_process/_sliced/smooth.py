@@ -1,5 +1,7 @@
 """The process of projections some of whose kernels are smooth, by a stored kernel matrix."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Tables as matrices of numbers: arrays as they are, data frames with a column a category."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +27,7 @@ class Table:
     """Place of each categorical column to its categories, None last where values are missing."""
 
     @classmethod
-    def of(cls, X: Any) -> "Table":
+    def of(cls, X: Any) -> Table:
         """Look at the columns of a checked array, or of a data frame."""
         if not is_frame(X):
             return cls(X.shape[1], {})

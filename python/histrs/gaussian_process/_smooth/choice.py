@@ -1,5 +1,7 @@
 """What smooth functions go with, and the kernels that a search for theirs begins with."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

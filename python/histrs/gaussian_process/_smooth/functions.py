@@ -1,5 +1,7 @@
 """The functions of features, one at a time, and how sure they are."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from histrs._solvers.block_cg import Array

@@ -1,5 +1,7 @@
 """The kernel matrix of smooth functions, never formed unless it is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +31,7 @@ class SmoothRows:
     columns: _histrs.SortedColumns
 
     @classmethod
-    def of(cls, X: Matrix, masses: Array, n_threads: int) -> "SmoothRows":
+    def of(cls, X: Matrix, masses: Array, n_threads: int) -> SmoothRows:
         """Take rows as they were weighted."""
         origins = np.zeros(X.shape[1])
         if X.shape[0] > 0 and X.shape[1] > 0:
@@ -39,7 +41,7 @@ class SmoothRows:
         T = shifted(X, origins)
         return cls(T, origins, masses, _histrs.SortedColumns(to_core(T), n_threads))
 
-    def of_feature(self, feature: int, n_threads: int) -> "SmoothRows":
+    def of_feature(self, feature: int, n_threads: int) -> SmoothRows:
         """Return the same rows with one feature alone."""
         column = self.T[:, [feature]]
         T = np.asarray(column.toarray() if sparse.issparse(column) else column, order="C")
@@ -80,7 +82,7 @@ class SmoothTerm:
     """0 for none."""
     n_threads: int
 
-    def of_feature(self, feature: int) -> "SmoothTerm":
+    def of_feature(self, feature: int) -> SmoothTerm:
         """Return the part of one feature; the others of its rows do not matter."""
         rows = self.rows.of_feature(feature, self.n_threads)
         return SmoothTerm(rows, self.slope_weight, self.rough_weight, self.n_threads)
@@ -171,7 +173,7 @@ class SmoothTerm:
         return self._functions_of_means.evaluate(T)[:, 0]
 
     @cached_property
-    def _functions_of_means(self) -> "_Functions":
+    def _functions_of_means(self) -> _Functions:
         return _Functions(self, np.ascontiguousarray(self.rows.masses[:, None]), None)
 
     def _gram(self, T: Matrix, others: Matrix | None) -> Array:

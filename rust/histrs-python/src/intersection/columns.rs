@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, with_histograms};
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 use crate::intersection::transform::Transform;
 use crate::intersection::{Matrix, Rows, Vector};
 
@@ -19,17 +19,18 @@ impl SortedColumns {
     #[new]
     fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
         with_histograms!(&x, |x| {
-            enter(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
+            with_executor(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
         })
     }
 
     fn insert(&self, py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
-        with_histograms!(&x, |x| enter(py, n_threads, |exec| self.0.insert(exec, &x)).map(Self))
+        with_histograms!(&x, |x| with_executor(py, n_threads, |exec| self.0.insert(exec, &x))
+            .map(Self))
     }
 
     fn remove(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
         let rows = rows.as_slice()?;
-        enter(py, n_threads, |exec| self.0.remove(exec, rows)).map(Self)
+        with_executor(py, n_threads, |exec| self.0.remove(exec, rows)).map(Self)
     }
 
     #[pyo3(signature = (transform, weights, n_threads))]
@@ -41,7 +42,8 @@ impl SortedColumns {
         n_threads: usize,
     ) -> PyResult<Self> {
         let weights = weights.as_deref();
-        enter(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights)).map(Self)
+        with_executor(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights))
+            .map(Self)
     }
 
     fn quadratic_forms<'py>(
@@ -51,15 +53,15 @@ impl SortedColumns {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |exec| self.0.quadratic_forms(exec, v))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.quadratic_forms(exec, v))?.into_pyarray(py))
     }
 
     fn row_sums<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
-        Ok(enter(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
     }
 
     fn spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
-        Ok(enter(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
     }
 
     fn smallest(&self) -> f64 {
@@ -73,7 +75,7 @@ impl SortedColumns {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
     }
 
     fn cubic_product<'py>(
@@ -84,17 +86,18 @@ impl SortedColumns {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?
+            .into_pyarray(py))
     }
 
-    fn product_single<'py>(
+    fn product_f32<'py>(
         &self,
         py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |exec| self.0.product_single(exec, v))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.product_f32(exec, v))?.into_pyarray(py))
     }
 
     fn cross_product<'py>(
@@ -106,7 +109,8 @@ impl SortedColumns {
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
         with_histograms!(&x, |x| {
-            let out: Array2<f64> = enter(py, n_threads, |e| self.0.cross_product(e, &x, v))?;
+            let out: Array2<f64> =
+                with_executor(py, n_threads, |e| self.0.cross_product(e, &x, v))?;
             Ok(out.into_pyarray(py))
         })
     }
@@ -149,7 +153,7 @@ pub(crate) struct CoordinateDescent(core::CoordinateDescent);
 impl CoordinateDescent {
     #[new]
     fn new(py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
-        enter(py, n_threads, |e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
+        with_executor(py, n_threads, |e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
     }
 
     fn descend<'py>(
@@ -162,6 +166,7 @@ impl CoordinateDescent {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let (alpha, y, order) = (alpha.as_array(), y.as_array(), order.as_slice()?);
-        Ok(enter(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?
+            .into_pyarray(py))
     }
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, with_histograms};
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::{Matrix, Vector};
 
@@ -24,7 +24,7 @@ impl ShapeFunctions {
         n_threads: usize,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
-        enter(py, n_threads, |e| core::ShapeFunctions::new(e, &columns.0, alpha)).map(Self)
+        with_executor(py, n_threads, |e| core::ShapeFunctions::new(e, &columns.0, alpha)).map(Self)
     }
 
     fn evaluate<'py>(
@@ -34,7 +34,7 @@ impl ShapeFunctions {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
         })
     }
 
@@ -70,8 +70,10 @@ impl CubicFunctions {
         n_threads: usize,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
-        enter(py, n_threads, |e| core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots))
-            .map(Self)
+        with_executor(py, n_threads, |e| {
+            core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots)
+        })
+        .map(Self)
     }
 
     fn evaluate<'py>(
@@ -81,7 +83,7 @@ impl CubicFunctions {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
         })
     }
 }
@@ -107,7 +109,7 @@ impl LookupTable {
             other => return Err(PyValueError::new_err(format!("interpolation = {other:?}"))),
         };
         let alpha = alpha.as_array();
-        enter(py, n_threads, |e| {
+        with_executor(py, n_threads, |e| {
             core::LookupTable::new(e, &columns.0, alpha, n_bins, interpolation)
         })
         .map(Self)
@@ -125,8 +127,10 @@ impl LookupTable {
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
         let weights = weights.as_deref();
-        enter(py, n_threads, |e| core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights))
-            .map(Self)
+        with_executor(py, n_threads, |e| {
+            core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights)
+        })
+        .map(Self)
     }
 
     fn evaluate_bytes<'py>(
@@ -136,7 +140,7 @@ impl LookupTable {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let x = x.as_array();
-        Ok(enter(py, n_threads, |e| self.0.evaluate_bytes(e, x))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.evaluate_bytes(e, x))?.into_pyarray(py))
     }
 
     #[getter]
@@ -151,7 +155,7 @@ impl LookupTable {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(enter(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
         })
     }
 

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, into_any, with_histograms, with_pair};
-use crate::door::enter;
+use crate::executor::with_executor;
 use crate::intersection::{Matrix, Vector};
 
 /// The MinMax kernel; both arguments have the same element type.
@@ -16,7 +16,10 @@ pub(crate) fn minmax_gram<'py>(
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::minmax_gram(e, &x, y))?))
+    with_pair!(&x, &y, |x, y| into_any(
+        py,
+        with_executor(py, n_threads, |e| core::minmax_gram(e, &x, y))?
+    ))
 }
 
 /// 1 less the MinMax kernel.
@@ -29,7 +32,7 @@ pub(crate) fn minmax_distances<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(
         py,
-        enter(py, n_threads, |e| core::minmax_distances(e, &x, y))?
+        with_executor(py, n_threads, |e| core::minmax_distances(e, &x, y))?
     ))
 }
 
@@ -42,7 +45,7 @@ impl StoredMinima {
     #[new]
     fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
         with_histograms!(&x, |x| {
-            enter(py, n_threads, |exec| core::StoredMinima::new(exec, &x)).map(Self)
+            with_executor(py, n_threads, |exec| core::StoredMinima::new(exec, &x)).map(Self)
         })
     }
 
@@ -55,7 +58,7 @@ impl StoredMinima {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        let product = enter(py, n_threads, |e| self.0.product(e, minmax, intersection, v))?;
+        let product = with_executor(py, n_threads, |e| self.0.product(e, minmax, intersection, v))?;
         Ok(product.into_pyarray(py))
     }
 
@@ -72,7 +75,7 @@ pub(crate) fn intersection_gram<'py>(
     y: Option<Histograms<'py>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, enter(py, n_threads, |e| core::gram(e, &x, y))?))
+    with_pair!(&x, &y, |x, y| into_any(py, with_executor(py, n_threads, |e| core::gram(e, &x, y))?))
 }
 
 /// The matrix of the cubic-spline kernel; both arguments have the same element type.
@@ -85,7 +88,7 @@ pub(crate) fn cubic_spline_gram<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     with_pair!(&x, &y, |x, y| into_any(
         py,
-        enter(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
+        with_executor(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
     ))
 }
 
@@ -96,7 +99,7 @@ pub(crate) fn row_sums<'py>(
     x: Histograms<'py>,
     n_threads: usize,
 ) -> PyResult<Vector<'py>> {
-    with_histograms!(&x, |x| Ok(enter(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
+    with_histograms!(&x, |x| Ok(with_executor(py, n_threads, |e| x.row_sums(e))?.into_pyarray(py)))
 }
 
 /// Fails at the first entry that is negative or not finite.
@@ -106,5 +109,5 @@ pub(crate) fn check_histograms(
     x: Histograms<'_>,
     n_threads: usize,
 ) -> PyResult<()> {
-    with_histograms!(&x, |x| enter(py, n_threads, |e| x.check(e, "X")))
+    with_histograms!(&x, |x| with_executor(py, n_threads, |e| x.check(e, "X")))
 }

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::into_any;
-use crate::door::{call, enter};
+use crate::executor::{call, with_executor};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::{Matrix, Rows, Vector};
 
@@ -22,20 +22,21 @@ impl KnotProjection {
         n_knots: usize,
         n_threads: usize,
     ) -> PyResult<Self> {
-        enter(py, n_threads, |e| core::KnotProjection::new(e, &columns.0, n_knots)).map(Self)
+        with_executor(py, n_threads, |e| core::KnotProjection::new(e, &columns.0, n_knots))
+            .map(Self)
     }
 
     fn of_rows(&self, py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
-        enter(py, n_threads, |e| self.0.of_rows(e, &columns.0)).map(Self)
+        with_executor(py, n_threads, |e| self.0.of_rows(e, &columns.0)).map(Self)
     }
 
     fn concatenate(&self, py: Python<'_>, other: &Self, n_threads: usize) -> PyResult<Self> {
-        enter(py, n_threads, |e| self.0.concatenate(e, &other.0)).map(Self)
+        with_executor(py, n_threads, |e| self.0.concatenate(e, &other.0)).map(Self)
     }
 
     fn select(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
         let rows = rows.as_slice()?;
-        enter(py, n_threads, |e| self.0.select(e, rows)).map(Self)
+        with_executor(py, n_threads, |e| self.0.select(e, rows)).map(Self)
     }
 
     #[getter]
@@ -49,7 +50,7 @@ impl KnotProjection {
     }
 
     fn gram<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Matrix<'py>> {
-        Ok(enter(py, n_threads, |e| self.0.gram(e))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.gram(e))?.into_pyarray(py))
     }
 
     fn weighted_gram<'py>(
@@ -59,7 +60,7 @@ impl KnotProjection {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let weights = weights.as_slice()?;
-        Ok(enter(py, n_threads, |e| self.0.weighted_gram(e, weights))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.weighted_gram(e, weights))?.into_pyarray(py))
     }
 
     fn project<'py>(
@@ -69,7 +70,7 @@ impl KnotProjection {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(enter(py, n_threads, |e| self.0.project(e, v))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.project(e, v))?.into_pyarray(py))
     }
 
     fn expand<'py>(
@@ -79,7 +80,7 @@ impl KnotProjection {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let w = w.as_array();
-        Ok(enter(py, n_threads, |e| self.0.expand(e, w))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.expand(e, w))?.into_pyarray(py))
     }
 }
 
@@ -88,35 +89,35 @@ impl KnotProjection {
 pub(crate) struct LowRankInverse(Precision);
 
 enum Precision {
-    Single(core::LowRankInverse<f32>),
-    Double(core::LowRankInverse<f64>),
+    F32(core::LowRankInverse<f32>),
+    F64(core::LowRankInverse<f64>),
 }
 
 impl From<core::LowRankInverse<f32>> for Precision {
     fn from(inverse: core::LowRankInverse<f32>) -> Self {
-        Self::Single(inverse)
+        Self::F32(inverse)
     }
 }
 
 impl From<core::LowRankInverse<f64>> for Precision {
     fn from(inverse: core::LowRankInverse<f64>) -> Self {
-        Self::Double(inverse)
+        Self::F64(inverse)
     }
 }
 
 /// A factor of either precision.
 #[derive(FromPyObject)]
 pub(crate) enum Factor<'py> {
-    Single(PyReadonlyArray2<'py, f32>),
-    Double(PyReadonlyArray2<'py, f64>),
+    F32(PyReadonlyArray2<'py, f32>),
+    F64(PyReadonlyArray2<'py, f64>),
 }
 
 /// Evaluates an expression with what is there in either precision.
 macro_rules! in_either_precision {
     ($precision:ident, $value:expr, |$inner:ident| $body:expr) => {
         match $value {
-            $precision::Single($inner) => $body,
-            $precision::Double($inner) => $body,
+            $precision::F32($inner) => $body,
+            $precision::F64($inner) => $body,
         }
     };
 }
@@ -135,7 +136,7 @@ impl LowRankInverse {
         let root = root.as_ref().map(PyReadonlyArray2::as_array);
         in_either_precision!(Factor, &factor_transposed, |e| {
             let e = e.as_array();
-            enter(py, n_threads, |exec| core::LowRankInverse::new(exec, e, root, s))
+            with_executor(py, n_threads, |exec| core::LowRankInverse::new(exec, e, root, s))
                 .map(|inverse| Self(inverse.into()))
         })
     }
@@ -155,11 +156,11 @@ impl LowRankInverse {
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
         in_either_precision!(Precision, &self.0, |inverse| {
-            Ok(enter(py, n_threads, |exec| inverse.apply(exec, v))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |exec| inverse.apply(exec, v))?.into_pyarray(py))
         })
     }
 
-    fn apply_single<'py>(
+    fn apply_f32<'py>(
         &self,
         py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
@@ -167,7 +168,7 @@ impl LowRankInverse {
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
         in_either_precision!(Precision, &self.0, |inverse| {
-            Ok(enter(py, n_threads, |exec| inverse.apply_single(exec, v))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |exec| inverse.apply_f32(exec, v))?.into_pyarray(py))
         })
     }
 }

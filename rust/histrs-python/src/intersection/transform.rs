@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, with_histograms};
-use crate::door::enter;
+use crate::executor::with_executor;
 use crate::intersection::{Csr64, Matrix};
 
 /// An increasing function of every feature.
@@ -49,7 +49,8 @@ pub(crate) fn transform_rows<'py>(
 ) -> PyResult<TransformedRows<'py>> {
     let weights = weights.as_deref();
     with_histograms!(&x, |x| {
-        let rows = enter(py, n_threads, |e| core::transform_rows(e, &x, &transform.0, weights))?;
+        let rows =
+            with_executor(py, n_threads, |e| core::transform_rows(e, &x, &transform.0, weights))?;
         Ok(match rows {
             core::TransformedRows::Dense(rows) => TransformedRows::Dense(rows.into_pyarray(py)),
             core::TransformedRows::Csr(data, indices, indptr) => TransformedRows::Csr((
@@ -71,6 +72,6 @@ pub(crate) fn nearest_levels<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let (x, levels) = (x.as_array(), levels.as_array());
-    let rounded = enter(py, n_threads, |e| core::nearest_levels(e, x, levels))?;
+    let rounded = with_executor(py, n_threads, |e| core::nearest_levels(e, x, levels))?;
     Ok(rounded.into_pyarray(py))
 }

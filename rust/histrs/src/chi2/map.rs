@@ -62,7 +62,7 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless `n_components` is at least 1.
+    /// [`Error::Number`] unless `n_components` is at least 1.
     pub fn chebyshev(n_components: usize) -> Result<Self> {
         check_count(n_components)?;
         Ok(Self { n_components, series: Series::Chebyshev })
@@ -73,7 +73,8 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless `n_components` is odd and `interval` positive and finite.
+    /// [`Error::Number`] unless `n_components` is odd, [`Error::Parameter`] unless `interval` is positive and
+    /// finite.
     pub fn periodic(n_components: usize, interval: f64) -> Result<Self> {
         check_count(n_components)?;
         if n_components.is_multiple_of(2) {
@@ -142,7 +143,7 @@ fn check_count(n_components: usize) -> Result<()> {
     if n_components > 0 {
         return Ok(());
     }
-    Err(Error::Parameter { name: "n_components", value: 0.0, expected: "it must be at least 1" })
+    Err(Error::Number { name: "n_components", value: 0, expected: "it must be at least 1" })
 }
 
 /// Eq. 12, in double precision.

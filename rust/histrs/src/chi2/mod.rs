@@ -23,5 +23,3 @@ pub use gram::{additive_gram, distances, exp_gram};
 pub use homogeneous::{hellinger_gram, jensen_shannon_gram};
 pub use map::AdditiveMap;
 pub use range::column_ranges;
-pub use transform::CsrParts;
-pub(crate) use transform::check_width;

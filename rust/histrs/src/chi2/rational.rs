@@ -29,7 +29,7 @@ impl Rational {
         }
         if poles.is_empty() {
             let expected = "there must be at least one";
-            return Err(Error::Parameter { name: "the number of poles", value: 0.0, expected });
+            return Err(Error::Number { name: "the number of poles", value: 0, expected });
         }
         let scales: Vec<f64> = poles
             .columns()

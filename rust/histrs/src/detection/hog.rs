@@ -29,6 +29,7 @@ const SUM_SCALE: f32 = 0.2357;
 
 /// The cells of all levels, one below the other.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Pyramid {
     /// A cell a row, the cells of a level row by row.
     pub cells: Array2<f32>,

@@ -11,6 +11,7 @@ use crate::memory;
 
 /// Places of a model, by component, level, row and column.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Placements {
     /// The score of each.
     pub scores: Vec<f32>,

@@ -291,7 +291,7 @@ mod tests {
             let expected = minimum_products(&x, &rows, &v);
             let scale = minimum_products(&x, &rows, &v.mapv(f64::abs));
             let double = columns.product(&exec, v.view()).unwrap();
-            let single = columns.product_single(&exec, v.view()).unwrap();
+            let single = columns.product_f32(&exec, v.view()).unwrap();
             for (at, &i) in rows.iter().enumerate() {
                 for k in 0..width {
                     let (right, scale) = (expected[(at, k)], scale[(at, k)]);

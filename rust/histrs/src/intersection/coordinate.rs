@@ -91,7 +91,7 @@ impl CoordinateDescent {
     /// # Errors
     ///
     /// [`Error::Shape`] when `alpha` or `y` has not one row for every row, or they have different
-    /// numbers of columns; [`Error::Parameter`] for a row number that is not there and unless `s`
+    /// numbers of columns; [`Error::Number`] for a row number that is not there, [`Error::Parameter`] unless `s`
     /// is positive; [`Error::Interrupted`].
     ///
     /// # Examples

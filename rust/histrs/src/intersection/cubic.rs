@@ -23,7 +23,7 @@ use crate::intersection::scan::{add_to, load, run_sums, store};
 use crate::intersection::shape::rows_at_once;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::memory;
-use crate::simd::{AlignedVec, Element};
+use crate::simd::{AlignedVec, Element, Vectors};
 
 /// Rows that are scored together.
 const ROWS: std::ops::RangeInclusive<usize> = 64..=4096;

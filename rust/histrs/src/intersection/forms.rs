@@ -10,7 +10,7 @@ use crate::intersection::columns::SortedColumns;
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::{add_to, load, run_sums};
 use crate::memory;
-use crate::simd::Element;
+use crate::simd::Vectors;
 
 impl SortedColumns {
     /// `v_k^T K_d v_k` for every column `d` and every column `v_k` of `v`, where

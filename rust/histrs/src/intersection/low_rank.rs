@@ -127,7 +127,7 @@ impl<T: Element> LowRankInverse<T> {
     /// # Errors
     ///
     /// [`Error::Shape`] when `v` has not one row for every row of `E`.
-    pub fn apply_single(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
+    pub fn apply_f32(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         self.apply_in::<f32>(exec, v)
     }
 
@@ -397,7 +397,7 @@ mod tests {
             prop_assert!((&found - &of_f).iter().all(|d| d.abs() <= 1e-12 * size * size));
             let single =
                 LowRankInverse::new(&exec, e.mapv(|x| x as f32).view(), None, 0.25).unwrap();
-            for found in [single.apply(&exec, v.view()), single.apply_single(&exec, v.view())] {
+            for found in [single.apply(&exec, v.view()), single.apply_f32(&exec, v.view())] {
                 let difference = &found.unwrap() - &expected;
                 prop_assert!(difference.iter().all(|d| d.abs() <= 1e-5 * size));
             }

@@ -39,7 +39,7 @@ impl SortedColumns {
     /// # Errors
     ///
     /// [`Error::Shape`] when `v` has another number of rows.
-    pub fn product_single<T: Element>(
+    pub fn product_f32<T: Element>(
         &self,
         exec: &Executor,
         v: ArrayView2<'_, T>,

@@ -13,7 +13,7 @@ use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, ru
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::memory;
-use crate::simd::{Element, dispatch};
+use crate::simd::{Element, Vectors, dispatch};
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
 /// fewer when there are few, so that all threads have some.

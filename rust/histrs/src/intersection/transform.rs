@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 
 /// An increasing function `g` with `g(0) = 0`, applied to every feature (eq. 14).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Transform {
     /// `g(x) = x`, eq. 5.
     Identity,

@@ -3,20 +3,24 @@
 //! | file | concept |
 //! |---|---|
 //! | `csr` | [`CsrView`]: compressed sparse rows |
+//! | `csr_parts` | [`CsrParts`]: a sparse matrix as a result |
 //! | `check` | entries, numbers of columns and row numbers, looked at |
 //! | `columns` | the same matrix column by column |
 
 mod check;
 mod columns;
 mod csr;
+mod csr_parts;
 
 use std::ops::Range;
 
 pub use csr::CsrView;
+pub use csr_parts::CsrParts;
 use ndarray::{ArrayView2, s};
 
 pub(crate) use check::{COLUMNS_OF_X, all_valid, check_columns, row_numbers};
 pub(crate) use columns::ColumnEntries;
+pub(crate) use csr_parts::check_width;
 
 use crate::error::Result;
 use crate::exec::Executor;

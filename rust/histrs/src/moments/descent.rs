@@ -15,6 +15,7 @@ use super::problem::{LassoProblem, Penalty, Target};
 
 /// When a descent ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Stop {
     /// Largest duality gap, as a share of `y^T y / n`.
     pub tol: f64,
@@ -22,8 +23,28 @@ pub struct Stop {
     pub max_iter: usize,
 }
 
+impl Default for Stop {
+    /// At a gap of 1e-6, or after 10,000 passes.
+    fn default() -> Self {
+        Self { tol: 1e-6, max_iter: 10_000 }
+    }
+}
+
+impl Stop {
+    /// With another [`tol`](Self::tol).
+    pub const fn with_tol(self, tol: f64) -> Self {
+        Self { tol, ..self }
+    }
+
+    /// With another [`max_iter`](Self::max_iter).
+    pub const fn with_max_iter(self, max_iter: usize) -> Self {
+        Self { max_iter, ..self }
+    }
+}
+
 /// The solutions of [`group_lasso_path`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct LassoPath {
     /// Coefficients, of shape `(penalties, targets, features)`.
     pub coefficients: Array3<f64>,
@@ -58,7 +79,7 @@ pub struct LassoPath {
 ///     gram.view(), cross.view(), y_squares.view(), &[1, 2], &[1.0, 1.0],
 /// )?;
 /// let penalties = [Penalty { l1: 1.0, l2: 0.0 }];
-/// let stop = Stop { tol: 1e-12, max_iter: 10 };
+/// let stop = Stop::default().with_tol(1e-12);
 /// let start = array![[0.0, 0.0]];
 /// let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;
 /// assert_eq!(path.coefficients.into_raw_vec_and_offset().0, [2.0, 0.0]);

@@ -35,7 +35,8 @@ impl<'a> LassoProblem<'a> {
     /// # Errors
     ///
     /// [`Error::Shape`] when lengths disagree or rows of `gram` or `cross` are not contiguous,
-    /// [`Error::Parameter`] when ends do not ascend to `D` or a weight is not positive.
+    /// [`Error::Number`] when ends do not ascend to `D`, [`Error::Parameter`] when a weight is not
+    /// positive.
     pub fn new(
         gram: ArrayView2<'a, f64>,
         cross: ArrayView2<'a, f64>,
@@ -98,7 +99,6 @@ impl<'a> LassoProblem<'a> {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // for the message alone
 fn check_ends(ends: &[i64], n_features: usize) -> Result<()> {
     let mut last = 0;
     for &end in ends {

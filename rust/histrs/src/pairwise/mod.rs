@@ -152,10 +152,10 @@ pub(crate) fn own_sums<'a, T: Element, K: Term>(
     y: Option<&HistogramMatrix<'a, T>>,
 ) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
     // Those of counts are exact, and rows against sparse ones are added up in their order.
-    let plain =
+    let row_by_row =
         matches!(y.unwrap_or(x), HistogramMatrix::Csr(_)) || Format::of(exec, x, y)?.is_some();
     let of = |z: &HistogramMatrix<'a, T>| {
-        if plain {
+        if row_by_row {
             return z.row_sums(exec);
         }
         let mut sums = memory::filled(0.0, z.n_rows())?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::matrix::{CsrView, HistogramMatrix, visit_rows};
 use crate::pairwise::packed::log_or_zero;
 use crate::pairwise::{Entry, Term};
-use crate::simd::{AlignedVec, Element};
+use crate::simd::{AlignedVec, Element, Vectors};
 
 /// Rows of the matrix against a sparse `y`: as many rows of `x` as a vector has lanes are laid
 /// side by side, and each stored value of `y` meets all of them at once.

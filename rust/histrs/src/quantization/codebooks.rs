@@ -40,8 +40,9 @@ impl<T: Element> Codebooks<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when the offsets do not fit, [`Error::Parameter`] when they do not ascend
-    /// or there is no codeword, or more than a code can number, or an entry is not finite.
+    /// [`Error::Shape`] when the offsets do not fit, [`Error::Number`] when they do not ascend
+    /// or there is no codeword, or more than a code can number, [`Error::Parameter`] when an entry is
+    /// not finite.
     pub fn new(metric: Metric, codebooks: ArrayView3<'_, T>, offsets: &[i64]) -> Result<Self> {
         let (n_blocks, n_codes, width) = codebooks.dim();
         let cure = "give the first column of each block, then the number of columns";
@@ -86,9 +87,9 @@ pub(super) fn ascending(offsets: &[i64], width: usize) -> Result<Vec<usize>> {
             Some(&last) => next > last && next - last <= width,
             None => next == 0,
         });
-        checked.push(next.ok_or(Error::Parameter {
+        checked.push(next.ok_or(Error::Number {
             name: "an offset",
-            value: offset as f64,
+            value: offset.into(),
             expected: "offsets ascend from 0 by at most the length of a codeword",
         })?);
     }

@@ -22,9 +22,9 @@ const ROWS: usize = 64;
 ///
 /// [`Error::CodeOutOfRange`](crate::Error::CodeOutOfRange) at the first code that has no codeword,
 /// [`Error::Shape`](crate::Error::Shape) when lengths disagree,
-/// [`Error::Parameter`](crate::Error::Parameter) when the offsets do not ascend,
+/// [`Error::Number`](crate::Error::Number) when the offsets do not ascend,
 /// [`Error::Interrupted`](crate::Error::Interrupted).
-pub fn decode<T: Element, C: Code>(
+pub fn decode_into<T: Element, C: Code>(
     exec: &Executor,
     codes: ArrayView2<'_, C>,
     codebooks: ArrayView3<'_, T>,

@@ -34,7 +34,7 @@ const CHUNK: usize = 16;
 /// # Examples
 ///
 /// ```
-/// use histrs::quantization::{Codebooks, Metric, encode};
+/// use histrs::quantization::{Codebooks, Metric, encode_into};
 /// use histrs::{Executor, HistogramMatrix};
 /// use ndarray::array;
 ///
@@ -43,11 +43,11 @@ const CHUNK: usize = 16;
 /// let codebooks = Codebooks::new(Metric::Euclidean, codebooks.view(), &[0, 2, 4])?;
 /// let x = array![[0.9, 0.8, 0.1, 1.5], [0.1, 0.2, 1.0, 0.3]];
 /// let mut codes = [0_u8; 4];
-/// encode(&exec, &HistogramMatrix::dense(x.view()), &codebooks, &mut codes)?;
+/// encode_into(&exec, &HistogramMatrix::dense(x.view()), &codebooks, &mut codes)?;
 /// assert_eq!(codes, [1, 0, 0, 1]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
-pub fn encode<T: Element, C: Code>(
+pub fn encode_into<T: Element, C: Code>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
     codebooks: &Codebooks<T>,

@@ -10,6 +10,7 @@ use crate::simd::Element;
 /// The squared distance that an additive kernel induces, `k(x, x) + k(z, z) - 2 k(x, z)`, or the
 /// Euclidean one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Metric {
     /// `sum (x - z)^2`, of any finite values.
     Euclidean,

@@ -11,10 +11,10 @@
 //! | `codes` | [`Code`]: the types a code may have |
 //! | `metric` | [`Metric`]: what makes a codeword the nearest |
 //! | `codebooks` | [`Codebooks`], laid out for the search |
-//! | `decode` | [`decode`]: the codewords that codes stand for |
-//! | `encode` | [`encode`]: the nearest codewords of all rows |
+//! | `decode` | [`decode_into`]: the codewords that codes stand for |
+//! | `encode` | [`encode_into`]: the nearest codewords of all rows |
 //! | `neighbors` | [`neighbors`]: the rows of least sums of table entries, for many queries |
-//! | `scores` | [`code_scores`]: sums of table entries, all classes in one pass |
+//! | `scores` | [`code_scores_into`]: sums of table entries, all classes in one pass |
 //! | `sums` | [`code_sums`]: its transpose, the sums of the rows that share a code |
 
 mod codebooks;
@@ -28,9 +28,9 @@ mod sums;
 
 pub use codebooks::Codebooks;
 pub use codes::Code;
-pub use decode::decode;
-pub use encode::encode;
+pub use decode::decode_into;
+pub use encode::encode_into;
 pub use metric::Metric;
 pub use neighbors::{Neighbors, neighbors};
-pub use scores::code_scores;
+pub use scores::code_scores_into;
 pub use sums::code_sums;

@@ -11,7 +11,7 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::quantization::Code;
 use crate::quantization::codes::check_codes;
-use crate::simd::{AlignedVec, Element, Real, dispatch, lanes};
+use crate::simd::{AlignedVec, Real, Vectors, dispatch, lanes};
 
 /// Rows of a block.
 const ROWS: usize = 1 << 15;
@@ -38,8 +38,8 @@ pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 /// # Errors
 ///
 /// [`Error::CodeOutOfRange`] at the first code that has no codeword, [`Error::Shape`] when lengths
-/// disagree, [`Error::Parameter`] when there are not as many rows as neighbors or a table holds an
-/// entry whose sums might overflow, [`Error::Interrupted`].
+/// disagree, [`Error::Number`] when there are not as many rows as neighbors, [`Error::Parameter`] when a table
+/// holds an entry whose sums might overflow, [`Error::Interrupted`].
 ///
 /// # Examples
 ///
@@ -318,7 +318,7 @@ impl<T: Real, C: Code> ScanRows<'_, T, C> {
                 let tables = &tables[codebook * scan.n_codes..][..scan.n_codes];
                 for (sums, codes) in sums.iter_mut().zip(&codes) {
                     for (sum, &entry) in sums.iter_mut().zip(&tables[codes[codebook].index()]) {
-                        *sum = <T as Element>::add(simd, *sum, entry);
+                        *sum = <T as Vectors>::add(simd, *sum, entry);
                     }
                 }
             }

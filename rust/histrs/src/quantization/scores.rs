@@ -35,18 +35,18 @@ pub(super) const PANEL: usize = 32;
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, quantization::code_scores};
+/// use histrs::{Executor, quantization::code_scores_into};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
 /// let codes = array![[0_u8, 1], [1, 1]];
 /// let tables = array![[[1.0, 10.0], [2.0, 20.0]], [[4.0, 40.0], [8.0, 80.0]]];
 /// let mut scores = [0.0; 4];
-/// code_scores(&exec, codes.view(), tables.view(), &mut scores)?;
+/// code_scores_into(&exec, codes.view(), tables.view(), &mut scores)?;
 /// assert_eq!(scores, [9.0, 10.0, 90.0, 100.0]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
-pub fn code_scores<T: Real, C: Code>(
+pub fn code_scores_into<T: Real, C: Code>(
     exec: &Executor,
     codes: ArrayView2<'_, C>,
     tables: ArrayView3<'_, T>,

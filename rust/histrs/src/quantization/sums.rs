@@ -26,7 +26,7 @@ const N_PARTS: usize = 4;
 
 /// `sums[m, k, c]`, the sum of `weights[c, i]` over the rows `i` with `codes[i, m] = k`, for each of
 /// the `n_codes` codewords of each block: the transpose of
-/// [`code_scores`](crate::quantization::code_scores).
+/// [`code_scores_into`](crate::quantization::code_scores_into).
 ///
 /// Rows are added in their order, whatever the number of threads; rows of weight 0 cost nothing.
 ///

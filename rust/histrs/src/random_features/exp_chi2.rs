@@ -52,7 +52,8 @@ impl ExpChi2Features {
     /// # Errors
     ///
     /// [`Error::Shape`] when the numbers of rows or columns of `signs` do not fit,
-    /// [`Error::Parameter`] unless all are 1 or -1 and `gamma` is positive and finite.
+    /// [`Error::Number`] unless all are 1 or -1, [`Error::Parameter`] unless `gamma` is positive and
+    /// finite.
     pub fn structured(
         map: AdditiveMap,
         n_columns: usize,
@@ -67,7 +68,7 @@ impl ExpChi2Features {
         check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
         if let Some(&bad) = signs.iter().find(|sign| sign.abs() != 1) {
             let expected = "signs are 1 or -1";
-            return Err(Error::Parameter { name: "a sign", value: f64::from(bad), expected });
+            return Err(Error::Number { name: "a sign", value: bad.into(), expected });
         }
         let projection = Projection::Structured(signs.to_owned());
         Self::new(map, n_columns, n_projections, gamma, projection)

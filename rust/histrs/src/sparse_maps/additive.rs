@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::chi2::{CsrParts, check_width};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
+use crate::matrix::{COLUMNS_OF_X, CsrParts, HistogramMatrix, check_columns, check_width};
 use crate::memory;
 use crate::simd::Element;
 use crate::sparse_maps::projection::{Chi2, Hellinger, Intersection, JensenShannon, Projection};
@@ -15,6 +14,7 @@ const ROWS: usize = 64;
 
 /// A kernel that is a sum over the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AdditiveKernel {
     /// `min(x, y)`.
     Intersection,

@@ -1,6 +1,6 @@
-//! Sparse feature maps: a point as a combination of a few representatives in the kernel's space.
+//! Sparse feature maps: a point as a combination of a few landmarks in the kernel's space.
 //!
-//! A point `x` is projected on the span of a few of the representatives `z_1, ..., z_D`; with
+//! A point `x` is projected on the span of a few of the landmarks `z_1, ..., z_D`; with
 //! `Phi(x)` its coordinates, the kernel becomes `Phi(x)^T K_ZZ Phi(y)`, where
 //! `K_ZZ[i, j] = k(z_i, z_j)`.
 //!
@@ -12,7 +12,7 @@
 //! | `additive` | [`SparseAdditiveMap`]: every value on the two knots around it | |
 //! | `projection` | the coordinates on one knot and on two, for four kernels | eqs. 5, 8, 9 |
 //! | `quantiles` | [`column_quantiles`]: knots where the data is | |
-//! | `selection` | [`sparse_codes`]: which representatives serve a point of any kernel | eq. 7 |
+//! | `selection` | [`sparse_codes`]: which landmarks serve a point of any kernel | eq. 7 |
 
 mod additive;
 mod projection;

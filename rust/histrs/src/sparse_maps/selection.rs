@@ -1,22 +1,23 @@
-//! Which representatives serve a point (eq. 7).
+//! Which landmarks serve a point (eq. 7).
 
 use ndarray::{ArrayView1, ArrayView2};
 
-use crate::chi2::{CsrParts, check_width};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::matrix::{CsrParts, check_width};
 use crate::memory;
 
 /// Rows in a block.
 const ROWS: usize = 16;
-/// A representative is taken to lie in the span of others when this part of it, at most, is
+/// A landmark is taken to lie in the span of others when this part of it, at most, is
 /// orthogonal to them.
 const RANK_TOLERANCE: f64 = 1e-12;
-/// Steps of matching pursuit for every representative.
+/// Steps of matching pursuit for every landmark.
 const STEPS: usize = 10;
 
-/// How the representatives of a point are chosen.
+/// How the landmarks of a point are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Selection {
     /// Those nearest in the kernel's space.
     Nearest,
@@ -26,16 +27,16 @@ pub enum Selection {
     OrthogonalMatchingPursuit,
 }
 
-/// The coordinates of points on at most `n_nonzero` of the representatives each.
+/// The coordinates of points on at most `n_nonzero` of the landmarks each.
 ///
-/// `k_xz[i, j]` is the kernel of point `i` and representative `j`, `k_zz` that of the
-/// representatives. Whatever the selection, the coordinates are those of the orthogonal
-/// projection on the representatives selected (eq. 5). One that the others span already is left
+/// `k_xz[i, j]` is the kernel of point `i` and landmark `j`, `k_zz` that of the
+/// landmarks. Whatever the selection, the coordinates are those of the orthogonal
+/// projection on the landmarks selected (eq. 5). One that the others span already is left
 /// out.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when the shapes differ, [`Error::Parameter`] when `n_nonzero` is 0.
+/// [`Error::Shape`] when the shapes differ, [`Error::Number`] when `n_nonzero` is 0.
 ///
 /// # Examples
 ///
@@ -62,8 +63,8 @@ pub fn sparse_codes(
     check_kernel("the number of columns of k_zz", k_zz.ncols(), k_zz.nrows())?;
     check_width(k_zz.nrows())?;
     if n_nonzero == 0 {
-        let expected = "a point needs at least one representative";
-        return Err(Error::Parameter { name: "n_nonzero", value: 0.0, expected });
+        let expected = "a point needs at least one landmark";
+        return Err(Error::Number { name: "n_nonzero", value: 0, expected });
     }
     let n_rows = k_xz.nrows();
     let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
@@ -82,7 +83,7 @@ fn check_kernel(what: &'static str, found: usize, expected: usize) -> Result<()>
     if found == expected {
         return Ok(());
     }
-    Err(Error::Shape { what, found, expected, cure: "give the kernel of the representatives" })
+    Err(Error::Shape { what, found, expected, cure: "give the kernel of the landmarks" })
 }
 
 fn select<'a>(
@@ -173,7 +174,7 @@ fn orthogonal_pursuit(
     Ok(())
 }
 
-/// The representative that explains most of a residual, and how much of its square.
+/// The landmark that explains most of a residual, and how much of its square.
 fn best(k_zz: ArrayView2<'_, f64>, residual: &[f64], excluded: &[bool]) -> Option<(usize, f64)> {
     let mut best = None;
     for (j, (&left, &excluded)) in residual.iter().zip(excluded).enumerate() {
@@ -189,7 +190,7 @@ fn best(k_zz: ArrayView2<'_, f64>, residual: &[f64], excluded: &[bool]) -> Optio
     best
 }
 
-/// Independent representatives and the Cholesky factor of their kernel.
+/// Independent landmarks and the Cholesky factor of their kernel.
 struct Subset<'a> {
     k_zz: ArrayView2<'a, f64>,
     members: Vec<usize>,
@@ -202,7 +203,7 @@ impl<'a> Subset<'a> {
         Self { k_zz, members: Vec::new(), factor: Vec::new() }
     }
 
-    /// Adds a representative unless those before span it; says whether it did.
+    /// Adds a landmark unless those before span it; says whether it did.
     fn push(&mut self, j: usize) -> bool {
         let kernel: Vec<f64> = self.members.iter().map(|&i| self.k_zz[[j, i]]).collect();
         let row = self.forward(kernel);
@@ -246,7 +247,7 @@ impl<'a> Subset<'a> {
         &self.factor[start..=start + i]
     }
 
-    /// Appends the coordinates of a point, by ascending representative.
+    /// Appends the coordinates of a point, by ascending landmark.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
     fn write(&self, k_x: ArrayView1<'_, f64>, parts: &mut CsrParts<f64>) -> Result<()> {
         let mut entries: Vec<(usize, f64)> =

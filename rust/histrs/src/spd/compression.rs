@@ -26,6 +26,7 @@ const NEGLIGIBLE: f64 = 1e-18;
 
 /// The value and the parts of the gradient of [`compression_loss`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CompressionLoss {
     /// `-sum_i v_i log p_i`.
     pub loss: f64,

@@ -49,6 +49,7 @@ impl std::str::FromStr for Shrinkage {
 
 /// The result of [`signal_covariances`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SignalCovariances<T> {
     /// The matrices, of shape `(n, p, p)`.
     pub covariances: Array3<T>,

@@ -42,6 +42,7 @@ const ENOUGH: f64 = 1e-4;
 
 /// The result of [`dispersion_mean`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Mean {
     /// The mean.
     pub matrix: Array2<f64>,

@@ -45,7 +45,7 @@ pub(crate) fn tridiagonal_eigenvalues<S: Simd>(
     converged
 }
 
-/// The square of a coupling that no longer matters between two entries of the diagonal.
+/// The square of an off-diagonal that no longer matters between two entries of the diagonal.
 #[inline(always)]
 fn negligible<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
     let size = simd.mul_f64s(a, b);

@@ -4,7 +4,7 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, lanes};
+use crate::simd::{AlignedVec, Vectors, lanes};
 
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;

@@ -41,6 +41,7 @@ impl std::str::FromStr for Dispersion {
 
 /// The value, gradient and curvature of [`mean_gradient`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MeanGradient {
     /// The weighted sum of dispersions.
     pub value: f64,

@@ -72,8 +72,8 @@ pub(crate) fn tridiagonalize<S: Simd>(
             continue;
         }
         let v = &mut row[..i];
-        let (coupling, inverse) = reflector(simd, v);
-        out.off[i - 1] = coupling;
+        let (off_diagonal, inverse) = reflector(simd, v);
+        out.off[i - 1] = off_diagonal;
         out.inverses[i] = inverse;
         pass(simd, above, u, q, v, product);
         deferred(simd, v, inverse, product, q);

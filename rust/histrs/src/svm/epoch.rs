@@ -13,6 +13,7 @@ const CHECK_EVERY: usize = 256;
 
 /// The parameters of a pass of stochastic gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct SgdParameters {
     /// Scores below it, times the sign of the class, cause a step.
     pub margin: f64,
@@ -24,6 +25,35 @@ pub struct SgdParameters {
     pub smoothing: f64,
 }
 
+impl Default for SgdParameters {
+    /// Margin 1 and steps of 1/10, without penalty and without smoothing.
+    fn default() -> Self {
+        Self { margin: 1.0, eta: 0.1, alpha: 0.0, smoothing: 0.0 }
+    }
+}
+
+impl SgdParameters {
+    /// With another [`margin`](Self::margin).
+    pub const fn with_margin(self, margin: f64) -> Self {
+        Self { margin, ..self }
+    }
+
+    /// With another [`eta`](Self::eta).
+    pub const fn with_eta(self, eta: f64) -> Self {
+        Self { eta, ..self }
+    }
+
+    /// With another [`alpha`](Self::alpha).
+    pub const fn with_alpha(self, alpha: f64) -> Self {
+        Self { alpha, ..self }
+    }
+
+    /// With another [`smoothing`](Self::smoothing).
+    pub const fn with_smoothing(self, smoothing: f64) -> Self {
+        Self { smoothing, ..self }
+    }
+}
+
 /// The weights, a class a row, after one pass over the rows in the given order.
 ///
 /// For row `i` of class `c`, with the sign `s = signs[c, i]` and the weight `a = weights[c, i]`:
@@ -33,7 +63,7 @@ pub struct SgdParameters {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Parameter`](crate::Error::Parameter) for a row number that is not
+/// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Number`](crate::Error::Number) for a row number that is not
 /// there, [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite)
 /// at the first bad entry of `x`, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn epoch<T: Element>(

@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result, check_length};
 use crate::exec::{Executor, rows_by_block};
 use crate::memory;
-use crate::simd::{Element, dispatch};
+use crate::simd::{Vectors, dispatch};
 use crate::svm::loss::{Hinge, Logistic, Loss, Margin, SquaredHinge};
 
 /// Rows of a block.
@@ -16,11 +16,7 @@ const ROWS: usize = 4096;
 /// Rows whose losses are evaluated before they are added up.
 const CHUNK: usize = 256;
 
-const GAPS: Error = Error::Parameter {
-    name: "the stride of the scores",
-    value: 0.0,
-    expected: "scores lie one after the other, a problem a row",
-};
+const GAPS: Error = Error::NotInRows { name: "scores" };
 
 /// The classes of the rows and the weights of their losses.
 ///
@@ -56,6 +52,7 @@ pub struct Line<'a> {
 
 /// A problem's weighted loss at a point of the line, and its derivative along it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LineLoss {
     /// `sum_i weights[i] l(y_i s_i)`.
     pub loss: f64,
@@ -91,7 +88,7 @@ impl<'a> Line<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when lengths disagree, [`Error::Parameter`] for scores with gaps,
+    /// [`Error::Shape`] when lengths disagree, [`Error::NotInRows`] for scores with gaps,
     /// [`Error::Interrupted`].
     pub fn losses(
         &self,

@@ -5,6 +5,7 @@ use crate::simd::Elementary;
 
 /// The loss of a margin `z = y f(x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Loss {
     /// `max(0, 1 - z)`.
     Hinge,

@@ -14,7 +14,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `epoch` | [`epoch`]: one pass of stochastic subgradient steps, classes in parallel |
-//! | `score` | [`scores`]: all classes in one pass over the rows |
+//! | `score` | [`scores_into`]: all classes in one pass over the rows |
 //! | `loss` | [`Loss`]: losses of a margin |
 //! | `line` | [`Line`]: the losses of all rows on a line between two vectors of scores |
 //! | `simplex` | [`simplex_maximum`]: the dual of the bundle problem |
@@ -28,5 +28,5 @@ mod simplex;
 pub use epoch::{SgdParameters, epoch};
 pub use line::{Line, LineLoss, LineMut, Targets};
 pub use loss::Loss;
-pub use score::scores;
+pub use score::scores_into;
 pub use simplex::simplex_maximum;

@@ -9,7 +9,7 @@ use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, all_valid, check_columns};
 use crate::memory;
-use crate::simd::{AlignedVec, Element, clip, dispatch, lanes};
+use crate::simd::{AlignedVec, Element, Vectors, clip, dispatch, lanes};
 
 /// Rows of a block.
 const ROWS: usize = 64;
@@ -29,7 +29,7 @@ const VECTORS: usize = 32;
 /// [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite) at
 /// the first bad entry, [`Error::Shape`](crate::Error::Shape) when lengths disagree,
 /// [`Error::Interrupted`](crate::Error::Interrupted).
-pub fn scores<T: Element>(
+pub fn scores_into<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
     coef: ArrayView2<'_, f64>,
@@ -313,7 +313,7 @@ mod tests {
             let x = Array2::from_shape_fn((3, n), |(i, d)| f64::from((i * 7 + d * 5) as u32 % 11));
             let w = Array2::from_shape_fn((2, n), |(c, d)| f64::from((c + d * 3) as u32 % 9) - 4.0);
             let mut out = [0.0; 6];
-            scores(&exec, &HistogramMatrix::dense(x.view()), w.view(), &mut out).unwrap();
+            scores_into(&exec, &HistogramMatrix::dense(x.view()), w.view(), &mut out).unwrap();
             for (k, &score) in out.iter().enumerate() {
                 let terms = x
                     .row(k / 2)
@@ -325,6 +325,6 @@ mod tests {
         }
         let x = array![[-1.0]];
         let x = HistogramMatrix::dense(x.view());
-        assert!(scores(&exec, &x, array![[1.0]].view(), &mut [0.0]).is_err());
+        assert!(scores_into(&exec, &x, array![[1.0]].view(), &mut [0.0]).is_err());
     }
 }

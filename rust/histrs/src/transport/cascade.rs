@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::memory;
-use crate::transport::lanes::{Job, Solved, Status};
+use crate::transport::job::{Job, Solved, Status};
 
 /// Least error that sums in single precision tell from none.
 pub(super) const SINGLE_ERROR: f64 = 1e-6;

@@ -15,7 +15,7 @@ use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
 use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
-use crate::transport::lanes::{Job, Pairing, Solved};
+use crate::transport::job::{Job, Pairing, Solved};
 use crate::transport::problem::{Block, Dense};
 
 /// Most parts that the rows are cut into.
@@ -27,6 +27,7 @@ const TOGETHER: usize = 1024;
 
 /// The value and the gradient of [`histogram_compression_loss`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct HistogramLoss {
     /// `-sum_i v_i log p_i`.
     pub loss: f64,
@@ -70,8 +71,7 @@ pub struct HistogramLoss {
 /// let exec = Executor::new(1)?;
 /// let x = array![[0.9, 0.1], [0.1, 0.9]];
 /// let m = array![[0.0, 1.0], [1.0, 0.0]];
-/// let options =
-///     Sinkhorn { reg: 0.01, tol: 1e-9, max_iter: 1000, regularized: true, potentials: true };
+/// let options = Sinkhorn::new(0.01).with_tol(1e-9);
 /// let x = HistogramMatrix::dense(x.view());
 /// let labels = Labels { of_rows: &[0, 1], of_prototypes: &[0, 1], weights: None };
 /// let result =
@@ -99,7 +99,7 @@ pub fn histogram_compression_loss<'a, T: Element>(
         return Err(Error::Parameter { name: "M", value: f64::INFINITY, expected });
     }
     check_symmetric(m)?;
-    let problem = Problem { own: Own::new(&pairs)?, pairs, neighborhood };
+    let problem = Problem { to_self: SelfTransport::new(&pairs)?, pairs, neighborhood };
     let fewest = FEWEST.div_ceil(prototypes.n_rows().max(1));
     let size = x.n_rows().div_ceil(PARTS).max(fewest);
     let mut parts = problem.parts(x.n_rows(), size, starts)?;
@@ -123,18 +123,18 @@ pub fn histogram_compression_loss<'a, T: Element>(
 struct Problem<'a, 'm, T> {
     pairs: AllPairs<'a, 'm, T>,
     neighborhood: Neighborhood<'a>,
-    own: Own,
+    to_self: SelfTransport,
 }
 
 /// The prototypes, and transport of each to itself.
-struct Own {
+struct SelfTransport {
     shares: Dense,
     solved: Vec<Solved>,
     /// `S(h_j, h_j) / (2 reg)`.
     costs: Vec<f64>,
 }
 
-impl Own {
+impl SelfTransport {
     fn new<T: Element>(pairs: &AllPairs<'_, '_, T>) -> Result<Self> {
         let rows: Vec<usize> = (0..pairs.y.n_rows()).collect();
         let block = Block::new(&pairs.ground, [pairs.y; 2], [&rows; 2], Pairing::Equal)?;
@@ -232,7 +232,7 @@ impl<T: Element> Problem<'_, '_, T> {
         {
             for (j, (weight, pair)) in weights.iter_mut().zip(solved).enumerate() {
                 part.error = worse(part.error, pair.error);
-                *weight = ground.reg * (cost(&block, place, j, pair) - self.own.costs[j]);
+                *weight = ground.reg * (cost(&block, place, j, pair) - self.to_self.costs[j]);
             }
             part.loss += self.neighborhood.softmax(row, &mut weights);
             part.add_potentials(&block, &weights, solved);
@@ -271,8 +271,8 @@ impl<T: Element> Problem<'_, '_, T> {
 
     /// Turns sums of the logarithms of scalings into the gradient.
     fn finish(&self, sums: &mut Array2<f64>, weights: &[f64]) {
-        let scale = self.neighborhood.sharpness() * self.pairs.ground.reg;
-        let prototypes = self.own.shares.rows().zip(&self.own.solved).zip(weights);
+        let scale = self.neighborhood.inverse_temperature() * self.pairs.ground.reg;
+        let prototypes = self.to_self.shares.rows().zip(&self.to_self.solved).zip(weights);
         for (mut sums, ((h, own), &weight)) in sums.rows_mut().into_iter().zip(prototypes) {
             let mut mean = 0.0;
             for ((sum, &h), &g) in sums.iter_mut().zip(h).zip(&own.potentials[1]) {

@@ -12,7 +12,8 @@ use crate::transport::cascade::{
     COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE,
     WARM_STEPS, start,
 };
-use crate::transport::lanes::{Domain, Job, Limits, Marginals, Pairing, Solved, Status, solve};
+use crate::transport::engine::solve;
+use crate::transport::job::{Job, Limits, Marginals, Pairing, Solved, Status};
 use crate::transport::log_domain::LogDomain;
 use crate::transport::masses::{check_bins, check_masses, rounding};
 use crate::transport::newton::refine;
@@ -20,9 +21,11 @@ use crate::transport::order::{Pair, Pairs, distinct};
 use crate::transport::problem::{Block, Ground, Kernels};
 use crate::transport::results::{Found, SinkhornDistances, gather, zeros};
 use crate::transport::scaling::Scaling;
+use crate::transport::step::Domain;
 
 /// What is computed of each pair, and how far.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Sinkhorn {
     /// Weight of the entropy, `1/lambda` in the paper, in the units of the ground distance.
     pub reg: f64,
@@ -34,6 +37,39 @@ pub struct Sinkhorn {
     pub regularized: bool,
     /// Whether the dual variables are kept.
     pub potentials: bool,
+}
+
+impl Sinkhorn {
+    /// Distances `tr(T M)` with this weight of the entropy, to a relative error of 1e-6 in at most
+    /// 10,000 iterations, without dual variables.
+    pub const fn new(reg: f64) -> Self {
+        Self { reg, tol: 1e-6, max_iter: 10_000, regularized: false, potentials: false }
+    }
+
+    /// With another [`reg`](Self::reg).
+    pub const fn with_reg(self, reg: f64) -> Self {
+        Self { reg, ..self }
+    }
+
+    /// With another [`tol`](Self::tol).
+    pub const fn with_tol(self, tol: f64) -> Self {
+        Self { tol, ..self }
+    }
+
+    /// With another [`max_iter`](Self::max_iter).
+    pub const fn with_max_iter(self, max_iter: usize) -> Self {
+        Self { max_iter, ..self }
+    }
+
+    /// With another [`regularized`](Self::regularized).
+    pub const fn with_regularized(self, regularized: bool) -> Self {
+        Self { regularized, ..self }
+    }
+
+    /// With another [`potentials`](Self::potentials).
+    pub const fn with_potentials(self, potentials: bool) -> Self {
+        Self { potentials, ..self }
+    }
 }
 
 /// Sinkhorn distances between the rows of `x` and those of `y`; `y = None` means `y = x`, and
@@ -64,8 +100,7 @@ pub struct Sinkhorn {
 /// let exec = Executor::new(1)?;
 /// let x = array![[1.0_f64, 0.0], [0.25, 0.75]];
 /// let m = array![[0.0, 1.0], [1.0, 0.0]];
-/// let options =
-///     Sinkhorn { reg: 0.05, tol: 1e-9, max_iter: 1000, regularized: false, potentials: false };
+/// let options = Sinkhorn::new(0.05).with_tol(1e-9);
 /// let x = HistogramMatrix::dense(x.view());
 /// let found = sinkhorn_distances(&exec, &x, None, m.view(), &options)?;
 /// // Three quarters of the mass move by 1.

@@ -6,7 +6,9 @@ use pulp::{Simd, WithSimd};
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, Elementary, dispatch};
-use crate::transport::lanes::{Domain, Pairing, Step, stride};
+use crate::transport::job::Pairing;
+use crate::transport::lanes::stride;
+use crate::transport::step::{Domain, Step};
 
 /// Logarithm of an empty bin: below everything, and finite.
 const NOTHING: f64 = -1e300;

@@ -9,13 +9,10 @@ use pulp::{Simd, WithSimd};
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, Elementary, dispatch};
+use crate::transport::normal_equations::{DEPTH, GROUP, solve};
 
-/// Steps remembered.
-pub(super) const DEPTH: usize = 5;
 /// Largest entry of a correction: beyond, the linear model that it comes from says nothing.
 const LARGEST_CORRECTION: f64 = 2.0;
-/// Lanes that share a small system of equations, solved side by side.
-const GROUP: usize = 16;
 
 /// What is remembered of every lane, in rows of `stride` lanes.
 pub(super) struct Mixing<T> {
@@ -202,69 +199,6 @@ impl<T: Element> WithSimd for Remember<'_, T> {
     }
 }
 
-/// Solves the normal equations of sixteen lanes by Cholesky's factorisation, in place of the
-/// right-hand sides. A step that was not taken, or that repeats others, gets the coefficient 0.
-fn solve<T: Elementary>(gram: &[f64], right: &mut [T], stride: usize, lane: usize) {
-    let ridge = 1.0 + (4.0 * T::EPSILON).max(1e-12);
-    let at = |k: usize| k * stride + lane..k * stride + lane + GROUP;
-    let mut factor = [[[0.0_f64; GROUP]; DEPTH]; DEPTH];
-    let mut x = [[0.0_f64; GROUP]; DEPTH];
-    for j in 0..DEPTH {
-        for (x, value) in x[j].iter_mut().zip(&right[at(j)]) {
-            *x = value.to_f64();
-        }
-        for i in j..DEPTH {
-            let mut sum = [0.0; GROUP];
-            sum.copy_from_slice(&gram[at(i * DEPTH + j)]);
-            if i == j {
-                sum.iter_mut().for_each(|s| *s = if *s > 0.0 { *s * ridge } else { 1.0 });
-            }
-            for (left, above) in factor[i].into_iter().zip(factor[j]).take(j) {
-                for ((s, a), b) in sum.iter_mut().zip(left).zip(above) {
-                    *s -= a * b;
-                }
-            }
-            let pivot = factor[j][j];
-            for l in 0..GROUP {
-                let diagonal = gram[(j * DEPTH + j) * stride + lane + l];
-                factor[i][j][l] = if i > j {
-                    sum[l] * pivot[l]
-                } else if sum[l] > 1e-14 * diagonal {
-                    // The reciprocal is what is used.
-                    1.0 / sum[l].sqrt()
-                } else {
-                    0.0
-                };
-            }
-        }
-    }
-    for j in 0..DEPTH {
-        for k in 0..j {
-            for l in 0..GROUP {
-                x[j][l] -= factor[j][k][l] * x[k][l];
-            }
-        }
-        for l in 0..GROUP {
-            x[j][l] *= factor[j][j][l];
-        }
-    }
-    for j in (0..DEPTH).rev() {
-        for k in j + 1..DEPTH {
-            for l in 0..GROUP {
-                x[j][l] -= factor[k][j][l] * x[k][l];
-            }
-        }
-        for l in 0..GROUP {
-            x[j][l] *= factor[j][j][l];
-        }
-    }
-    for j in 0..DEPTH {
-        for (value, &x) in right[at(j)].iter_mut().zip(&x[j]) {
-            *value = T::from_f64(x);
-        }
-    }
-}
-
 /// `out = sum_k gamma_k steps_k`.
 struct Combine<'a, T> {
     steps: &'a [AlignedVec<T>; DEPTH],
@@ -339,5 +273,63 @@ fn raise<T: Elementary>(row: &[T], largest: &mut [T]) {
 fn subtract_row<T: Elementary>(next: &[T], factor: &[T], out: &mut [T]) {
     for ((&next, &factor), out) in next.iter().zip(factor).zip(out) {
         *out = next - factor * *out;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const ROWS: usize = 4;
+    const STRIDE: usize = 32;
+
+    /// The affine map of a lane, which has its fixed point at 1.
+    fn map(lane: usize, f: &[f64]) -> Vec<f64> {
+        let shrink = |k: usize| 0.97 - 0.2 * k as f64 - 0.001 * lane as f64;
+        f.iter().enumerate().map(|(k, f)| 1.0 + shrink(k) * (f - 1.0)).collect()
+    }
+
+    /// The largest distance from the fixed point after so many steps of all lanes.
+    fn distance(n_steps: usize, mut forget: impl FnMut(&mut Mixing<f64>, usize)) -> f64 {
+        let mut mixing = Mixing::<f64>::new(ROWS, STRIDE).unwrap();
+        let zeros = || AlignedVec::<f64>::zeros(ROWS * STRIDE).unwrap();
+        let (mut f, mut weight, mut previous) = (zeros(), zeros(), zeros());
+        weight.fill(1.0);
+        for step in 0..n_steps {
+            let (mut next, mut residual) = (zeros(), zeros());
+            for lane in 0..STRIDE {
+                let column: Vec<f64> = (0..ROWS).map(|k| f[k * STRIDE + lane]).collect();
+                for (k, g) in map(lane, &column).into_iter().enumerate() {
+                    next[k * STRIDE + lane] = g;
+                    residual[k * STRIDE + lane] = g - column[k];
+                }
+            }
+            forget(&mut mixing, step);
+            mixing.mix(&weight, &residual, &previous, &next, &mut f, STRIDE);
+            previous = next;
+        }
+        f.iter().fold(0.0, |most, f| f64::max(most, (f - 1.0).abs()))
+    }
+
+    #[test]
+    fn a_linear_map_of_few_dimensions_is_solved_in_as_many_steps() {
+        assert!(distance(ROWS + 2, |_, _| ()) < 1e-6);
+        // Without a history of a step or more there is nothing to gain.
+        assert!(distance(ROWS + 2, |mixing, _| (0..STRIDE).for_each(|l| mixing.clear(l))) > 0.1);
+    }
+
+    #[test]
+    fn a_lane_takes_its_history_along() {
+        let mut mixing = Mixing::<f64>::new(2, STRIDE).unwrap();
+        mixing.residuals[3][STRIDE + 1] = 7.0;
+        mixing.last[1] = 5.0;
+        mixing.gram[2 * STRIDE + 1] = 3.0;
+        mixing.ages[1] = 2;
+        mixing.continues[1] = 1.0;
+        mixing.relocate(1, 20);
+        assert_eq!(mixing.residuals[3][STRIDE + 20], 7.0);
+        assert_eq!((mixing.last[20], mixing.gram[2 * STRIDE + 20]), (5.0, 3.0));
+        assert_eq!((mixing.ages[20], mixing.continues[20]), (2, 1.0));
     }
 }

@@ -19,22 +19,29 @@
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
 //! | `problem` | the ground distance, and what a block of pairs needs of it |
-//! | `lanes` | many pairs side by side: filling, judging, retiring |
+//! | `job` | what is known of a pair before and after it is solved |
+//! | `step` | what a step of the scaling is, in every domain |
+//! | `lanes` | the matrices whose columns are pairs that are solved side by side |
+//! | `engine` | the iteration of all lanes: filling, judging, retiring |
 //! | `scaling` | a step in the exponential domain: two matrix products |
 //! | `log_domain` | a step in the log domain, which never leaves the range of the numbers |
 //! | `mixing` | Anderson's acceleration |
+//! | `normal_equations` | the small systems that the acceleration solves |
 //! | `newton` | the pairs that scaling brings no further |
 //! | `product` | the product of the kernel and many columns |
 
 mod cascade;
 mod compression;
 mod distances;
+mod engine;
 mod flow;
+mod job;
 mod lanes;
 mod log_domain;
 mod masses;
 mod mixing;
 mod newton;
+mod normal_equations;
 mod order;
 mod pairs;
 mod plan_sums;
@@ -44,6 +51,7 @@ mod relaxation;
 mod relaxed;
 mod results;
 mod scaling;
+mod step;
 mod unbalanced;
 
 pub use compression::{HistogramLoss, histogram_compression_loss};

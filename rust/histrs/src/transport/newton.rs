@@ -14,7 +14,7 @@
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
-use crate::transport::lanes::{Limits, Solved, Status};
+use crate::transport::job::{Limits, Solved, Status};
 use crate::transport::log_domain::Exponents;
 use crate::transport::problem::FORBIDDEN;
 

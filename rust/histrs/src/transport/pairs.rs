@@ -14,6 +14,7 @@ const BLOCK: usize = 256;
 
 /// Distances of chosen pairs, and the errors of their marginals.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SinkhornPairs<T> {
     /// The distances.
     pub values: Array1<T>,
@@ -44,8 +45,7 @@ pub struct SinkhornPairs<T> {
 /// let exec = Executor::new(1)?;
 /// let x = array![[1.0_f64, 0.0], [0.25, 0.75]];
 /// let m = array![[0.0, 1.0], [1.0, 0.0]];
-/// let options =
-///     Sinkhorn { reg: 0.05, tol: 1e-9, max_iter: 1000, regularized: false, potentials: false };
+/// let options = Sinkhorn::new(0.05).with_tol(1e-9);
 /// let x = HistogramMatrix::dense(x.view());
 /// let found = sinkhorn_pairs(&exec, &x, &x, &[(1, 0)], None, m.view(), &options)?;
 /// assert!((found.values[0] - 0.75).abs() < 1e-9);

@@ -9,7 +9,7 @@ use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::{Element, Elementary};
 use crate::transport::flow::largest_flow;
-use crate::transport::lanes::{Marginals, Pairing};
+use crate::transport::job::{Marginals, Pairing};
 use crate::transport::log_domain::Exponents;
 use crate::transport::product::Packed;
 use crate::transport::scaling::Kernel;

@@ -7,6 +7,7 @@ const LARGEST_PENALTY: f64 = 1e9;
 
 /// What the marginals of a plan are held to.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Relaxation {
     /// Divergences from both histograms have these weights, in the units of the ground distance; an
     /// infinite one keeps its marginal.
@@ -17,6 +18,7 @@ pub enum Relaxation {
 
 /// What is returned of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cost {
     /// `tr(T M)`.
     Transport,
@@ -45,6 +47,7 @@ impl std::str::FromStr for Cost {
 
 /// What is computed of each pair, and how far.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct RelaxedSinkhorn {
     /// Weight of the entropy, in the units of the ground distance.
     pub reg: f64,
@@ -59,6 +62,35 @@ pub struct RelaxedSinkhorn {
     pub cost: Cost,
     /// Whether the dual variables are kept.
     pub potentials: bool,
+}
+
+impl RelaxedSinkhorn {
+    /// Costs of transport with this weight of the entropy, to a relative error of 1e-6 in at most
+    /// 10,000 iterations, without dual variables.
+    pub const fn new(reg: f64, relaxation: Relaxation) -> Self {
+        let cost = Cost::Transport;
+        Self { reg, relaxation, tol: 1e-6, max_iter: 10_000, cost, potentials: false }
+    }
+
+    /// With another [`tol`](Self::tol).
+    pub const fn with_tol(self, tol: f64) -> Self {
+        Self { tol, ..self }
+    }
+
+    /// With another [`max_iter`](Self::max_iter).
+    pub const fn with_max_iter(self, max_iter: usize) -> Self {
+        Self { max_iter, ..self }
+    }
+
+    /// With another [`cost`](Self::cost).
+    pub const fn with_cost(self, cost: Cost) -> Self {
+        Self { cost, ..self }
+    }
+
+    /// With another [`potentials`](Self::potentials).
+    pub const fn with_potentials(self, potentials: bool) -> Self {
+        Self { potentials, ..self }
+    }
 }
 
 impl RelaxedSinkhorn {

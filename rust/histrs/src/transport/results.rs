@@ -9,6 +9,7 @@ use crate::transport::order::{Pair, Pairs};
 
 /// Distances, and how they were reached.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SinkhornDistances<T> {
     /// The distances.
     pub values: Array2<T>,

@@ -5,8 +5,11 @@ use pulp::{Simd, WithSimd};
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
-use crate::transport::lanes::{Domain, GROUP, Pairing, Step, stride};
+use crate::transport::engine::GROUP;
+use crate::transport::job::Pairing;
+use crate::transport::lanes::stride;
 use crate::transport::product::{Packed, padded};
+use crate::transport::step::{Domain, Step};
 
 /// `K = exp(-M / reg)`, its transpose, and `K` times `M`, packed for products.
 pub(super) struct Kernel<T> {

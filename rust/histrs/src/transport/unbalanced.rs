@@ -10,7 +10,8 @@ use crate::simd::{Element, dispatch};
 use crate::transport::cascade::{
     COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, start,
 };
-use crate::transport::lanes::{Job, Limits, Pairing, Solved, Status, solve};
+use crate::transport::engine::solve;
+use crate::transport::job::{Job, Limits, Pairing, Solved, Status};
 use crate::transport::log_domain::Exponents;
 use crate::transport::masses::{check_bins, rounding};
 use crate::transport::newton::refine;
@@ -56,9 +57,7 @@ const SINGLE_MASS: f64 = 10.0;
 /// let x = array![[1.0_f64, 0.0], [0.0, 1.0]];
 /// let m = array![[0.0, 9.0], [9.0, 0.0]];
 /// let relaxation = Relaxation::Penalties([1.0; 2]);
-/// let options = RelaxedSinkhorn {
-///     reg: 0.01, relaxation, tol: 1e-9, max_iter: 1000, cost: Cost::Penalized, potentials: false,
-/// };
+/// let options = RelaxedSinkhorn::new(0.01, relaxation).with_tol(1e-9).with_cost(Cost::Penalized);
 /// let x = HistogramMatrix::dense(x.view());
 /// let found = relaxed_distances(&exec, &x, None, m.view(), &options)?;
 /// // It is cheaper to destroy the mass of one and create that of the other than to move it.

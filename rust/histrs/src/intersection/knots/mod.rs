@@ -43,7 +43,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless `1 <= n_knots <= 255`.
+    /// [`Error::Number`] unless `1 <= n_knots <= 255`.
     pub fn new(exec: &Executor, columns: &SortedColumns, n_knots: usize) -> Result<Self> {
         if !(1..=MAX_KNOTS).contains(&n_knots) {
             return Err(Error::Number {
@@ -96,7 +96,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] for a row number that is not there.
+    /// [`Error::Number`] for a row number that is not there.
     pub fn select(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
         let mut number = memory::filled(None, self.n_rows)?;
         for row in row_numbers("rows", rows, self.n_rows)? {

@@ -12,7 +12,7 @@ use crate::intersection::panel::{
 };
 use crate::intersection::scan::{add_to, load};
 use crate::memory;
-use crate::simd::{AlignedVec, Element};
+use crate::simd::{AlignedVec, Vectors};
 
 impl KnotProjection {
     /// `Phi^T V`.

@@ -36,6 +36,7 @@ const NEGLIGIBLE: f64 = 0.001;
 
 /// What a cell of the table stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Interpolation {
     /// A value and a slope a cell, cells between training values, chosen so that the number of
     /// training values times the width is nearly the same for all. Exact where a column has no

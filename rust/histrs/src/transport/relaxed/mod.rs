@@ -20,12 +20,14 @@ mod penalties;
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
-use crate::transport::lanes::{Domain, Pairing, Step, stride};
+use crate::transport::job::Pairing;
+use crate::transport::lanes::stride;
 use crate::transport::log_domain::{Masked, nothing};
 use crate::transport::product::padded;
 use crate::transport::relaxed::log_kernel::{LogKernel, Side, Work};
 use crate::transport::relaxed::partial::{Fill, FilledPotential, MassStep};
 use crate::transport::relaxed::penalties::{PenaltyStep, TargetStep};
+use crate::transport::step::{Domain, Step};
 
 /// What takes the place of the marginals.
 #[derive(Debug, Clone, Copy, PartialEq)]

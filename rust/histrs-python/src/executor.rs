@@ -1,4 +1,4 @@
-//! The one way in: it frees the GIL, watches for Ctrl-C and picks the threads.
+//! The one way into the crate: it frees the GIL, watches for Ctrl-C and picks the threads.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,8 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
+use crate::message::message;
+
 /// Sizes of thread pools that are kept; the pool that was used longest ago makes room for another.
 const POOLS: usize = 3;
 
@@ -18,7 +20,7 @@ const POOLS: usize = 3;
 static EXECUTORS: Mutex<Vec<((u32, usize), Executor)>> = Mutex::new(Vec::new());
 
 /// Runs `work` on `n_threads` threads without the GIL; Ctrl-C stops it.
-pub(crate) fn enter<R: Send>(
+pub(crate) fn with_executor<R: Send>(
     py: Python<'_>,
     n_threads: usize,
     work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
@@ -79,7 +81,7 @@ fn executor(n_threads: usize) -> Result<Executor, Error> {
 }
 
 pub(crate) fn to_python(error: Error) -> PyErr {
-    let message = error.to_string();
+    let message = message(&error);
     match error {
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Threads { .. } => PyOSError::new_err(message),

@@ -1,4 +1,6 @@
-"""The sharpness that classifies best what is left out of training."""
+"""The inverse temperature that classifies best what is left out of training."""
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from histrs._likely_sharpness import likely_sharpness
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.prototypes._base import PrototypeClassifier, Training
 from histrs.prototypes._learned import LearnedPrototypes
 
@@ -38,9 +40,9 @@ def searched_gamma(
     training : Training
         The data.
     scale : float
-        The sharpness around which is searched.
+        The inverse temperature around which is searched.
     random : RandomState
-        Cuts the folds, and draws a start for them that is the same for each sharpness.
+        Cuts the folds, and draws a start for them that is the same for each inverse temperature.
     """
     parameters = estimator.get_params()
     search = _by_optuna if parameters["gamma"] == "optuna" else _in_turn
@@ -68,7 +70,7 @@ def searched_gamma(
     return scale * search(accuracy, seed)
 
 
-def held_out_sharpness(
+def held_out_inverse_temperature(
     estimator: LearnedPrototypes, training: Training, random: RandomState
 ) -> float:
     """Return the factor of scores of classes at which labels that training leaves out are likely.
@@ -111,7 +113,7 @@ def held_out_sharpness(
     distances, rows = -np.concatenate(scores), np.concatenate(left_out)
     # Distances to classes: what is common to a row's says nothing.
     distances -= distances.min(axis=1, keepdims=True)
-    return likely_sharpness(distances, training.labels[rows], weights[rows])
+    return likely_inverse_temperature(distances, training.labels[rows], weights[rows])
 
 
 def _in_turn(accuracy: Callable[[float], float], seed: int) -> float:

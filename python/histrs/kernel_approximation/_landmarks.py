@@ -1,4 +1,6 @@
-"""What the maps on representatives share: the kernel, the representatives, their inner product."""
+"""What the maps on landmarks share: the kernel, the landmarks, their inner product."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
@@ -37,36 +39,36 @@ from histrs.metrics._registry import KERNELS, KernelName, check_parameters
 Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
 
-# Of the largest eigenvalue: what rounding leaves of the kernel of many representatives.
+# Of the largest eigenvalue: what rounding leaves of the kernel of many landmarks.
 _INDEFINITE = 1e-6
 # Kernel values below have eigenvalues that count, and whose inverses overflow.
 _SMALLEST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
-class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the maps on the span of representatives; it has parameters and `fit`."""
+class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the maps on the span of landmarks; it has parameters and `fit`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [NameOptions(KERNELS), callable],
-        "n_representatives": [Interval(Integral, 1, None, closed="left")],
-        "representatives": [StrOptions({"kmeans", "sample"}), "array-like", "sparse matrix"],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "landmarks": [StrOptions({"kmeans", "sample"}), "array-like", "sparse matrix"],
         "kernel_params": [dict, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
 
     kernel: Kernel
-    n_representatives: int
-    representatives: Literal["kmeans", "sample"] | ArrayLike | Matrix
+    n_landmarks: int
+    landmarks: Literal["kmeans", "sample"] | ArrayLike | Matrix
     kernel_params: dict[str, Any] | None
     random_state: int | np.random.RandomState | None
     n_jobs: int | None
-    representatives_: Matrix
+    landmarks_: Matrix
     inner_product_: DenseInnerProduct | IdentityInnerProduct
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | Matrix, y: object = None) -> Self:
-        """Choose the representatives and compute their kernel; on an error nothing changes.
+        """Choose the landmarks and compute their kernel; on an error nothing changes.
 
         Parameters
         ----------
@@ -83,8 +85,8 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Raises
         ------
         ValueError
-            If an entry is not one the kernel takes (the message names it), the representatives
-            given have another number of columns, or the kernel of the representatives has the
+            If an entry is not one the kernel takes (the message names it), the landmarks
+            given have another number of columns, or the kernel of the landmarks has the
             wrong shape or is not positive semi-definite.
         """
         with unchanged_on_error(self):
@@ -95,7 +97,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             Z = self._choose(X)
             K = self._kernel(Z, Z)
             self._set_inner_product(DenseInnerProduct(_positive_semidefinite(0.5 * K + 0.5 * K.T)))
-            self.representatives_ = Z
+            self.landmarks_ = Z
         return self
 
     def _set_inner_product(self, product: DenseInnerProduct) -> None:
@@ -110,17 +112,17 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return canonical(validate_data(self, X, reset=reset, **checks))
 
     def _choose(self, X: Matrix) -> Matrix:
-        if not isinstance(self.representatives, str):
-            Z = self.representatives
-            Z = sound(Z, "representatives").tocsr() if sparse.issparse(Z) else np.asarray(Z)
+        if not isinstance(self.landmarks, str):
+            Z = self.landmarks
+            Z = sound(Z, "landmarks").tocsr() if sparse.issparse(Z) else np.asarray(Z)
             if Z.ndim != 2 or Z.shape[1] != X.shape[1] or Z.shape[0] == 0:
                 raise ValueError(
-                    f"representatives have shape {Z.shape}; give at least one row of "
+                    f"landmarks have shape {Z.shape}; give at least one row of "
                     f"{X.shape[1]} columns, as many as X has."
                 )
             return Z.astype(np.float64)
-        count = min(int(self.n_representatives), X.shape[0])
-        if self.representatives == "sample":
+        count = min(int(self.n_landmarks), X.shape[0])
+        if self.landmarks == "sample":
             random = check_random_state(self.random_state)
             rows = sample_without_replacement(X.shape[0], count, random_state=random)
             return X[np.sort(rows)].astype(np.float64)
@@ -134,7 +136,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return centers if callable(self.kernel) else np.maximum(centers, 0.0)
 
     def _kernel(self, X: Matrix, Z: Matrix) -> Array:
-        """Return the kernel of rows and representatives, in double precision."""
+        """Return the kernel of rows and landmarks, in double precision."""
         if callable(self.kernel_):
             K = np.asarray(self.kernel_(X, Z, **self.kernel_params_), dtype=np.float64)
         else:
@@ -148,7 +150,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if len(bad):
             i, j = bad[0]
             raise ValueError(
-                f"the kernel of row {i} and representative {j} is {K[i, j]}; scale the data, or "
+                f"the kernel of row {i} and landmark {j} is {K[i, j]}; scale the data, or "
                 "use a kernel that is finite on it."
             )
         return K.astype(np.float64, copy=False)
@@ -162,7 +164,7 @@ class RepresentativeMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return tags
 
 
-def _check_histograms(map: RepresentativeMap, X: Matrix) -> None:
+def _check_histograms(map: LandmarkMap, X: Matrix) -> None:
     """Let the kernel name a bad entry before k-means meets it."""
     if not callable(map.kernel):
         map._kernel(X, X[:1])
@@ -173,12 +175,12 @@ def _positive_semidefinite(K: Array) -> Array:
     largest = np.abs(K).max(initial=0.0)
     if 0.0 < largest < _SMALLEST:
         raise ValueError(
-            f"the largest kernel value of the representatives is {largest:.3g}, the inverse of "
+            f"the largest kernel value of the landmarks is {largest:.3g}, the inverse of "
             "which overflows; multiply X by a scale."
         )
     if values[0] < -_INDEFINITE * max(values[-1], 0.0):
         raise ValueError(
-            f"the kernel of the representatives has the eigenvalue {values[0]:.3g}, beside "
+            f"the kernel of the landmarks has the eigenvalue {values[0]:.3g}, beside "
             f"{values[-1]:.3g}: it is not positive semi-definite, and has no feature space. Use "
             "another kernel."
         )

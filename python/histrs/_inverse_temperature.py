@@ -1,4 +1,6 @@
-"""Probabilities of distances: the sharpness at which they are most likely right."""
+"""Probabilities of distances: the inverse temperature at which they are most likely right."""
+
+from __future__ import annotations
 
 from typing import Any, TypeAlias
 
@@ -9,8 +11,9 @@ from scipy.special import log_softmax
 
 Float64: TypeAlias = NDArray[np.float64]
 
-# Where the sharpness is searched, in units of one over the mean distance to the own class.
-_SHARPNESS = (1e-4, 1e4)
+# Where the inverse temperature is searched, in units of one over the mean distance to the own
+# class.
+_SEARCHED = (1e-4, 1e4)
 # As many rows as any number of them tells of: more would overflow.
 _MOST_ROWS = 1e100
 # Logarithms of odds beyond which nothing changes.
@@ -30,7 +33,7 @@ def as_rows(weights: Float64) -> Float64:
     return found
 
 
-def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64) -> float:
+def likely_inverse_temperature(distances: Float64, places: NDArray[Any], weights: Float64) -> float:
     """Return the factor of distances to classes at which their softmax makes labels most likely.
 
     As in Platt's calibration labels are a little uncertain, so that the factor is finite where
@@ -55,14 +58,14 @@ def likely_sharpness(distances: Float64, places: NDArray[Any], weights: Float64)
         distances = np.minimum(np.ldexp(distances, -exponent), np.finfo(np.float64).max)
     doubt = 1.0 / (float(weights.sum()) + 2.0)
 
-    def loss(log_sharpness: float) -> float:
-        factor = min(float(np.exp(log_sharpness)) / scale, _FAR)
+    def loss(log_inverse_temperature: float) -> float:
+        factor = min(float(np.exp(log_inverse_temperature)) / scale, _FAR)
         P = log_softmax(-factor * np.minimum(distances, _FAR / factor), axis=1)
         right = P[np.arange(len(P)), places]
         return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
 
-    bounds = (np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1]))
+    bounds = (np.log(_SEARCHED[0]), np.log(_SEARCHED[1]))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
     with np.errstate(over="ignore", under="ignore"):
-        sharpness = float(np.ldexp(np.exp(found.x) / scale, -exponent))
-    return min(sharpness, float(np.finfo(np.float64).max))
+        inverse_temperature = float(np.ldexp(np.exp(found.x) / scale, -exponent))
+    return min(inverse_temperature, float(np.finfo(np.float64).max))

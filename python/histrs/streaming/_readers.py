@@ -1,0 +1,288 @@
+"""One reader for each kind of rows: each yields chunks of them, of targets and of weights.
+
+A further kind is a further reader, and its place in `_READERS`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs._dask import is_dask
+from histrs._sparse import is_sparse, sound
+from histrs.streaming._dask import computed_partitions
+from histrs.streaming._rows import Chunk, Rows, n_columns
+from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
+
+
+@dataclass(frozen=True)
+class RowReader(ABC):
+    """Rows of one kind of source, with their targets and weights, a chunk at a time."""
+
+    rows: Any
+
+    is_distributed: ClassVar[bool] = False
+    """Whether rows are on a cluster, which adds up what is made of them."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where it is known before they are read."""
+        return None
+
+    @property
+    def has_one_pass(self) -> bool:
+        """Whether rows are gone once they are read."""
+        return False
+
+    @abstractmethod
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights."""
+
+    def chunks(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks whose sparse rows are sound: feature maps of others see them next."""
+        for Z, *others in self.read(Y, weights, chunk_size):
+            yield (sound(Z, "Z") if is_sparse(Z) else Z), *others
+
+
+class TableReader(RowReader):
+    """Parquet and CSV files, and lazy frames; targets and weights may be names of columns."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+        table = as_table(rows)
+        return None if table is None else cls(table)
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights."""
+        return _of_table(self.rows, Y, weights, chunk_size)
+
+
+class FileReader(RowReader):
+    """The array of an .npy file, and those of an .npz file, which may have names."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+        return cls(Path(rows)) if isinstance(rows, str | os.PathLike) else None
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights."""
+        if self.rows.suffix == ".npz":
+            return _slices(*_npz(self.rows, Y, weights), chunk_size)
+        return _slices(_NpyFile(self.rows), Y, weights, chunk_size)
+
+
+class DaskReader(RowReader):
+    """A dask array, whose partitions are chunks."""
+
+    is_distributed = True
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+        return cls(rows) if is_dask(rows) else None
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights."""
+        return computed_partitions(self.rows, Y, weights)
+
+
+class ArrayReader(RowReader):
+    """An array of any library, a frame, or a sparse matrix."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+        return cls(rows) if is_sparse(rows) or hasattr(rows, "__array__") else None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where it is known before they are read."""
+        shape = getattr(self.rows, "shape", None)
+        return None if shape is None else int(shape[0])
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights."""
+        if is_sparse(self.rows):
+            return _slices(sound(self.rows, "rows").tocsr(), Y, weights, chunk_size)
+        return _slices(np.asanyarray(self.rows), Y, weights, chunk_size)
+
+
+class ChunkReader(RowReader):
+    """An iterable of chunks: rows, or tuples of rows, targets and weights."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self | None:
+        """Return the reader of rows, or None where they are of another kind."""
+        return cls(rows) if isinstance(rows, Iterable) else None
+
+    @property
+    def has_one_pass(self) -> bool:
+        """Whether rows are gone once they are read."""
+        return isinstance(self.rows, Iterator)
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield chunks of rows, targets and weights, as many rows as they come with."""
+        if Y is not None:
+            raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")
+        if weights is not None:
+            raise ValueError(
+                "sample_weight must be None for an iterable of chunks: yield triples "
+                "(Z, Y, sample_weight), where Y may be None."
+            )
+        for chunk in self.rows:
+            parts = chunk if isinstance(chunk, tuple) else (chunk,)
+            if not 1 <= len(parts) <= 3:
+                raise ValueError(
+                    f"a chunk is a tuple of {len(parts)}: expected rows, with or without targets "
+                    "and weights."
+                )
+            yield (*parts, *(None,) * (3 - len(parts)))
+
+
+# In the order in which they are asked: a path may name a table, and a dask array is an array, too.
+_READERS: tuple[type[RowReader], ...] = (
+    TableReader,
+    FileReader,
+    DaskReader,
+    ArrayReader,
+    ChunkReader,
+)
+
+
+def reader_of(rows: Rows) -> RowReader:
+    """Return the reader of rows.
+
+    Raises
+    ------
+    TypeError
+        If they are of a kind that has none.
+    """
+    for kind in _READERS:
+        reader = kind.of(rows)
+        if reader is not None:
+            return reader
+    raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
+
+
+class _NpyFile:
+    """The rows of an .npy file, mapped for as long as a part of them is read.
+
+    A map of the whole file would keep what was read in the memory of the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.shape = self._map().shape
+        if len(self.shape) != 2:
+            raise ValueError(
+                f"{path} has shape {self.shape}: expected rows and columns, a 2D array."
+            )
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return np.array(self._map()[part])
+
+    def _map(self) -> NDArray[Any]:
+        try:
+            rows: Any = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):  # NumPy's messages are of pickles
+            rows = None
+        if not isinstance(rows, np.ndarray):
+            if hasattr(rows, "close"):
+                rows.close()
+            raise ValueError(
+                f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
+                "written, a Parquet or CSV file, or an iterable of chunks, such as "
+                "pandas.read_csv(..., chunksize=4096) yields."
+            )
+        return rows
+
+
+def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of an .npz file, targets and weights, which may be names of its arrays."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (ValueError, OSError, BadZipFile) as error:
+        raise ValueError(
+            f"{path} is not an .npz file of numbers: give one that numpy.savez has written."
+        ) from error
+    parts = []
+    for part in (Y, weights):
+        if isinstance(part, str):
+            if part not in arrays:
+                raise ValueError(f"{path} has no array {part!r}; its arrays are {sorted(arrays)}.")
+            part = arrays.pop(part)
+        parts.append(part)
+    if "X" not in arrays and len(arrays) != 1:
+        raise ValueError(
+            f"{path} has arrays {sorted(arrays)}: the one of the rows is named X, or is the only "
+            "one beside targets and weights."
+        )
+    rows = arrays["X"] if "X" in arrays else next(iter(arrays.values()))
+    n_columns(rows, str(path))
+    return rows, parts[0], parts[1]
+
+
+def _of_table(table: Table, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+    """Yield rows; targets and weights are the names of columns, or arrays."""
+    known = table.names()
+    columns = [named_columns(part, known) for part in (Y, weights)]
+    arrays = [
+        None if part is None or names else np.asarray(part)
+        for part, names in zip((Y, weights), columns, strict=True)
+    ]
+    start = 0
+    for Z, own in table_chunks(table, columns, chunk_size):
+        stop = start + len(Z)
+        chunk: list[Any] = [Z]
+        for what, array, names, values in zip(_EACH, arrays, columns, own, strict=True):
+            if array is not None and stop > len(array):
+                raise _not_one_each(what, array, table)
+            picked = values[:, 0] if len(names) == 1 else values
+            chunk.append(picked if names else None if array is None else array[start:stop])
+        yield tuple(chunk)
+        start = stop
+    for what, array in zip(_EACH, arrays, strict=True):
+        if array is not None and start != len(array):
+            raise _not_one_each(what, array, table)
+
+
+# What there is one of for each row, by the name of its argument.
+_EACH = {"Y": "target", "sample_weight": "weight"}
+
+
+def _not_one_each(what: str, array: NDArray[Any], table: Table) -> ValueError:
+    return ValueError(
+        f"{what} has {len(array)} rows, not as many as {table.given}: give a {_EACH[what]} for "
+        "each row."
+    )
+
+
+def _slices(rows: Any, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+    n_rows = rows.shape[0]
+    parts = [None if part is None else np.asarray(part) for part in (Y, weights)]
+    for (what, each), array in zip(_EACH.items(), parts, strict=True):
+        # A single number has no length.
+        if array is not None and (array.ndim == 0 or len(array) != n_rows):
+            raise ValueError(
+                f"{what} has {array.size} rows and the data {n_rows}: give a {each} for each row."
+            )
+    for start in range(0, n_rows, chunk_size):
+        part = slice(start, start + chunk_size)
+        Y_part, weights_part = (None if array is None else array[part] for array in parts)
+        yield rows[part], Y_part, weights_part

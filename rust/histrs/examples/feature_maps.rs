@@ -1,0 +1,93 @@
+//! Kernels of histograms as inner products of features: the additive chi-square kernel, the
+//! exponential one by random features, and the intersection kernel by sparse features on knots.
+//!
+//! Run it with `cargo run --release --example feature_maps`.
+
+use histrs::chi2::{AdditiveMap, additive_gram, exp_gram};
+use histrs::intersection::gram;
+use histrs::random_features::ExpChi2Features;
+use histrs::sparse_maps::{AdditiveKernel, SparseAdditiveMap, column_quantiles};
+use histrs::{Executor, HistogramMatrix};
+use ndarray::Array2;
+
+const ROWS: usize = 50;
+const BINS: usize = 12;
+
+fn main() -> histrs::Result<()> {
+    let exec = Executor::new(0)?;
+    let mut random = Random(1);
+    let mut x = Array2::from_shape_simple_fn((ROWS, BINS), || random.unit());
+    for mut row in x.rows_mut() {
+        let mass = row.sum();
+        row /= mass;
+    }
+    let rows = HistogramMatrix::dense(x.view());
+
+    // Four poles make nine features of a value, whose inner products are all but the kernel.
+    let map = AdditiveMap::chebyshev(9)?;
+    let c = map.transform_dense(&exec, x.view())?;
+    let error = largest_error(&c.dot(&c.t()), &additive_gram(&exec, &rows, None)?);
+    println!("additive chi-square kernel, 9 features a bin: {error:.1e}");
+    assert!(error < 0.05);
+
+    // A random matrix of the features of all bins makes waves of them.
+    let n_projections = 4000;
+    let matrix = Array2::from_shape_simple_fn((c.ncols(), n_projections), || random.normal());
+    let features = ExpChi2Features::dense(map, BINS, matrix.view(), 1.0)?;
+    let z = features.transform(&exec, &rows)?;
+    let error = largest_error(&z.dot(&z.t()), &exp_gram(&exec, &rows, None, 1.0)?);
+    println!("exponential chi-square kernel, {n_projections} random projections: {error:.1e}");
+    assert!(error < 0.1);
+
+    // Of each value the two knots around it: the projection of the kernel on knots.
+    let (knots, offsets) = column_quantiles(&exec, &rows, 24)?;
+    let sparse = SparseAdditiveMap::new(AdditiveKernel::Intersection, &knots, &offsets)?;
+    let codes = sparse.transform(&exec, &rows)?;
+    let mut projected = Array2::zeros((ROWS, ROWS));
+    for i in 0..ROWS {
+        for j in 0..ROWS {
+            projected[[i, j]] = stored(&codes, i)
+                .flat_map(|(k, u)| stored(&codes, j).map(move |(l, v)| (k, u, l, v)))
+                .filter(|&(k, _, l, _)| column(&offsets, k) == column(&offsets, l))
+                .map(|(k, u, l, v)| u * v * knots[k].min(knots[l]))
+                .sum::<f64>();
+        }
+    }
+    let error = largest_error(&projected, &gram(&exec, &rows, None)?);
+    println!("intersection kernel, at most 2 features a bin: {error:.1e}");
+    assert!(error < 0.05);
+    Ok(())
+}
+
+/// The features of a row, by index.
+fn stored(codes: &histrs::CsrParts<f64>, row: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+    let entries = codes.indptr[row] as usize..codes.indptr[row + 1] as usize;
+    entries.map(|entry| (codes.indices[entry] as usize, codes.data[entry]))
+}
+
+/// The column that a knot is of.
+fn column(offsets: &[i64], knot: usize) -> usize {
+    offsets.partition_point(|&offset| offset as usize <= knot)
+}
+
+fn largest_error(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+    (a - b).iter().fold(0.0, |most, v| f64::max(most, v.abs()))
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        let (u, v) = (self.unit(), self.unit());
+        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+}
