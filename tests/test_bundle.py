@@ -463,6 +463,20 @@ def test_gives_up_where_rounding_does():
     assert model.n_iter_ < 2000
 
 
+@pytest.mark.parametrize("loss", oracle.LOSSES)
+@pytest.mark.parametrize("scale", [1e3, 1e20, 1e50])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_model_is_below_the_bound_beside_an_enormous_value(rng, loss, scale):
+    X = rng.random((40, 6))
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    good = BundleSVC(loss=loss, fit_intercept=False).fit(np.delete(X, 3, axis=1), y)
+    X[7, 3] = scale
+    model = BundleSVC(loss=loss, fit_intercept=False).fit(X, y)
+    v = np.insert(good.coef_[0], 3, 0.0)
+    found = oracle.objective(X, np.eye(6), y, np.full(40, 1 / 40), 1e-4, v, loss=loss)
+    assert model.objective_[0] - model.dual_gap_[0] <= found
+
+
 def test_pickle_and_dtypes(digits):
     X, y, X_test, _ = digits
     pq = ProductQuantizer(8, 16, "intersection", random_state=0)
