@@ -51,7 +51,10 @@ def mutants_of(source: str, path: Path) -> Iterator[Mutant]:
     seen: Counter[str] = Counter()
     tree = ast.parse(source)
     spans = _spans(tree)
+    unseen = set(_unseen(tree))
     for owner, node in _executed(tree, ""):
+        if node in unseen:
+            continue
         shown = node.test if isinstance(node, ast.If | ast.While) else node
         before = " ".join(text.of(shown).split())
         for after, short in _changes(node, text):
@@ -88,6 +91,16 @@ class Text:
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
         return start, end
+
+
+def _unseen(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what no result depends on: checks that lengths agree, and what need not be copied."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword("strict", ast.Constant(True)) | ast.keyword(
+                "copy", ast.Constant(False)
+            ):
+                yield node.value
 
 
 def _spans(tree: ast.AST) -> dict[ast.AST, range]:
