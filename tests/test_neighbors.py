@@ -230,12 +230,26 @@ def test_targets_are_of_single_precision_where_they_were(rng):
 
 
 def test_distances_beyond_single_precision_are_named():
-    X = np.array([[0.0], [3e38]], dtype=np.float32)
-    model = MetricKNNClassifier(2, metric=lambda A, B, n_jobs: 2 * cdist(A, B)).fit(X, [0, 1])
-    with pytest.raises(ValueError, match=r"a distance of 6e\+38 is more than float32 holds"):
+    X, y = np.array([[0.0], [3e38], [-2e38]], dtype=np.float32), [0, 1, 1]
+    model = MetricKNNClassifier(3, metric=lambda A, B, n_jobs: 2 * cdist(A, B)).fit(X, y)
+    with pytest.raises(ValueError, match=r"a distance of 4e\+38 is more than float32 holds"):
         model.kneighbors(X)
-    far = MetricKNNClassifier(2, metric=lambda A, B, n_jobs: np.full((len(A), len(B)), np.inf))
-    assert np.isinf(far.fit(X, [0, 1]).kneighbors(X)[0]).all()
+    far = MetricKNNClassifier(3, metric=lambda A, B, n_jobs: np.full((len(A), len(B)), np.inf))
+    assert np.isinf(far.fit(X, y).kneighbors(X)[0]).all()
+
+
+def test_squares_that_overflow_and_labels_that_are_none_are_named(rng):
+    X = rng.random((6, 2))
+    Y = np.array([[0, 1], [1, 0], [0, 0]] * 2, dtype=float)
+    Y[4, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        MetricKNNClassifier().fit(X, Y)
+    Y = np.array([["a", "b"], ["a", None], ["b", "a"]] * 2, dtype=object)
+    with pytest.raises(ValueError, match="None"):
+        MetricKNNClassifier().fit(X, Y)
+    X[3, 1] = 1e160
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = 1e\+160: squares"):
+        MetricKNNClassifier(metric="euclidean").fit(X, [0, 1] * 3)
 
 
 def test_one_neighbour_is_a_graph_of_one_entry_a_row(rng):
@@ -298,8 +312,9 @@ def test_what_is_chosen_has_the_least_left_out_error(weights, weighted, seed):
     rules = ["uniform", "distance"] if weights == "auto" else [weights]
     counts = [k for k in (1, 2, 3, 4, 5, 7, 10, 14) if k < n]
     model = MetricKNNRegressor("auto", metric=lambda A, B, n_jobs: cdist(A, B), weights=weights)
-    # Targets of any unit, and one that says nothing.
-    targets = np.column_stack([Y[:, 0], 1e170 * Y[:, 1], np.full(n, 0.7)])
+    # Targets of any unit, and two that say nothing.
+    units = rng.permutation([1e170, 1e-170])
+    targets = np.column_stack([units * Y, np.full(n, 0.7), np.zeros(n)])
     model.fit(X, targets, sample_weight=1e300 * w / w.max() if weighted else None)
     costs = left_out_costs(X, Y, w, rules, counts)
     chosen = costs[model.n_neighbors_, model.weights_]
