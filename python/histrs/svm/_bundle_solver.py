@@ -70,14 +70,9 @@ class Targets:
         Minus the conjugate of the loss: it needs no score, so that large ones cancel nothing, and
         a plane of these slopes is below the loss however they came about.
         """
-        slopes = np.abs(gradients)
-        if self.loss == "hinge":
-            return float(slopes.sum())
-        shares = slopes / self.weights
-        if self.loss == "squared_hinge":
-            return float(slopes @ (1.0 - shares / 4.0))
-        shares = np.minimum(shares, 1.0)
-        return float(self.weights @ (entr(shares) + entr(1.0 - shares)))
+        shares = np.zeros_like(gradients)
+        np.divide(np.abs(gradients), self.weights, out=shares, where=self.weights > 0)
+        return float(conjugate(shares, self.loss) @ self.weights)
 
     def _rows(self) -> tuple[NDArray[np.int32], Array, NDArray[np.int32]]:
         return self.labels, self.weights, self.positive
@@ -96,6 +91,17 @@ class Solution:
     """`v^T K^+ v` of the models."""
     planes: tuple[Planes, ...] = ()
     """What is known of the losses, whatever the strength of the regulariser."""
+
+
+def conjugate(slopes: Array, loss: str) -> Array:
+    """Return minus the conjugate of a loss at minus `slopes`, which have no sign."""
+    if loss == "hinge":
+        return slopes
+    if loss == "squared_hinge":
+        return slopes * (1.0 - slopes / 4.0)
+    slopes = np.minimum(slopes, 1.0)
+    found: Array = entr(slopes) + entr(1.0 - slopes)
+    return found
 
 
 def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
