@@ -250,6 +250,20 @@ def test_squares_that_overflow_and_labels_that_are_none_are_named(rng):
     X[3, 1] = 1e160
     with pytest.raises(ValueError, match=r"X\[3, 1\] = 1e\+160: squares"):
         MetricKNNClassifier(metric="euclidean").fit(X, [0, 1] * 3)
+    MetricKNNClassifier(metric="chi2").fit(X, [0, 1] * 3)
+
+
+def test_one_matrix_is_told_from_a_set_where_matrices_are_known(rng):
+    A = np.stack([np.eye(2), 2 * np.eye(2), 3 * np.eye(2)])
+    model = MetricKNNClassifier(metric="airm").fit(A, [0, 1, 1])
+    with pytest.raises(ValueError, match=r"of one matrix A is A\[None\]"):
+        model.predict(A[0])
+    # What is learned anew may have another size.
+    with pytest.raises(ValueError, match="2 numbers|2 features|square"):
+        model.fit(A[0], [0, 1])
+    vectors = MetricKNNClassifier(metric="euclidean").fit(A.reshape(3, 4), [0, 1, 1])
+    with pytest.raises(ValueError, match="X has 2 features"):
+        vectors.predict(A[0])
 
 
 def test_one_neighbour_is_a_graph_of_one_entry_a_row(rng):
@@ -274,6 +288,20 @@ def test_bounds_may_be_off_by_a_rounding_and_end_the_search():
     D = np.ones((1, 40))
     bounds = 1.0 + 5e-7 * (np.arange(40)[::-1] > 20)
     np.testing.assert_array_equal(nearest_by_bounds(bounds[None], of_pairs, 3)[1], [[0, 1, 2]])
+
+
+def test_no_more_distances_than_a_batch_are_held_at_once(rng, monkeypatch):
+    held = []
+
+    def metric(A, B, n_jobs):
+        held.append(len(A) * len(B))
+        return cdist(A, B)
+
+    X = rng.random((20, 2))
+    model = MetricKNNClassifier(3, metric=metric).fit(X, [0, 1] * 10)
+    monkeypatch.setattr(_space, "_BATCH", 70)
+    model.kneighbors(rng.random((10, 2)))
+    assert max(held) == 60
 
 
 def test_nothing_is_known_before_a_fit():
