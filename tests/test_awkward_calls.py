@@ -113,6 +113,7 @@ def test_labels_of_matrices_without_an_order_are_named(rng):
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "model",
     [

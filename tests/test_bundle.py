@@ -25,7 +25,7 @@ from histrs.kernel_approximation import SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._bundle_solver import search
+from histrs.svm._bundle_solver import Targets, search
 from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
@@ -461,6 +461,32 @@ def test_gives_up_where_rounding_does():
     with pytest.warns(ConvergenceWarning, match="certified gap"):
         model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
     assert model.n_iter_ < 2000
+
+
+@pytest.mark.parametrize("loss", oracle.LOSSES)
+def test_the_offset_is_that_of_the_tangents(rng, loss):
+    scores, labels, weights = rng.normal(scale=3, size=50), rng.integers(0, 2, 50), rng.random(50)
+    weights[:5] = 0.0
+    targets = Targets(labels.astype(np.int32), weights, np.array([1], dtype=np.int32), loss, 1)
+    gradients = scores[None].copy()
+    losses = targets.step(scores[None].copy(), gradients, np.zeros(1), np.ones(1))
+    assert targets.offset(gradients[0]) == pytest.approx(losses[0] - gradients[0] @ scores)
+    # Whatever slopes were rounded to.
+    assert np.isfinite(targets.offset(np.nextafter(1.0, 2.0) * weights))
+
+
+@pytest.mark.parametrize("loss", oracle.LOSSES)
+@pytest.mark.parametrize("scale", [1e3, 1e20, 1e50])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_model_is_below_the_bound_beside_an_enormous_value(rng, loss, scale):
+    X = rng.random((40, 6))
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    good = BundleSVC(loss=loss, fit_intercept=False).fit(np.delete(X, 3, axis=1), y)
+    X[7, 3] = scale
+    model = BundleSVC(loss=loss, fit_intercept=False).fit(X, y)
+    v = np.insert(good.coef_[0], 3, 0.0)
+    found = oracle.objective(X, np.eye(6), y, np.full(40, 1 / 40), 1e-4, v, loss=loss)
+    assert model.objective_[0] - model.dual_gap_[0] <= found
 
 
 def test_pickle_and_dtypes(digits):

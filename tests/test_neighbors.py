@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.utils import get_tags
 
 from histrs.metrics import (
     _euclidean,
@@ -176,6 +177,176 @@ def test_the_matrix_of_a_callable_is_its_own(rng):
     ):
         with pytest.raises(ValueError, match=message):
             MetricKNNClassifier(metric=wrong).fit(X, y).predict(X)
+
+
+def test_a_fit_that_chooses_nothing_tries_one_distance_of_each_row(rng):
+    X, y = rng.random((20, 2)), rng.integers(0, 2, size=20)
+    shapes = []
+
+    def metric(A, B, n_jobs):
+        shapes.append((len(A), len(B)))
+        return cdist(A, B)
+
+    model = MetricKNNClassifier(3, metric=metric, weights="distance").fit(X, y)
+    assert shapes == [(20, 1)]
+    assert (model.n_neighbors_, model.weights_) == (3, "distance")
+    assert model.sample_weight_ is None
+    assert np.shares_memory(model.fit(X, y, sample_weight=np.ones(20)).X_fit_, X)
+
+
+def test_weights_of_classes_multiply_those_of_samples(rng):
+    X, y, w = rng.random((30, 3)), rng.integers(0, 3, size=30), rng.random(30)
+    factors = {0: 0.5, 1: 2.0, 2: 0.0}
+    model = MetricKNNClassifier(5, class_weight=factors).fit(X, y, sample_weight=w)
+    product = w * np.array([0.5, 2.0, 0.0])[y]
+    expected = MetricKNNClassifier(5).fit(X[y < 2], y[y < 2], sample_weight=product[y < 2])
+    queries = rng.random((10, 3))
+    np.testing.assert_allclose(model.predict_proba(queries)[:, :2], expected.predict_proba(queries))
+
+
+@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
+def test_weights_that_leave_nothing_or_overflow_are_refused(make):
+    X, y = [[1.0, 2.0], [2.0, 1.0]], [0, 1]
+    # Newer versions of scikit-learn say it in their own words.
+    with pytest.raises(ValueError, match="zero"):
+        make().fit(X, y, sample_weight=[0.0, 0.0])
+    with pytest.raises(ValueError, match="overflows; divide"):
+        make().fit(X, y, sample_weight=[1e308, 1e308])
+
+
+def test_scikit_learn_knows_of_several_outputs_and_labels():
+    classifier, regressor = get_tags(MetricKNNClassifier()), get_tags(MetricKNNRegressor())
+    assert classifier.classifier_tags.multi_label
+    assert classifier.target_tags.multi_output
+    assert regressor.target_tags.multi_output
+
+
+def test_targets_are_of_single_precision_where_they_were(rng):
+    X = rng.random((10, 2)).astype(np.float32)
+    for dtype, kept in ((np.float32, np.float32), (np.float16, np.float64), (int, np.float64)):
+        model = MetricKNNRegressor().fit(X, np.arange(10).astype(dtype))
+        assert model.y_fit_.dtype == kept
+        assert model.predict(X).dtype == kept
+
+
+def test_distances_beyond_single_precision_are_named():
+    X, y = np.array([[0.0], [3e38], [-2e38]], dtype=np.float32), [0, 1, 1]
+    model = MetricKNNClassifier(3, metric=lambda A, B, n_jobs: 2 * cdist(A, B)).fit(X, y)
+    with pytest.raises(ValueError, match=r"a distance of 4e\+38 is more than float32 holds"):
+        model.kneighbors(X)
+    far = MetricKNNClassifier(3, metric=lambda A, B, n_jobs: np.full((len(A), len(B)), np.inf))
+    assert np.isinf(far.fit(X, y).kneighbors(X)[0]).all()
+
+
+def test_squares_that_overflow_and_labels_that_are_none_are_named(rng):
+    X = rng.random((6, 2))
+    Y = np.array([[0, 1], [1, 0], [0, 0]] * 2, dtype=float)
+    Y[4, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        MetricKNNClassifier().fit(X, Y)
+    Y = np.array([["a", "b"], ["a", None], ["b", "a"]] * 2, dtype=object)
+    with pytest.raises(ValueError, match="None"):
+        MetricKNNClassifier().fit(X, Y)
+    X[3, 1] = 1e160
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = 1e\+160: squares"):
+        MetricKNNClassifier(metric="euclidean").fit(X, [0, 1] * 3)
+    MetricKNNClassifier(metric="chi2").fit(X, [0, 1] * 3)
+
+
+def test_one_matrix_is_told_from_a_set_where_matrices_are_known(rng):
+    A = np.stack([np.eye(2), 2 * np.eye(2), 3 * np.eye(2)])
+    model = MetricKNNClassifier(metric="airm").fit(A, [0, 1, 1])
+    with pytest.raises(ValueError, match=r"of one matrix A is A\[None\]"):
+        model.predict(A[0])
+    # What is learned anew may have another size.
+    with pytest.raises(ValueError, match="2 numbers|2 features|square"):
+        model.fit(A[0], [0, 1])
+    vectors = MetricKNNClassifier(metric="euclidean").fit(A.reshape(3, 4), [0, 1, 1])
+    with pytest.raises(ValueError, match="X has 2 features"):
+        vectors.predict(A[0])
+
+
+def test_one_neighbour_is_a_graph_of_one_entry_a_row(rng):
+    X = rng.random((6, 2))
+    graph = MetricKNNClassifier().fit(X, [0, 1] * 3).kneighbors_graph(X)
+    np.testing.assert_array_equal(graph.toarray(), np.eye(6))
+
+
+def test_bounds_may_be_off_by_a_rounding_and_end_the_search():
+    D = np.array([[1.0] + [1.5] * 39])
+    calls = []
+
+    def of_pairs(rows, columns):
+        calls.append((rows, columns))
+        return D[rows, columns]
+
+    distances, indices = nearest_by_bounds(D, of_pairs, 1)
+    assert (distances.item(), indices.item()) == (1.0, 0)
+    # The first round tells that no other bound is low enough.
+    assert [len(rows) for rows, _ in calls] == [8]
+    # Of 40 at one distance the first are found, however their bounds are rounded.
+    D = np.ones((1, 40))
+    bounds = 1.0 + 5e-7 * (np.arange(40)[::-1] > 20)
+    np.testing.assert_array_equal(nearest_by_bounds(bounds[None], of_pairs, 3)[1], [[0, 1, 2]])
+
+
+def test_no_more_distances_than_a_batch_are_held_at_once(rng, monkeypatch):
+    held = []
+
+    def metric(A, B, n_jobs):
+        held.append(len(A) * len(B))
+        return cdist(A, B)
+
+    X = rng.random((20, 2))
+    model = MetricKNNClassifier(3, metric=metric).fit(X, [0, 1] * 10)
+    monkeypatch.setattr(_space, "_BATCH", 70)
+    model.kneighbors(rng.random((10, 2)))
+    assert max(held) == 60
+
+
+def test_nothing_is_known_before_a_fit():
+    with pytest.raises(NotFittedError):
+        MetricKNNClassifier().kneighbors([[1.0, 2.0]])
+
+
+def left_out_costs(X, Y, w, rules, counts):
+    """Mean squared errors of left-out targets, in units of their spread, by number and rule."""
+    mean = np.average(Y, axis=0, weights=w)
+    variance = np.average((Y - mean) ** 2, axis=0, weights=w)
+    costs = {}
+    for rule in rules:
+        for k in counts:
+            errors = []
+            for i in range(len(X)):
+                distances = np.abs(X - X[i]).sum(axis=1)
+                distances[i] = np.inf
+                near = np.argsort(distances, kind="stable")[:k]
+                votes = w[near] / (distances[near] if rule == "distance" else 1.0)
+                errors.append(votes @ Y[near] / votes.sum() - Y[i])
+            costs[k, rule] = np.mean(np.average(np.square(errors) / variance, axis=0, weights=w))
+    return costs
+
+
+@pytest.mark.parametrize("weights", ["auto", "uniform", "distance"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_chosen_has_the_least_left_out_error(weights, weighted, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([3, 4, 6, 16]))
+    X = rng.random((n, 1))
+    Y = np.column_stack([np.sin(5 * X[:, 0]), rng.random(n) * 1e3 + 5e3])
+    Y[:, 0] += rng.normal(scale=0.3, size=n) - 4.0
+    w = rng.exponential(size=n) ** 2 + 0.01 if weighted else np.ones(n)
+    rules = ["uniform", "distance"] if weights == "auto" else [weights]
+    counts = [k for k in (1, 2, 3, 4, 5, 7, 10, 14) if k < n]
+    model = MetricKNNRegressor("auto", metric=lambda A, B, n_jobs: cdist(A, B), weights=weights)
+    # Targets of any unit, and two that say nothing.
+    units = rng.permutation([1e170, 1e-170])
+    targets = np.column_stack([units * Y, np.full(n, 0.7), np.zeros(n)])
+    model.fit(X, targets, sample_weight=1e300 * w / w.max() if weighted else None)
+    costs = left_out_costs(X, Y, w, rules, counts)
+    chosen = costs[model.n_neighbors_, model.weights_]
+    assert chosen == pytest.approx(min(costs.values()), rel=1e-9)
 
 
 def test_one_sample_is_its_own_only_neighbour():

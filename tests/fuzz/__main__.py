@@ -21,10 +21,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
-# Seconds of a call, by the clock of its process, and by the wall's, should it sleep. Histograms
-# learned with hardly any regularisation take twelve and can be interrupted: no hang.
+# Seconds of a call: of processor time, and asleep. One that waits for a processor, or for memory to
+# come back, is neither. Histograms learned with hardly any regularisation take twelve and can be
+# interrupted: no hang.
 HANG = 20.0
 ASLEEP = 60.0
 MEMORY = 6 << 30
@@ -68,8 +70,8 @@ class Worker:
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         # Imports are not part of a program.
-        self.seed, self.since, self.step = first, time.monotonic() + ASLEEP, "import"
-        self.used = 50.0
+        self.seed, self.step, self.used = first, "import", 50.0
+        self.asleep, self.seen = -ASLEEP, time.monotonic()
         self.steps: list[str] = []
         self.answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -79,7 +81,7 @@ class Worker:
         """Note at once what the process is at, and pass on what came of its programs."""
         for line in self.process.stdout or ():
             answer = json.loads(line)
-            self.since, self.used = time.monotonic(), self._seconds_used()
+            self.asleep, self.used = 0.0, self._seconds_used()
             if "start" in answer:
                 self.seed, self.steps = answer["start"], []
             elif "step" in answer:
@@ -98,8 +100,21 @@ class Worker:
         return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
     def hangs(self) -> bool:
-        """Say whether the process has been at one step for too long."""
-        return self._seconds_used() - self.used > HANG or time.monotonic() - self.since > ASLEEP
+        """Say whether the process has been at one step for too long; to be asked all the time."""
+        now = time.monotonic()
+        if self._sleeps():
+            # No more than a second at a time, should this process wait as well.
+            self.asleep += min(now - self.seen, 1.0)
+        self.seen = now
+        return self._seconds_used() - self.used > HANG or self.asleep > ASLEEP
+
+    def _sleeps(self) -> bool:
+        """Say whether each of its threads waits for something else than the machine."""
+        states = set()
+        with contextlib.suppress(OSError):
+            for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+                states.add(path.read_text().rpartition(")")[2].split()[0])
+        return states <= {"S"}
 
     def stop(self) -> str:
         """End the process, and return what it had to say."""

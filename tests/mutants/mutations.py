@@ -41,29 +41,82 @@ class Mutant:
     """File, function and change, with a number where that is not unique."""
     line: int
     source: str
+    span: range
+    """The lines of its statement, without those of the statements inside."""
 
 
 def mutants_of(source: str, path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
-    starts = [0]
-    for line in source.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    text = Text(source)
     seen: Counter[str] = Counter()
-    for owner, node in _executed(ast.parse(source), ""):
+    tree = ast.parse(source)
+    spans = _spans(tree)
+    unseen = set(_unseen(tree))
+    for owner, node in _executed(tree, ""):
+        if node in unseen:
+            continue
         shown = node.test if isinstance(node, ast.If | ast.While) else node
-        before = " ".join((ast.get_source_segment(source, shown) or "").split())
-        for after, short in _changes(node, source):
-            start = starts[node.lineno - 1] + node.col_offset
-            end = starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-            changed = source.encode()[:start] + after.encode() + source.encode()[end:]
+        before = " ".join(text.of(shown).split())
+        for after, short in _changes(node, text):
+            changed = text.changed(shown, after)
             try:
-                compile(changed, str(path), "exec")
+                ast.parse(changed)
             except SyntaxError:
                 continue
             name = f"{path.as_posix()}:{owner}: {before} -> {short}"
             seen[name] += 1
             number = f" ({seen[name]})" if seen[name] > 1 else ""
-            yield Mutant(path, name + number, node.lineno, changed.decode())
+            yield Mutant(path, name + number, node.lineno, changed, spans[node])
+
+
+class Text:
+    """The source of a file, by nodes; `ast.get_source_segment` splits all of it each time."""
+
+    def __init__(self, source: str) -> None:
+        self._bytes = source.encode()
+        self._starts = [0]
+        for line in self._bytes.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def of(self, node: ast.expr | ast.stmt) -> str:
+        """Return the source of a node."""
+        return self._bytes[slice(*self._ends(node))].decode()
+
+    def changed(self, node: ast.expr | ast.stmt, after: str) -> str:
+        """Return the source of the file with something else for a node."""
+        start, end = self._ends(node)
+        return (self._bytes[:start] + after.encode() + self._bytes[end:]).decode()
+
+    def _ends(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        start = self._starts[node.lineno - 1] + node.col_offset
+        end = self._starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+        return start, end
+
+
+def _unseen(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what no result depends on: checks that lengths agree, and what need not be copied."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword("strict", ast.Constant(True)) | ast.keyword(
+                "copy", ast.Constant(False)
+            ):
+                yield node.value
+
+
+def _spans(tree: ast.AST) -> dict[ast.AST, range]:
+    """Return the lines of the statement that each node belongs to."""
+    spans = {}
+    # Outer nodes come first, so that the innermost statement has the last word.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            inside = [child.lineno for child in ast.iter_child_nodes(node)
+                      if isinstance(child, ast.stmt | ast.excepthandler)]  # fmt: skip
+            end = max(min([*inside, (node.end_lineno or node.lineno) + 1]), node.lineno + 1)
+            spans |= dict.fromkeys(ast.walk(node), range(node.lineno, end))
+        elif isinstance(node, ast.match_case) and node.guard is not None:
+            lines = range(node.pattern.lineno, (node.guard.end_lineno or 0) + 1)
+            spans |= dict.fromkeys(ast.walk(node.guard), lines)
+    return spans
 
 
 def _executed(tree: ast.AST, owner: str) -> Iterator[tuple[str, ast.expr | ast.stmt]]:
@@ -89,21 +142,31 @@ def _executed(tree: ast.AST, owner: str) -> Iterator[tuple[str, ast.expr | ast.s
             yield from _executed(node, owner)
 
 
-def _changes(node: ast.expr | ast.stmt, source: str) -> Iterator[tuple[str, str]]:
-    """Yield what may stand in place of a node, and how it is told."""
+def _changes(node: ast.expr | ast.stmt, text: Text) -> Iterator[tuple[str, str]]:
+    """Yield what may stand in place of a node, or of its condition, and how it is told.
+
+    What it drops stays there unreached, so that a function closes over the same variables.
+    """
     if isinstance(node, ast.If | ast.While):
-        whole = ast.get_source_segment(source, node) or ""
-        condition = ast.get_source_segment(source, node.test) or ""
-        for value in ("False",) if isinstance(node, ast.While) else ("True", "False"):
-            yield whole.replace(condition, value, 1), f"if {value}"
+        condition = f"({text.of(node.test)})"
+        if isinstance(node, ast.If):
+            yield f"(True or {condition})", "if True"
+        yield f"(False and {condition})", "if False"
     else:
-        for after in _replacements(node, source):
-            yield after, " ".join(after.split())
+        whole = f"({text.of(node)})"
+        for after in _replacements(node, text):
+            short = " ".join(after.split())
+            if isinstance(node, ast.Expr):
+                yield f"False and {whole}", short
+            elif isinstance(node, ast.IfExp):
+                yield f"({after} if True else {whole})", short
+            else:
+                yield after, short
 
 
-def _replacements(node: ast.AST, source: str) -> Iterator[str]:
-    def text(part: ast.AST) -> str:
-        return f"({ast.get_source_segment(source, part)})"
+def _replacements(node: ast.AST, source: Text) -> Iterator[str]:
+    def text(part: ast.expr) -> str:
+        return f"({source.of(part)})"
 
     match node:
         case ast.Compare(left, [operator], [right]):
@@ -113,7 +176,7 @@ def _replacements(node: ast.AST, source: str) -> Iterator[str]:
                 yield f"({text(left)} {OPERATORS[type(operator)]} {text(right)})"
         case ast.AugAssign(target, operator, value) if type(operator) in OPERATORS:
             after = OPERATORS[type(operator)]
-            yield f"{ast.get_source_segment(source, target)} {after}= {text(value)}"
+            yield f"{source.of(target)} {after}= {text(value)}"
         case ast.BoolOp(operator, values):
             word = "or" if isinstance(operator, ast.And) else "and"
             yield "(" + f" {word} ".join(text(value) for value in values) + ")"

@@ -96,11 +96,10 @@ class BaseMetricKNN(BaseEstimator):
         given = self.n_neighbors
         self.n_neighbors_ = 1 if given == "auto" else given
         self.weights_: str = "uniform" if self.weights == "auto" else self.weights
-        n_others = self.X_fit_.shape[0] - 1
-        if n_others < 1 or "auto" not in (self.n_neighbors, self.weights):
+        if "auto" not in (self.n_neighbors, self.weights):
             return
         tried = [self.n_neighbors_] if given != "auto" else _CANDIDATES
-        counts = [k for k in tried if k <= n_others]
+        counts = [k for k in tried if k < self.X_fit_.shape[0]]
         if not counts:
             return
         rules: tuple[str, ...] = (
@@ -243,7 +242,7 @@ def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:
     found: NDArray[np.float64] = (distances == distances[:, :1]).astype(np.float64)
     # One over a distance times the smallest, which cannot overflow; beside a distance of 0 others
     # count nothing.
-    apart = (distances[:, :1] > 0.0) & (found == 0.0)
+    apart = found == 0.0
     nearest = np.broadcast_to(distances[:, :1], distances.shape)
     found[apart] = nearest[apart].astype(np.float64) / distances[apart]
     return found

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._labels import check_labels, dense_targets, encode, factors_of_classes
+from histrs._labels import dense_targets, encode, factors_of_classes
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
@@ -151,7 +151,6 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return self
 
     def _encode_outputs(self, y: NDArray[Any]) -> None:
-        check_labels(y)
         if self.class_weight is not None:
             raise ValueError(
                 f"class_weight = {self.class_weight!r} is of one label a row, and y has "

@@ -85,7 +85,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            y = self._keep(X, y, sample_weight, multi_output=True, y_numeric=True)
+            y = self._keep(X, y, sample_weight, multi_output=True)
             self.y_fit_ = y.astype(y.dtype if y.dtype == np.float32 else np.float64, copy=False)
             self._choose(self._error)
         return self
@@ -101,7 +101,9 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
         targets = targets / size
         mean = np.average(targets, axis=0, weights=weight)
         spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-        squares = (errors / size / np.where(spread > 0.0, spread, 1.0)) ** 2
+        # One that is constant has no unit, whatever its mean was rounded to.
+        varies = np.ptp(targets, axis=0) > 0.0
+        squares = (errors / size / np.where(varies, spread, 1.0)) ** 2
         return float(np.mean(np.average(squares, axis=0, weights=weight)))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from histrs import _histrs
 from histrs._progress import SolverProgress
@@ -65,6 +66,16 @@ class Targets:
         """
         return _histrs.svm_line_step(self.loss, start, end, self._rows(), best, cut, self.n_threads)
 
+    def offset(self, gradients: Array) -> float:
+        """Return what the tangents of the losses of a problem with these slopes are at 0, summed.
+
+        Minus the conjugate of the loss: it needs no score, so that large ones cancel nothing, and
+        a plane of these slopes is below the loss however they came about.
+        """
+        shares = np.zeros_like(gradients)
+        np.divide(np.abs(gradients), self.weights, out=shares, where=self.weights > 0)
+        return float(conjugate(shares, self.loss) @ self.weights)
+
     def _rows(self) -> tuple[NDArray[np.int32], Array, NDArray[np.int32]]:
         return self.labels, self.weights, self.positive
 
@@ -82,6 +93,17 @@ class Solution:
     """`v^T K^+ v` of the models."""
     planes: tuple[Planes, ...] = ()
     """What is known of the losses, whatever the strength of the regulariser."""
+
+
+def conjugate(slopes: Array, loss: str) -> Array:
+    """Return minus the conjugate of a loss at minus `slopes`, which have no sign."""
+    if loss == "hinge":
+        return slopes
+    if loss == "squared_hinge":
+        return slopes * (1.0 - slopes / 4.0)
+    slopes = np.minimum(slopes, 1.0)
+    found: Array = entr(slopes) + entr(1.0 - slopes)
+    return found
 
 
 def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
@@ -132,15 +154,13 @@ class _Search:
         self.planes = [Planes(rows.width, alpha) for _ in range(n_problems)]
         self.active = np.arange(n_problems)
         self.best = np.zeros((n_problems, rows.width))
-        self.cut = np.zeros((n_problems, rows.width))
         self.squares = np.zeros(n_problems)
         self.n_iter = np.zeros(n_problems, dtype=np.intp)
         self.scores = np.zeros((n_problems, len(rows)))
         # Scores of the minimisers of the planes, then gradients at the cut, and so on.
         self.work = np.zeros((n_problems, len(rows)))
         nowhere = np.zeros(n_problems)
-        self.cut_losses = targets.step(self.scores, self.work, nowhere, nowhere)
-        self.losses = self.cut_losses.copy()
+        self.losses = targets.step(self.scores, self.work, nowhere, nowhere)
         if start is not None:
             self._start_from(start)
         self.bounds = np.full(n_problems, -np.inf)
@@ -155,9 +175,8 @@ class _Search:
         losses = self.targets.step(scores, work, nowhere, nowhere)
         better = self.alpha / 2 * start.squares + losses < self.objective()
         self.scores[better], self.work[better] = scores[better], work[better]
-        self.best[better] = self.cut[better] = start.models[better]
+        self.best[better] = start.models[better]
         self.squares[better], self.losses[better] = start.squares[better], losses[better]
-        self.cut_losses[better] = losses[better]
         for k, planes in enumerate(start.planes):
             self.planes[k] = planes.with_alpha(self.alpha)
             if not better[k]:
@@ -191,7 +210,6 @@ class _Search:
         self.losses[active] = least - self.alpha / 2 * self.squares[active]
         cut = place + _BEYOND * rest
         old = self.best[active]
-        self.cut[active] = old + cut[:, None] * (minimisers - old)
         self.best[active] = old + place[:, None] * (minimisers - old)
         for planes, at_place in zip(models, place, strict=True):
             planes.at_best += at_place * (planes.at_model() - planes.at_best)
@@ -207,7 +225,7 @@ class _Search:
         for i, k in enumerate(self.active):
             planes = self.planes[k]
             # The paper's a is minus the gradient.
-            b = self.cut_losses[i] - a[i] @ self.cut[k]
+            b = self.targets.offset(self.work[i])
             planes.add(-a[i], -products[i], b, -(a[i] @ self.best[k]))
             tol = _DUAL_PART * self.tol * objective[k]
             bound = planes.solve(tol, self.targets.n_threads)
@@ -228,7 +246,7 @@ class _Search:
             self.active, self.targets = self.active[kept], self.targets.some(kept)
             self.scores, self.work = self.scores[kept], self.work[kept]
         if len(kept):
-            self.cut_losses = self.targets.step(self.scores, self.work, place[kept], cut[kept])
+            self.targets.step(self.scores, self.work, place[kept], cut[kept])
 
     def gaps(self) -> Array:
         gaps: Array = np.maximum(self.objective() - self.bounds, 0.0)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from histrs._progress import SolverProgress
 from histrs._scale import check_steps
-from histrs.svm._bundle_solver import Solution, Targets, relative_gaps
+from histrs.svm._bundle_solver import Solution, Targets, conjugate, relative_gaps
 from histrs.svm._rows import Rows
 
 Array = NDArray[np.float64]
@@ -73,15 +72,8 @@ def pegasos(
         losses, _ = targets.losses(scores, scores, np.zeros((n_problems, 1)))
         penalty = alpha / 2 * np.maximum(square, 0.0)
         objective = penalty + losses[:, 0]
-        bound = _conjugate(duals / n_iter, targets.loss) @ targets.weights - penalty
+        bound = conjugate(duals / n_iter, targets.loss) @ targets.weights - penalty
         gap = np.maximum(objective - bound, 0.0)
         progress(relative_gaps(gap, objective))
     counts = np.full(n_problems, n_iter)
     return Solution(v, objective, gap, counts, np.zeros(n_problems, dtype=np.intp), square)
-
-
-def _conjugate(dual: Array, loss: str) -> Array:
-    """Return minus the conjugate of the loss, at minus the dual variables."""
-    if loss == "hinge":
-        return dual
-    return np.asarray(-xlogy(dual, dual) - xlogy(1 - dual, 1 - dual), dtype=np.float64)
