@@ -259,7 +259,7 @@ def test_one_matrix_is_told_from_a_set_where_matrices_are_known(rng):
     with pytest.raises(ValueError, match=r"of one matrix A is A\[None\]"):
         model.predict(A[0])
     # What is learned anew may have another size.
-    with pytest.raises(ValueError, match="2 numbers|2 features|square"):
+    with pytest.raises(ValueError, match=r"2 numbers|2 features|square"):
         model.fit(A[0], [0, 1])
     vectors = MetricKNNClassifier(metric="euclidean").fit(A.reshape(3, 4), [0, 1, 1])
     with pytest.raises(ValueError, match="X has 2 features"):
