@@ -11,10 +11,11 @@ from benches import _peers
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.metrics import airm_distances, jbld_distances
 from histrs.prototypes._covariance import make_loss
-from histrs.spd import MDM, TangentSpace, airm_mean
+from histrs.spd import MDM, Covariances, TangentSpace, airm_mean, jbld_mean
 
 try:
     from pyriemann import classification as pyriemann_classification
+    from pyriemann import estimation as pyriemann_estimation
     from pyriemann import tangentspace as pyriemann_tangent
     from pyriemann.geometry import distance as pyriemann
     from pyriemann.geometry import mean as pyriemann_mean
@@ -374,3 +375,73 @@ for _p, _n in ((8, 2000), (16, 2000), (32, 1000), (64, 400)):
         row(f"spd-{_work}-{_p}", f"{_title}, {_p} channels")(
             partial(pipeline, work=_work, p=_p, n=_n, times=_times)
         )
+
+
+# ---- the mean divergence, and covariances of signals ------------------------------------------
+
+
+@row("jbld-mean-23", "`jbld_mean`, 23 x 23")
+def mean_divergence(quick: bool) -> Trial:
+    """The mean in the log-det divergence, to one error of the mean."""
+    n = 40 if quick else 1000
+    X = wishart(n, 23)
+    exact = jbld_mean(X, tol=1e-13)
+    sides = [Side("jbld_mean", lambda _: jbld_mean(X, tol=1e-7))]
+    if pyriemann is not None:
+        mean = partial(pyriemann_mean.mean_logdet, X, tol=1e-7)
+        sides.append(Side("pyRiemann", lambda _: mean(), peer=True))
+
+    def errors(results):
+        return {
+            name: np.linalg.norm(found - exact) / np.linalg.norm(exact)
+            for name, found in results.items()
+        }
+
+    return Trial(
+        sides,
+        targets=[Target("at least 3x faster", lambda m: m.speedup("jbld_mean"), at_least=3)]
+        if pyriemann is not None
+        else [],
+        checks=[Check("relative error of the mean", errors, limit=1e-6)],
+        note=f"{n:,} covariances of 23 x 23, each of 46 Gaussian samples.",
+    )
+
+
+@row("covariances-scm", "`Covariances`, without shrinkage")
+def covariances(quick: bool) -> Trial:
+    """Sample covariances of trials, as of EEG."""
+    n, p, n_times = (20, 22, 100) if quick else (1000, 22, 500)
+    trials = np.random.default_rng(0).standard_normal((n, p, n_times))
+
+    def einsum(_):
+        centred = trials - trials.mean(axis=2, keepdims=True)
+        return np.einsum("ipt,iqt->ipq", centred, centred, optimize=True) / n_times
+
+    def matmul(_):
+        centred = trials - trials.mean(axis=2, keepdims=True)
+        return centred @ centred.transpose(0, 2, 1) / n_times
+
+    def loop(_):
+        return np.array([np.cov(trial, bias=True) for trial in trials])
+
+    ours = "Covariances"
+    sides = [
+        Side(ours, lambda _: Covariances("scm").fit_transform(trials)),
+        Side("NumPy einsum", einsum, peer=True),
+        Side("NumPy matmul", matmul, peer=True),
+        Side("NumPy cov, a trial at a time", loop, peer=True),
+    ]
+    if pyriemann is not None:
+        peer = pyriemann_estimation.Covariances("scm")
+        sides.append(Side("pyRiemann", lambda _: peer.fit_transform(trials), peer=True))
+    expected = matmul(None)
+
+    def errors(results):
+        return {name: np.max(np.abs(found - expected)) for name, found in results.items()}
+
+    return Trial(
+        sides,
+        targets=[Target("at least 3x faster", lambda m: m.speedup(ours), at_least=3)],
+        checks=[Check("largest difference", errors, limit=1e-10)],
+        note=f"{n:,} trials of {p} channels and {n_times} times, float64.",
+    )

@@ -267,6 +267,26 @@ def test_words_are_those_of_k_means(rng):
         np.testing.assert_array_equal(histogram, np.bincount(means.predict(x), minlength=4))
 
 
+@pytest.mark.simd_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_words", [1, 7, 64, 256, 257])
+def test_many_words_are_counted(rng, n_words, dtype):
+    rows = rng.normal(size=(300, 5)).astype(dtype)
+    model = BagOfVisualWords(n_words, norm=None, random_state=0).fit(rows[None])
+    X = [rng.normal(size=(n, 5)).astype(dtype) for n in (0, 1, 100)]
+    for histogram, x in zip(model.transform(X), X, strict=True):
+        expected = oracle.word_counts(x.astype(np.float64), model.words_.astype(np.float64))
+        np.testing.assert_array_equal(histogram, expected)
+
+
+def test_more_words_than_codes_of_16_bits_number(rng):
+    model = BagOfVisualWords(3, norm=None, random_state=0).fit(rng.normal(size=(1, 9, 1)))
+    model.words_ = np.arange(70_000.0)[:, None]
+    counts = model.transform([[[69_999.2], [3.9], [4.1]]])
+    np.testing.assert_array_equal(np.flatnonzero(counts), [4, 69_999])
+    assert counts.sum() == 3
+
+
 def test_level_weights_are_those_of_the_pyramid(rng):
     X = images(rng, places=True)
     options = {"pyramid": (1, 2), "positions": True, "norm": None, "random_state": 0}

@@ -14,18 +14,22 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs import _histrs
 from histrs._estimator import BaseEstimator
 from histrs._scale import may_overflow
-from histrs._validation import check_random_state, unchanged_on_error
+from histrs._validation import check_random_state, count_threads, to_core, unchanged_on_error
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
 # Squares of larger numbers overflow in single precision.
 _LARGEST = 1e15
+# Words that codes of 8 and of 16 bits number.
+_FEW_CODES, _MOST_CODES = 2**8, 2**16
 
 
 class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -83,7 +87,8 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     Notes
     -----
     The forms of `X` are those of `FisherVector`. An image, or cell, without local features has a
-    histogram of zeros.
+    histogram of zeros. Hard assignment measures distances in the precision of the features; of
+    words that are equally near it takes the first.
 
     References
     ----------
@@ -192,7 +197,10 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         weights = self._cell_weights()
         grids = grids_of(self.pyramid, positions=self.positions)
         local = LocalFeatures.of(self, X, positions=self.positions, reset=False)
-        cells = local.encode(grids, self._assign, _count, len(self.words_))
+        if self.assignment == "hard":
+            cells = local.encode(grids, self._nearest, self._count, len(self.words_))
+        else:
+            cells = local.encode(grids, self._parts, _sum, len(self.words_))
         histograms = (cells * weights[:, None]).reshape(len(cells), -1)
         if self.norm is not None:
             order = 1 if self.norm == "l1" else 2
@@ -200,18 +208,32 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             histograms /= np.where(length > 0, length, 1.0)
         return histograms.astype(local.features.dtype, copy=False)
 
-    def _assign(self, features: Float) -> Float:
+    def _nearest(self, features: Float) -> NDArray[Any]:
+        """Return the number of the nearest word of every feature, the first of equal ones."""
+        dtype = np.result_type(features, self.words_)
+        features, words = (rows.astype(dtype, copy=False) for rows in (features, self.words_))
+        if len(words) > _MOST_CODES:
+            nearest: NDArray[Any] = pairwise_distances_argmin(features, words)
+            return nearest
+        offsets = np.array([0, words.shape[1]], dtype=np.int64)
+        is_wide = len(words) > _FEW_CODES
+        codes = _histrs.quantization_encode(
+            to_core(features), words[None], offsets, "euclidean", is_wide, count_threads(None)
+        )
+        return codes[:, 0]
+
+    def _parts(self, features: Float) -> Float:
         """Return the part of every word in every feature."""
         # In double precision, which holds the squares of what single precision does.
         features, words = (rows.astype(np.float64, copy=False) for rows in (features, self.words_))
         distances = euclidean_distances(features, words, squared=True)
-        nearest = distances.argmin(axis=1)
-        if self.assignment == "hard":
-            return np.asarray(nearest[:, None] == np.arange(len(words)), dtype=np.float64)
-        distances -= distances[np.arange(len(distances)), nearest][:, None]
+        distances -= distances.min(axis=1, keepdims=True)
         with may_overflow():  # of which the exponential is 0
             parts = np.exp(-0.5 * (np.sqrt(distances) / self.bandwidth_) ** 2)
         return np.asarray(parts / parts.sum(axis=1, keepdims=True))
+
+    def _count(self, nearest: NDArray[Any], members: NDArray[np.intp]) -> Float:
+        return np.bincount(nearest[members], minlength=len(self.words_)).astype(np.float64)
 
     def _choose_bandwidth(self, mean_square: float) -> float:
         if self.bandwidth is not None:
@@ -245,5 +267,5 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
 
-def _count(assigned: Float, members: NDArray[np.intp]) -> Float:
-    return np.asarray(assigned[members].sum(axis=0))
+def _sum(parts: Float, members: NDArray[np.intp]) -> Float:
+    return np.asarray(parts[members].sum(axis=0))
