@@ -480,11 +480,11 @@ def test_no_argument_makes_the_core_panic(data):
     )
     if inverse is not None:
         attempt(inverse.apply, v, n_threads)
-        attempt(inverse.apply_single, v, n_threads)
+        attempt(inverse.apply_f32, v, n_threads)
     columns = attempt(_histrs.SortedColumns, x, n_threads)
     if columns is not None:
         attempt(columns.product, v, n_threads)
-        attempt(columns.product_single, v, n_threads)
+        attempt(columns.product_f32, v, n_threads)
         attempt(columns.cross_product, other, v, n_threads)
         columns.maxima()
         functions = attempt(_histrs.ShapeFunctions, columns, v, n_threads)

@@ -238,7 +238,7 @@ class _PartialFactor:
 
     def solve_cheaply(self, V: Array) -> Array:
         """Return nearly `M^-1 V`: sums in single precision."""
-        return self._inverse.apply_single(V, self._n_threads)
+        return self._inverse.apply_f32(V, self._n_threads)
 
     def remove(self, kept: Indices, removed: Indices) -> Self:
         """Leave rows out, pivots among them; what these said of others stays."""

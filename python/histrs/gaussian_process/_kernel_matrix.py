@@ -145,9 +145,9 @@ class KernelMatrix:
         """Return `K V`."""
         return self._product_by(self._additive_product, V)
 
-    def product_single(self, V: Array) -> Array:
+    def product_f32(self, V: Array) -> Array:
         """Return nearly `K V`: sums over minima in single precision."""
-        return self._product_by(lambda V: self.columns.product_single(V, self.n_threads), V)
+        return self._product_by(lambda V: self.columns.product_f32(V, self.n_threads), V)
 
     def _product_by(self, additive: Callable[[Array], Array], V: Array) -> Array:
         """Return `K V`, with the additive kernel's product as it is given."""

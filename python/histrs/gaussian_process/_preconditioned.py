@@ -66,7 +66,7 @@ class PreconditionedMatrix(KernelMatrix):
 
     def multiply_cheaply(self, V: Array) -> Array:
         """Return nearly `(K + s I) V`: sums in single precision."""
-        product = self.product_single(V)
+        product = self.product_f32(V)
         product += self.s * V
         return product
 

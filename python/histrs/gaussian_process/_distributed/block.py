@@ -58,9 +58,9 @@ class ColumnBlock:
         """Return the product of its part of the kernel matrix."""
         return self.columns.product(V, self.n_threads)
 
-    def product_single(self, V: Array) -> Array:
+    def product_f32(self, V: Array) -> Array:
         """Return nearly the same, summed in single precision."""
-        return self.columns.product_single(V, self.n_threads)
+        return self.columns.product_f32(V, self.n_threads)
 
     def row_sums(self) -> Array:
         """Return its part of the kernel of each row with itself."""

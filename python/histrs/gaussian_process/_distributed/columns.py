@@ -133,9 +133,9 @@ class DistributedColumns:
         """Return `K V`."""
         return np.asarray(self._sum("product", V))
 
-    def product_single(self, V: Array, n_threads: int) -> Array:
+    def product_f32(self, V: Array, n_threads: int) -> Array:
         """Return nearly `K V`, summed in single precision."""
-        return np.asarray(self._sum("product_single", V))
+        return np.asarray(self._sum("product_f32", V))
 
     def quadratic_forms(self, V: Array, n_threads: int) -> Array:
         """Return the quadratic forms of each column's part of the kernel, a row each."""

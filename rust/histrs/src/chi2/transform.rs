@@ -18,8 +18,9 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Negative`] or [`Error::NotFinite`] at the first bad entry, [`Error::Shape`] when
-    /// the poles are those of another number of columns.
+    /// [`Error::Negative`](crate::Error::Negative) or
+    /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry,
+    /// [`Error::Shape`](crate::Error::Shape) when the poles are those of another number of columns.
     pub fn transform_dense<T: Real>(
         &self,
         exec: &Executor,
@@ -36,7 +37,8 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// As [`Self::transform_dense`]; [`Error::Shape`] when `out` has another length.
+    /// As [`Self::transform_dense`]; [`Error::Shape`](crate::Error::Shape) when `out` has another
+    /// length.
     pub fn transform_dense_into<T: Real>(
         &self,
         exec: &Executor,
@@ -56,8 +58,8 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// As [`Self::transform_dense`]; [`Error::MalformedCsr`] when the features are more than
-    /// 32-bit indices can name.
+    /// As [`Self::transform_dense`]; [`Error::MalformedCsr`](crate::Error::MalformedCsr) when the
+    /// features are more than 32-bit indices can name.
     pub fn transform_csr<T: Real>(
         &self,
         exec: &Executor,
