@@ -159,9 +159,11 @@ fn ranges_leave_zeros_out() {
 
 #[test]
 fn bad_parameters_are_refused() {
-    for poles in [array![[0.0]], array![[-1.0]], array![[f64::NAN]], Array2::zeros((0, 1))] {
+    for poles in [array![[0.0]], array![[-1.0]], array![[f64::NAN]]] {
         assert!(matches!(AdditiveMap::rational(poles.view()), Err(Error::Parameter { .. })));
     }
+    let none = Array2::zeros((0, 1));
+    assert!(matches!(AdditiveMap::rational(none.view()), Err(Error::Number { value: 0, .. })));
     assert!(AdditiveMap::chebyshev(0).is_err());
     assert!(AdditiveMap::periodic(4, 0.5).is_err());
     assert!(AdditiveMap::periodic(3, 0.0).is_err());
