@@ -16,7 +16,7 @@ from histrs._validation import check_random_state, count_threads
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.posterior import DensePosterior
-from histrs.gaussian_process._dense.stored import StoredSystem
+from histrs.gaussian_process._dense.stored import StoredSystem, sharing
 from histrs.gaussian_process._dense.system import DenseSystem, check_memory
 from histrs.gaussian_process._hyperparameters import (
     SCALES,
@@ -163,12 +163,12 @@ class BaseDenseGP(GaussianProcess):
                 DenseSystem(X, *scales, values.kernel, n_threads, parts, scale)
                 for scales in values.scales()
             )
-        first, *others = (
-            StoredSystem(X, *scales, values.kernel, n_threads, parts, scale)
-            for scales in values.scales()
+        return sharing(
+            tuple(
+                StoredSystem(X, *scales, values.kernel, n_threads, parts, scale)
+                for scales in values.scales()
+            )
         )
-        # What the kernel keeps of all pairs of rows is the same for all.
-        return first, *(replace(system, known_stored=first.stored) for system in others)
 
     def _learn(
         self, values: Hyperparameters, likelihood: DenseLikelihood, random: np.random.RandomState
@@ -251,17 +251,14 @@ class BaseDenseGP(GaussianProcess):
         rows = stacked(first.X, X)
         if not isinstance(first, StoredSystem):
             check_memory(rows.shape[0], len(systems) + 1)
-        B, C = (
-            first.kernel.matrix(first.kernel.parts(X, other, n_threads))
-            for other in (first.X, None)
-        )
-        return tuple(system.insert(rows, B, C, row_scale) for system in systems)
+        B, C = (first.kernel.between(X, other, n_threads) for other in (first.X, None))
+        return sharing(tuple(system.insert(rows, B, C, row_scale) for system in systems))
 
     def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[DenseSystem, ...]:
         systems = self._state()["_posterior"].systems
         kept = left_over(systems[0].X.shape[0], removed)
         rows = systems[0].X[kept]
-        return tuple(system.remove(rows, kept, removed) for system in systems)
+        return sharing(tuple(system.remove(rows, kept, removed) for system in systems))
 
     # ---- prediction --------------------------------------------------------------------------
 

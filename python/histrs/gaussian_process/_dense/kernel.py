@@ -36,6 +36,10 @@ class DenseKernel:
         """Return the kernel matrix, as a new array in C order."""
         raise NotImplementedError
 
+    def between(self, X: Any, Y: Any | None, n_threads: int) -> Array:
+        """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
+        return self.matrix(self.parts(X, Y, n_threads))
+
     def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
         """Return the derivative of the kernel matrix by the logarithm of a parameter."""
         raise NotImplementedError

@@ -76,7 +76,7 @@ class StoredSystem(DenseSystem):
 
     def _columns(self, rows: NDArray[np.intp]) -> Array:
         """Return the kernel of some training rows with all, whatever the scale of rows."""
-        return self.kernel.matrix(self.kernel.parts(self.X[rows], self.X, self.n_threads))
+        return self.kernel.between(self.X[rows], self.X, self.n_threads)
 
     def solve(self, Y: Array, tol: Array) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
@@ -133,7 +133,7 @@ class StoredSystem(DenseSystem):
 
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
-        covariance = self.kernel.matrix(self.kernel.parts(X, None, self.n_threads))
+        covariance = self.kernel.between(X, None, self.n_threads)
         k = np.vstack([block for _, block in self.blocks(X)]).T
         k = np.ascontiguousarray(scaled(self.row_scale, k))
         covariance -= k.T @ self.solve(k, np.full(k.shape[1], _TOLERANCE)).X
@@ -156,12 +156,12 @@ class StoredSystem(DenseSystem):
 
     def cross_kernel_of(self, some: NDArray[np.intp], X: Any) -> Array:
         """Return `K(X_some, X)` of some training rows and others."""
-        K = self.kernel.matrix(self.kernel.parts(self.X[some], X, self.n_threads))
+        K = self.kernel.between(self.X[some], X, self.n_threads)
         return scaled(None if self.row_scale is None else self.row_scale[some], K)
 
     def kernel_matrix_of(self, some: NDArray[np.intp]) -> Array:
         """Return `K` of some training rows."""
-        K = self.kernel.matrix(self.kernel.parts(self.X[some], None, self.n_threads))
+        K = self.kernel.between(self.X[some], None, self.n_threads)
         scale_both_sides(None if self.row_scale is None else self.row_scale[some], K)
         return K
 
@@ -184,3 +184,15 @@ class _Score:
     def error_bound(self) -> Array:
         """Return zeros."""
         return np.zeros(self._V.shape[1])
+
+
+def sharing(systems: tuple[DenseSystem, ...]) -> tuple[DenseSystem, ...]:
+    """Return systems of the same rows, of which one keeps what the kernel keeps of all pairs."""
+    first, *others = systems
+    if not isinstance(first, StoredSystem):
+        return systems
+    return first, *(
+        replace(system, known_stored=first.stored)
+        for system in others
+        if isinstance(system, StoredSystem)
+    )

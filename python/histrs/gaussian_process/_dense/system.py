@@ -193,7 +193,7 @@ class DenseSystem:
         size = max(1, _ENTRIES // max(n_train, 1))
         for start in range(0, X.shape[0], size):
             rows = slice(start, min(start + size, X.shape[0]))
-            yield rows, self.kernel.matrix(self.kernel.parts(X[rows], self.X, n_threads))
+            yield rows, self.kernel.between(X[rows], self.X, n_threads)
 
     def latent_variance(self, X: Any) -> Array:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row."""
@@ -205,7 +205,7 @@ class DenseSystem:
 
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
-        covariance = self.kernel.matrix(self.kernel.parts(X, None, self.n_threads))
+        covariance = self.kernel.between(X, None, self.n_threads)
         scale = self.row_scale
         half = np.hstack([self.factor.solve_lower(scaled(scale, k.T)) for _, k in self.blocks(X)])
         covariance -= half.T @ half
