@@ -1,15 +1,14 @@
 """Real sets to compress: covariances of spoken digits, and pictures as histograms of light."""
 
 import gzip
-import os
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
 
+from benches._data import data_folder
 from histrs.spd import covariance_descriptors
 from histrs.transport import grid_ground_distance
 
@@ -24,10 +23,6 @@ class Sets(NamedTuple):
     X_test: NDArray[Any]
     y_test: NDArray[Any]
     source: str
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("HISTRS_DATA", "/nowhere"))
 
 
 def _mel_filters() -> NDArray[np.float64]:
@@ -54,7 +49,7 @@ def _features(clip: NDArray[np.int16], filters: NDArray[np.float64]) -> NDArray[
 def spoken_digits() -> Sets | None:
     """Return covariances of 14 features of the frames of a clip, ten classes; None without data."""
     try:
-        with np.load(_folder() / "spoken_digits" / "fsdd.npz") as stored:
+        with np.load(data_folder() / "spoken_digits" / "fsdd.npz") as stored:
             names = ("offsets", "label", "index")
             offsets, labels, index = (stored[name] for name in names)
             (samples,) = (stored[name] for name in stored.files if stored[name].dtype == np.int16)
@@ -80,7 +75,7 @@ def fashion_light(n_train: int = 2000, n_test: int = 1000) -> Sets | None:
     try:
         for part, n in (("train", n_train), ("t10k", n_test)):
             for name, header, size in (("images-idx3", 16, 784), ("labels-idx1", 8, 1)):
-                path = _folder() / "fashion_mnist" / f"{part}-{name}-ubyte.gz"
+                path = data_folder() / "fashion_mnist" / f"{part}-{name}-ubyte.gz"
                 with gzip.open(path) as file:
                     values = np.frombuffer(file.read(header + size * n), np.uint8, offset=header)
                 parts.append(values.reshape(n, size))
@@ -102,7 +97,7 @@ def light_ground_distance() -> NDArray[np.float64]:
     return M / np.median(M)
 
 
-_ABSENT = "synthetic, because HISTRS_DATA is not set"
+_ABSENT = "synthetic, because the real ones are not there"
 
 
 def synthetic_covariances() -> Sets:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benches._harness import ROOT
+
 # The kernel and the scores of the paper, which the peers compute.
 KERNEL = {"feature_weights": None, "intercept_variance": 0.0}
 PAPER = {**KERNEL, "calibration": None}
@@ -17,6 +19,11 @@ FASHION_MNIST = (
     "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), "
     "from the folder that HISTRS_DATA names"
 )
+
+
+def data_folder() -> Path:
+    """Return where real data is looked for."""
+    return Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 
 
 def gamma_values(n_rows: int, n_columns: int) -> NDArray[np.float64]:
@@ -44,7 +51,7 @@ def pixels(n_rows: int) -> tuple[NDArray[np.float64], str]:
     rng = np.random.default_rng(0)
     kept = rng.random((n_rows, 784)) < 0.5
     values = np.where(kept, rng.integers(1, 256, size=kept.shape), 0)
-    return values.astype(np.float64), "synthetic pixels, half of them 0; HISTRS_DATA is not set"
+    return values.astype(np.float64), "synthetic pixels, half of them 0; no Fashion-MNIST"
 
 
 class Classes:
@@ -113,9 +120,22 @@ def fashion_classes(n_train: int, n_test: int) -> Classes | None:
     return Classes(X, train[1][:n_train], X_test, test[1][:n_test], FASHION_MNIST)
 
 
+def named_classes(kind: str, n_train: int, n_columns: int, n_test: int, quick: bool) -> Classes:
+    """Return the data that the title of a row promises; other data only to see that it works."""
+    if kind == "fashion":
+        found = fashion_classes(n_train, n_test)
+        if found is not None:
+            return found
+        if not quick:
+            raise FileNotFoundError(
+                f"no Fashion-MNIST in {data_folder()}: set HISTRS_DATA to its folder"
+            )
+    return gamma_classes(n_train, n_columns, n_test, 0.1 if kind == "sparse" else 1.0)
+
+
 def letters() -> tuple[NDArray[np.float64], str] | None:
     """Return sixteen numbers of each of 20,000 pictures of letters, shuffled, and their source."""
-    path = Path(os.environ.get("HISTRS_DATA", "")) / "pmlb" / "letter.tsv.gz"
+    path = data_folder() / "pmlb" / "letter.tsv.gz"
     if not path.is_file():
         return None
     with gzip.open(path, "rt") as lines:
@@ -126,11 +146,11 @@ def letters() -> tuple[NDArray[np.float64], str] | None:
 
 
 def _fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
-    folder = Path(os.environ.get("HISTRS_DATA", "/nowhere")) / "fashion_mnist"
+    path = data_folder() / "fashion_mnist"
     try:
-        with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
+        with gzip.open(path / f"{part}-images-idx3-ubyte.gz") as file:
             images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
-        with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:
+        with gzip.open(path / f"{part}-labels-idx1-ubyte.gz") as file:
             labels = np.frombuffer(file.read(), np.uint8, offset=8)
     except FileNotFoundError:
         return None

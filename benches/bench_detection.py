@@ -1,15 +1,14 @@
 """Finding objects: look-ups of codes beside products of features, and OpenCV's people detector."""
 
 import io
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benches._harness import ROOT, Check, Figure, Measured, Side, Target, Trial, row
+from benches._data import data_folder
+from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from benches._peers import N_THREADS
 from histrs import _histrs
 from histrs.detection import PartDetector, average_precision, non_maximum_suppression
@@ -24,7 +23,7 @@ except ImportError:
 CODES = "codes"
 FEATURES = "features"
 PEER = "OpenCV"
-DATA = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
+DATA = data_folder()
 SOURCE = (
     "Penn-Fudan pedestrians (L. Wang, J. Shi, G. Song and I. Shen, 2007), from the folder that "
     "HISTRS_DATA names"

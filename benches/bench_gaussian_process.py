@@ -215,9 +215,7 @@ def fit(quick: bool, *, kind: str) -> Trial:
 
     @cache
     def data() -> _data.Classes:
-        if kind == "fashion":
-            return _data.fashion_classes(n, n_test) or _data.gamma_classes(n, 784, n_test)
-        return _data.gamma_classes(n, d, n_test, 0.1 if kind == "sparse" else 1.0)
+        return _data.named_classes(kind, n, d, n_test, quick)
 
     @cache
     def system() -> SimpleNamespace:
@@ -578,8 +576,7 @@ def prediction(quick: bool, *, kind: str) -> Trial:
     """Scores of ten classes, exact and quantised, beside a linear model's."""
     n, d, n_test = (300, 300, 300) if quick else (10_000, 784, 10_000)
     n_single = 20 if quick else 200
-    data = _data.fashion_classes(n, n_test) if kind == "fashion" else None
-    data = data or _data.gamma_classes(n, d if kind == "continuous" else 784, n_test)
+    data = _data.named_classes(kind, n, d, n_test, quick)
     X, X_test = data.X.astype(np.float32), np.ascontiguousarray(data.X_test.astype(np.float32))
     exact = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE).fit(X, data.y)
     quantised = IntersectionGPClassifier(

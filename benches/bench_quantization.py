@@ -149,7 +149,7 @@ def _searched_letters(quick: bool) -> Searched:
     found = _data.letters()
     if found is None:
         values = np.random.default_rng(0).standard_gamma(2.0, size=(20_000, 16))
-        source = "synthetic, gamma-distributed; HISTRS_DATA is not set"
+        source = "synthetic, gamma-distributed; no letters"
     else:
         values, source = found
     X = values.astype(np.float32)

@@ -5,20 +5,18 @@ to fit and 20% to predict. Printed are means over the splits, with their standar
 """
 
 import csv
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benches._harness import ROOT
+from benches._data import data_folder
 from histrs.gaussian_process import MinMaxGPRegressor
 
-FOLDER = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data")) / "molecules"
+FOLDER = data_folder() / "molecules"
 TARGETS = {"ESOL": "measured log solubility in mols per litre", "FreeSolv": "expt"}
 SPLITS = 5
 MODELS: dict[str, Callable[[], Any]] = {

@@ -9,11 +9,9 @@ stopped goes on, and the page ``docs/quality.md`` is made of all of them; ``--an
 import argparse
 import gzip
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +37,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
+from benches._data import data_folder
 from benches._harness import ROOT
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
@@ -49,7 +48,7 @@ from histrs.gaussian_process import (
 
 PAGE = ROOT / "docs" / "quality.md"
 RESULTS = ROOT / "benches" / "results" / "quality.json"
-FOLDER = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
+FOLDER = data_folder()
 # Rows of a table, drawn at random where there are more.
 MOST_ROWS = 2000
 

@@ -21,7 +21,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the experiments that are not finished; return 1 when one failed."""
     options = _parser().parse_args(arguments)
     quick = options.quick or os.environ.get("QUICK", "") not in ("", "0")
-    os.environ.setdefault("HISTRS_DATA", str(_experiment.data_folder()))
     experiments = _experiment.all_experiments()
     chosen = select(experiments, options.names)
     if not chosen:

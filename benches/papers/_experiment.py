@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benches._harness import ROOT
+from benches._data import data_folder
 from benches._machine import machine, versions
 
 # The modules, in the order of the pages, and their papers.
@@ -206,11 +206,6 @@ def all_experiments() -> dict[str, Experiment]:
 
 
 # ---- running --------------------------------------------------------------------------------
-
-
-def data_folder() -> Path:
-    """Return where real data is looked for."""
-    return Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,8 @@ from scipy.ndimage import uniform_filter, zoom
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from benches.papers._experiment import FILES, Run, data_folder
+from benches._data import data_folder
+from benches.papers._experiment import FILES, Run
 from histrs.descriptors import BagOfVisualWords, FisherVector
 
 Grey = NDArray[np.float32]

@@ -26,9 +26,9 @@ from benches._compression_data import (
     synthetic_covariances,
     synthetic_light,
 )
-from benches._data import fashion_classes
+from benches._data import data_folder, fashion_classes
 from benches.bench_compression import error_at
-from benches.papers._experiment import Claim, Panel, Points, Run, claim, data_folder, experiment
+from benches.papers._experiment import Claim, Panel, Points, Run, claim, experiment
 from benches.quality_spd import load as load_trials
 from benches.quality_svm import leaves
 from histrs.descriptors import shape_context
