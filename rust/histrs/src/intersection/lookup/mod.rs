@@ -30,7 +30,7 @@ const LEAST_BINS: usize = 64;
 /// Tables of bytes are taken where scores of the training rows are off by no more than those of the
 /// others; by at most so many times as much, where that is at most so little of their spread;
 const ERROR_FACTOR: f64 = 2.0;
-const SMALL: f64 = 0.005;
+const SMALL: f64 = 0.0125;
 /// or, where the others have no more cells, by so little of their spread.
 const NEGLIGIBLE: f64 = 0.001;
 
@@ -88,7 +88,7 @@ impl LookupTable {
 
     /// The same with linear cells, or with 128 cells a column whose values are of one byte or of two,
     /// which are looked up several times faster: for 64 cells or more, where the scores of the
-    /// training rows are off by no more than otherwise, or by at most twice as much and one 200th of
+    /// training rows are off by no more than otherwise, or by at most twice as much and an 80th of
     /// their standard deviation, or, for 128 cells or fewer, by a thousandth of it. These are root
     /// mean squares, as if the columns erred independently of each other;
     /// [`error_bound`](Self::error_bound) holds whatever they do.

@@ -96,8 +96,8 @@ impl Fit {
     ) -> Result<Option<Self>> {
         let whole = whole_numbers(knots)?;
         let function = Function { knots: whole.as_deref().unwrap_or(knots), values, n_outputs };
-        let Some((placement, nodes, errors)) = function.best()? else { return Ok(None) };
-        let moments = function.moments(placement, &nodes, counts, n_rows)?;
+        let Some(best) = function.best(counts, n_rows)? else { return Ok(None) };
+        let Best { placement, nodes, errors, moments } = best;
         let share = counts.iter().sum::<usize>() as f64 / n_rows.max(1) as f64;
         let mut counted = memory::with_capacity(NODES * n_outputs)?;
         let mut outputs = memory::with_capacity(n_outputs)?;
@@ -156,8 +156,13 @@ impl Fit {
     }
 }
 
-/// A placement, nodes, and the largest error of every output.
-type Best = (Placement, Vec<f64>, Vec<f64>);
+/// A placement and nodes, with the largest error and the moments of every output.
+struct Best {
+    placement: Placement,
+    nodes: Vec<f64>,
+    errors: Vec<f64>,
+    moments: Vec<Moments>,
+}
 
 /// A piecewise linear function of one column with some outputs.
 struct Function<'a> {
@@ -168,41 +173,43 @@ struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// The placement with the least errors, the nodes, and the largest error of every output.
-    fn best(&self) -> Result<Option<Best>> {
+    /// The placement and the nodes that are off by least in the mean square over the training rows,
+    /// the largest error of every output, and the moments.
+    fn best(&self, counts: &[usize], n_rows: usize) -> Result<Option<Best>> {
         let top = self.knots[self.knots.len() - 1];
         if top <= 0.0 {
-            let placement = Placement { scale: 0.0, shift: 9, last: 0 };
             let zeros = |n: usize| memory::filled(0.0, n);
-            let (nodes, errors) = (zeros(NODES * self.n_outputs)?, zeros(self.n_outputs)?);
-            return Ok(Some((placement, nodes, errors)));
+            return Ok(Some(Best {
+                placement: Placement { scale: 0.0, shift: 9, last: 0 },
+                nodes: zeros(NODES * self.n_outputs)?,
+                errors: zeros(self.n_outputs)?,
+                moments: memory::filled(Moments::default(), self.n_outputs)?,
+            }));
         }
         // Codes are of single precision, in which a larger number is infinite and has the last one.
         if top > f64::from(f32::MAX) {
             return Ok(None);
         }
-        let mut best: Option<(f64, Placement, Vec<f64>, Vec<f64>)> = None;
+        let mut best: Option<(f64, Best)> = None;
         for placement in self.placements(top) {
             if !placement.scale.is_normal() {
                 continue;
             }
-            let nodes = self.nodes(placement)?;
-            let errors = self.errors(placement, &nodes)?;
-            let total = errors.iter().sum();
+            let (nodes, moves) = self.fitted(placement, counts)?;
+            let moments = self.moments(placement, &nodes, counts, n_rows)?;
+            let total = moments.iter().map(|m| m.mean * m.mean + m.variance).sum();
             if best.as_ref().is_none_or(|best| total < best.0) {
-                best = Some((total, placement, nodes, errors));
+                best = Some((total, Best { placement, nodes, errors: moves, moments }));
             }
         }
-        let Some((total, placement, nodes, errors)) = best else { return Ok(None) };
-        let (moved, moves) = self.moved(placement, &nodes)?;
-        let mut moved_errors = self.errors(placement, &moved)?;
-        for (error, moved) in moved_errors.iter_mut().zip(moves) {
-            *error = error.max(moved);
+        let Some((_, mut best)) = best else { return Ok(None) };
+        // Both functions are linear between knots and nodes: where they differ most is one of these.
+        for (error, at_knots) in
+            best.errors.iter_mut().zip(self.errors(best.placement, &best.nodes)?)
+        {
+            *error = error.max(at_knots);
         }
-        if moved_errors.iter().sum::<f64>() < total {
-            return Ok(Some((placement, moved, moved_errors)));
-        }
-        Ok(Some((placement, nodes, errors)))
+        Ok(Some(best))
     }
 
     /// The moments of every output over the training rows.
@@ -283,12 +290,12 @@ impl Function<'_> {
         Ok(nodes)
     }
 
-    /// Visits every knot: its cell, and what each output is off by.
+    /// Visits every knot: its place, and what each output is off by.
     fn visit(
         &self,
         placement: Placement,
         nodes: &[f64],
-        mut visit: impl FnMut(usize, &[f64]),
+        mut visit: impl FnMut((usize, f64), &[f64]),
     ) -> Result<()> {
         let n = self.n_outputs;
         let mut errors = memory::filled(0.0, n)?;
@@ -298,7 +305,7 @@ impl Function<'_> {
             for (((error, value), at), next) in errors.iter_mut().zip(values).zip(at).zip(next) {
                 *error = value - (at + t * (next - at));
             }
-            visit(cell, &errors);
+            visit((cell, t), &errors);
         }
         Ok(())
     }
@@ -314,31 +321,54 @@ impl Function<'_> {
         Ok(largest)
     }
 
-    /// Nodes but the one of 0 moved to the middle of the errors beside them, and the largest move
-    /// of every output.
-    fn moved(&self, placement: Placement, nodes: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+    /// The nodes of least squares over the training rows, but for that of 0, and how far the
+    /// farthest of every output is from the function.
+    ///
+    /// Half a row at every node pulls to the function: nodes without rows stay there.
+    fn fitted(&self, placement: Placement, counts: &[usize]) -> Result<(Vec<f64>, Vec<f64>)> {
+        const HALF_A_ROW: f64 = 0.5;
         let n = self.n_outputs;
-        let mut ends = memory::filled((0.0_f64, 0.0_f64), CELLS * n)?;
-        self.visit(placement, nodes, |cell, errors| {
-            for (ends, error) in ends[cell * n..(cell + 1) * n].iter_mut().zip(errors) {
-                *ends = (ends.0.max(*error), ends.1.min(*error));
+        let mut nodes = self.nodes(placement)?;
+        // A node is shared by the cells beside it only: the normal equations are tridiagonal.
+        let mut diagonal = [HALF_A_ROW; NODES];
+        let mut beside = [0.0; NODES];
+        let mut moves = memory::filled(0.0_f64, NODES * n)?;
+        let mut counts = std::iter::once(&0).chain(counts);
+        self.visit(placement, &nodes, |(cell, t), errors| {
+            let count = counts.next().map_or(0.0, |&count| count as f64);
+            let (left, right) = (count * (1.0 - t), count * t);
+            diagonal[cell] += left * (1.0 - t);
+            beside[cell] += left * t;
+            diagonal[cell + 1] += right * t;
+            let (at, next) = moves[cell * n..(cell + 2) * n].split_at_mut(n);
+            for ((at, next), error) in at.iter_mut().zip(next).zip(errors) {
+                *at += left * error;
+                *next += right * error;
             }
         })?;
-        let middle = |cell: usize, output: usize| {
-            ends.get(cell * n + output).map_or(0.0, |ends| 0.5 * (ends.0 + ends.1))
-        };
-        let mut moved = memory::copied(nodes)?;
-        let mut moves = memory::filled(0.0_f64, n)?;
-        for node in 1..NODES {
-            for output in 0..n {
-                let left = middle(node - 1, output);
-                let right = if node < CELLS { middle(node, output) } else { 0.0 };
-                let by = if left.abs() > right.abs() { left } else { right };
-                moved[node * n + output] += by;
-                moves[output] = moves[output].max(by.abs());
+        // The function is 0 at 0.
+        moves[..n].fill(0.0);
+        for node in 2..NODES {
+            let factor = beside[node - 1] / diagonal[node - 1];
+            diagonal[node] -= factor * beside[node - 1];
+            let (before, here) = moves[(node - 1) * n..(node + 1) * n].split_at_mut(n);
+            here.iter_mut().zip(before).for_each(|(here, before)| *here -= factor * *before);
+        }
+        for node in (1..NODES).rev() {
+            let (here, after) = moves[node * n..].split_at_mut(n);
+            for (output, here) in here.iter_mut().enumerate() {
+                let after = after.get(output).map_or(0.0, |after| beside[node] * after);
+                *here = (*here - after) / diagonal[node];
             }
         }
-        Ok((moved, moves))
+        let mut farthest = memory::filled(0.0_f64, n)?;
+        for (nodes, moves) in nodes.chunks_exact_mut(n).zip(moves.chunks_exact(n)) {
+            for ((node, by), farthest) in nodes.iter_mut().zip(moves).zip(&mut farthest) {
+                *node += by;
+                *farthest = farthest.max(by.abs());
+            }
+        }
+        Ok((nodes, farthest))
     }
 }
 
