@@ -2,9 +2,10 @@
 //!
 //! | module | what it computes |
 //! |---|---|
-//! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
+//! | [`chi2`] | feature maps of the chi-square kernel |
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
-//! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | the labels that prototypes are learned from, and the weights of samples |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
@@ -42,6 +43,7 @@ pub mod detection;
 mod error;
 mod exec;
 pub mod intersection;
+pub mod kernels;
 mod matrix;
 mod memory;
 pub mod moments;

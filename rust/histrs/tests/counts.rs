@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use histrs::intersection::{cubic_spline_gram, gram, minmax_distances, minmax_gram};
+use histrs::kernels::{cubic_spline_gram, minmax_distances, minmax_gram};
 use histrs::{CsrView, Element, HistogramMatrix};
 use ndarray::Array2;
 use proptest::prelude::*;

@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use histrs::Element;
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns,
 };
 use ndarray::{Array2, ArrayView1, Axis, s};
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
 };
 use histrs::moments::LassoProblem;
 use histrs::neighborhood::Labels;

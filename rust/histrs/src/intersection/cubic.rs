@@ -31,7 +31,7 @@ const ROWS: std::ops::RangeInclusive<usize> = 64..=4096;
 const TERMS: usize = 4;
 
 impl SortedColumns {
-    /// The product `K V` with the matrix that [`cubic_spline_gram`](super::cubic_spline_gram)
+    /// The product `K V` with the matrix that [`cubic_spline_gram`](crate::kernels::cubic_spline_gram)
     /// writes out:
     ///
     /// ```text
@@ -198,7 +198,7 @@ fn integrate_twice<S: Simd, const NV: usize>(
 }
 
 /// The score `sum_j k(x_j, x) v_j = sum_d f_d(x(d))` under the kernel of
-/// [`cubic_spline_gram`](super::cubic_spline_gram), taken apart by dimension.
+/// [`cubic_spline_gram`](crate::kernels::cubic_spline_gram), taken apart by dimension.
 ///
 /// Every `f_d` is a cubic between neighbouring training values (its *knots*), with two continuous
 /// derivatives, zero at zero, and a line above the largest value.

@@ -8,9 +8,10 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::gram::gram;
+use crate::kernels::Intersection;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
+use crate::pairwise::pairwise;
 use crate::simd::{AlignedVec, Element, dispatch};
 
 /// Rows and columns of a tile: one of words fills a first-level cache.
@@ -231,7 +232,7 @@ fn tiles_of<T: Element, E: Stored>(
         let rows = start..n_rows.min(start + ROWS);
         let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
         let before = x.rows(0..rows.end, &of_before);
-        let sums = gram(exec, &x.rows(rows.clone(), &of_rows), Some(&before))?;
+        let sums = pairwise(exec, Intersection, &x.rows(rows.clone(), &of_rows), Some(&before))?;
         // The tiles of a row of tiles lie side by side, each row with one more than that before.
         let mut rest = &mut tiles[tile(start / TILE, 0).start..];
         let mut of_rows = memory::with_capacity(ROWS / TILE)?;
@@ -353,7 +354,7 @@ fn add_scaled<S: Simd>(simd: S, rows: &[[f64; TILE]; GROUP], v: &[f64], out: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intersection::minmax_gram;
+    use crate::kernels::{AdditiveKernel, minmax_gram};
 
     fn counts(n: usize, d: usize, unit: f64) -> Array2<f64> {
         Array2::from_shape_fn((n, d), |(i, k)| {
@@ -380,7 +381,7 @@ mod tests {
                     assert_eq!(words, fits);
                     let found = stored.product(&exec, 0.7, 0.2, v.view()).unwrap();
                     let k = minmax_gram(&exec, &x, None).unwrap() * 0.7
-                        + gram(&exec, &x, None).unwrap() * 0.2;
+                        + AdditiveKernel::Intersection.gram(&exec, &x, None).unwrap() * 0.2;
                     let size = k.dot(&v.mapv(f64::abs));
                     let tolerance = if words { 1e-14 } else { 1e-6 };
                     for ((found, right), size) in found.iter().zip(&k.dot(&v)).zip(&size) {

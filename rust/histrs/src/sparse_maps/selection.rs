@@ -27,6 +27,23 @@ pub enum Selection {
     OrthogonalMatchingPursuit,
 }
 
+impl std::str::FromStr for Selection {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "nearest" => Ok(Self::Nearest),
+            "matching-pursuit" => Ok(Self::MatchingPursuit),
+            "orthogonal-matching-pursuit" => Ok(Self::OrthogonalMatchingPursuit),
+            _ => Err(Error::Unknown {
+                name: "selection",
+                value: name.into(),
+                known: "\"nearest\", \"matching-pursuit\" or \"orthogonal-matching-pursuit\"",
+            }),
+        }
+    }
+}
+
 /// The coordinates of points on at most `n_nonzero` of the landmarks each.
 ///
 /// `k_xz[i, j]` is the kernel of point `i` and landmark `j`, `k_zz` that of the
