@@ -19,6 +19,14 @@
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
 //! instruction set of the machine at run time.
 //!
+//! # Features
+//!
+//! Each module but [`neighborhood`], which comes with `spd` and `transport`, is a feature of its name,
+//! with hyphens for underscores (`sparse-maps`). `default` is `all`; what uses one part compiles no
+//! other with `default-features = false, features = ["spd"]`. A feature brings those that it needs:
+//! `detection` needs `quantization`, `random-features` needs `chi2`, and `intersection`,
+//! `quantization` and `sparse-maps` need `kernels`.
+//!
 //! # Example
 //!
 //! The product of the kernel matrix `K[i, j] = sum_d min(x_i(d), x_j(d))` with a vector, in time
@@ -37,25 +45,39 @@
 //! ```
 
 #![deny(unsafe_code)]
+// What parts share is not used by each of them.
+#![cfg_attr(not(feature = "all"), allow(dead_code, unused_imports, unused_macros))]
 
+#[cfg(feature = "chi2")]
 pub mod chi2;
+#[cfg(feature = "detection")]
 pub mod detection;
 mod error;
 mod exec;
+#[cfg(feature = "intersection")]
 pub mod intersection;
+#[cfg(feature = "kernels")]
 pub mod kernels;
 mod matrix;
 mod memory;
+#[cfg(feature = "moments")]
 pub mod moments;
+#[cfg(any(feature = "spd", feature = "transport"))]
 pub mod neighborhood;
 mod pairwise;
+#[cfg(feature = "quantization")]
 pub mod quantization;
+#[cfg(feature = "random-features")]
 pub mod random_features;
 #[allow(unsafe_code)]
 mod simd;
+#[cfg(feature = "sparse-maps")]
 pub mod sparse_maps;
+#[cfg(feature = "spd")]
 pub mod spd;
+#[cfg(feature = "svm")]
 pub mod svm;
+#[cfg(feature = "transport")]
 pub mod transport;
 
 pub use error::{Error, Result};
@@ -66,6 +88,6 @@ pub use ndarray;
 pub use simd::{Element, Real, instruction_set, instruction_sets};
 
 /// The example of the README is a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "intersection"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,6 @@
 //! The chi-square kernel, its maps and its random features against their definitions.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

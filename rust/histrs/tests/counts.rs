@@ -1,5 +1,6 @@
 //! Sums of minima of whole numbers, which are exact, and the MinMax kernel.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

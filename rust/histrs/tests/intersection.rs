@@ -1,5 +1,6 @@
 //! The histogram intersection kernel against its definition.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

@@ -1,5 +1,6 @@
 //! Bad input, wild input, and threads.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

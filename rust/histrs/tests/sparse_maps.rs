@@ -1,5 +1,6 @@
 //! Sparse feature maps against the projections that define them.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
