@@ -71,6 +71,7 @@ pub mod quantization;
 pub mod random_features;
 #[allow(unsafe_code)]
 mod simd;
+mod small_matrix;
 #[cfg(feature = "sparse-maps")]
 pub mod sparse_maps;
 #[cfg(feature = "spd")]

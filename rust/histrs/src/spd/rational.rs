@@ -424,7 +424,7 @@ fn sum_of<S: Simd>(simd: S, values: [S::f64s; TERMS]) -> S::f64s {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spd::stack::triangle;
+    use crate::small_matrix::triangle;
 
     fn logarithm_of(diagonal: &[f64], off: &[f64]) -> Option<Vec<f64>> {
         let (simd, p) = (pulp::Scalar, diagonal.len());
