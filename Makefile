@@ -49,7 +49,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
     tests/test_hyperparameters.py tests/test_online.py \
     tests/test_streaming_lasso.py tests/test_streaming_passes.py)
 
-.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint bench papers docs \
+.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint features bench papers docs \
     wheel clean \
     check-rust check-rust-tools check-unsafe
 
@@ -134,6 +134,15 @@ lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatt
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(PYTHON) -m mypy.stubtest --mypy-config-file pyproject.toml histrs._histrs
+
+FEATURES := $(shell sed -n '/^\[features\]/,/^\[dependencies\]/s/^\([a-z0-9-]*\) = .*/\1/p' rust/histrs/Cargo.toml)
+
+features: check-rust ## check each feature of the crate by itself, without warnings
+	@for feature in "" $(FEATURES); do \
+	    echo "cargo check -p histrs --no-default-features --features \"$$feature\""; \
+	    RUSTFLAGS="-D warnings" cargo check --quiet -p histrs --no-default-features \
+	        --features "$$feature" || exit 1; \
+	done
 
 bench: check-rust $(STAMPS)/group-bench $(EXTENSION) ## measure against the peers; writes docs/benchmarks.md
 	$(PYTHON) -m benches $(ARGS)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ACCEPTED = Path(__file__).with_name("accepted-rust.toml")
 OUTPUT = ROOT / "target" / "mutants"
 
-KERNELS = ["intersection", "pairwise", "svm", "chi2", "spd", "transport", "moments"]
+KERNELS = ["kernels", "intersection", "pairwise", "svm", "chi2", "spd", "transport", "moments"]
 # Seconds, after which the tests of a mutant count as failed.
 TIMEOUT = 300
 

@@ -1,81 +1,13 @@
-//! The chi-square kernel and its relatives.
+//! Feature maps of the chi-square kernel.
 
 use histrs::{HistogramMatrix, Real, chi2 as core};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, csr_parts, filled, into_any, with_histograms, with_pair};
+use crate::convert::{Histograms, csr_parts, filled, with_histograms};
 use crate::executor::{call, with_executor};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
-
-/// The distances between rows.
-#[pyfunction]
-pub(crate) fn chi2_distances<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(
-        py,
-        with_executor(py, n_threads, |e| core::distances(e, &x, y))?
-    ))
-}
-
-/// The additive chi-square kernel.
-#[pyfunction]
-pub(crate) fn additive_chi2_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(
-        py,
-        with_executor(py, n_threads, |e| core::additive_gram(e, &x, y))?
-    ))
-}
-
-/// The exponential chi-square kernel.
-#[pyfunction]
-pub(crate) fn exp_chi2_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    gamma: f64,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| {
-        into_any(py, with_executor(py, n_threads, |e| core::exp_gram(e, &x, y, gamma))?)
-    })
-}
-
-/// The Hellinger kernel.
-#[pyfunction]
-pub(crate) fn hellinger_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| {
-        into_any(py, with_executor(py, n_threads, |e| core::hellinger_gram(e, &x, y))?)
-    })
-}
-
-/// The Jensen-Shannon kernel.
-#[pyfunction]
-pub(crate) fn jensen_shannon_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| {
-        into_any(py, with_executor(py, n_threads, |e| core::jensen_shannon_gram(e, &x, y))?)
-    })
-}
 
 /// The smallest positive and the largest entry of every column.
 #[pyfunction]

@@ -6,6 +6,7 @@ mod convert;
 mod detection;
 mod executor;
 mod intersection;
+mod kernels;
 mod message;
 mod moments;
 mod quantization;
@@ -20,10 +21,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _histrs {
     #[pymodule_export]
-    use crate::chi2::{
-        AdditiveMap, additive_chi2_gram, chi2_distances, column_ranges, exp_chi2_gram,
-        hellinger_gram, jensen_shannon_gram,
-    };
+    use crate::chi2::{AdditiveMap, column_ranges};
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]
@@ -33,14 +31,16 @@ mod _histrs {
     #[pymodule_export]
     use crate::intersection::functions::{CubicFunctions, LookupTable, ShapeFunctions};
     #[pymodule_export]
-    use crate::intersection::gram::{
-        StoredMinima, check_histograms, cubic_spline_gram, intersection_gram, minmax_distances,
-        minmax_gram, row_sums,
-    };
+    use crate::intersection::gram::{StoredMinima, check_histograms, row_sums};
     #[pymodule_export]
     use crate::intersection::preconditioning::{KnotProjection, LowRankInverse};
     #[pymodule_export]
     use crate::intersection::transform::{Transform, nearest_levels, transform_rows};
+    #[pymodule_export]
+    use crate::kernels::{
+        additive_chi2_gram, chi2_distances, cubic_spline_gram, exp_chi2_gram, hellinger_gram,
+        intersection_gram, jensen_shannon_gram, minmax_distances, minmax_gram,
+    };
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

@@ -1,12 +1,11 @@
 //! Sparse feature maps.
 
-use histrs::sparse_maps::{self as core, AdditiveKernel, Selection};
+use histrs::sparse_maps as core;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, with_histograms};
-use crate::executor::{call, with_executor};
+use crate::executor::{call, to_python, with_executor};
 
 /// The map of an additive kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -20,13 +19,7 @@ impl SparseAdditiveMap {
         knots: PyReadonlyArray1<'_, f64>,
         offsets: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<Self> {
-        let kernel = match kernel {
-            "intersection" => AdditiveKernel::Intersection,
-            "chi2" => AdditiveKernel::Chi2,
-            "hellinger" => AdditiveKernel::Hellinger,
-            "jensen_shannon" => AdditiveKernel::JensenShannon,
-            _ => return Err(PyValueError::new_err(format!("unknown kernel {kernel:?}"))),
-        };
+        let kernel = kernel.parse().map_err(to_python)?;
         let (knots, offsets) = (knots.as_slice()?, offsets.as_slice()?);
         call(|| core::SparseAdditiveMap::new(kernel, knots, offsets)).map(Self)
     }
@@ -71,12 +64,7 @@ pub(crate) fn sparse_codes<'py>(
     selection: &str,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let selection = match selection {
-        "nearest" => Selection::Nearest,
-        "matching-pursuit" => Selection::MatchingPursuit,
-        "orthogonal-matching-pursuit" => Selection::OrthogonalMatchingPursuit,
-        _ => return Err(PyValueError::new_err(format!("unknown selection {selection:?}"))),
-    };
+    let selection = selection.parse().map_err(to_python)?;
     let (k_xz, k_zz) = (k_xz.as_array(), k_zz.as_array());
     csr_parts(
         py,

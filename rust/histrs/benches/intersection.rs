@@ -9,10 +9,13 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns,
 };
+use histrs::kernels::AdditiveKernel;
 use histrs::{CsrView, Executor, HistogramMatrix, Result};
 use ndarray::Array2;
+
+const INTERSECTION: AdditiveKernel = AdditiveKernel::Intersection;
 
 const ROWS: usize = 20_000;
 const COLUMNS: usize = 32;
@@ -158,10 +161,10 @@ fn blocks(criterion: &mut Criterion, exec: &Executor, data: &Data) {
     let single = double.mapv(|v| v as f32);
     group.throughput(Throughput::Elements((1000 * 1000 * COLUMNS) as u64));
     let all = HistogramMatrix::dense(double);
-    time(&mut group, "double", || gram(exec, &all, Some(&all)));
-    time(&mut group, "double/symmetric", || gram(exec, &all, None));
+    time(&mut group, "double", || INTERSECTION.gram(exec, &all, Some(&all)));
+    time(&mut group, "double/symmetric", || INTERSECTION.gram(exec, &all, None));
     let all = HistogramMatrix::dense(single.view());
-    time(&mut group, "single", || gram(exec, &all, Some(&all)));
+    time(&mut group, "single", || INTERSECTION.gram(exec, &all, Some(&all)));
 }
 
 fn knots(criterion: &mut Criterion, exec: &Executor, data: &Data) -> Result<()> {

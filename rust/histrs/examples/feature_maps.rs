@@ -3,10 +3,10 @@
 //!
 //! Run it with `cargo run --release --example feature_maps`.
 
-use histrs::chi2::{AdditiveMap, additive_gram, exp_gram};
-use histrs::intersection::gram;
+use histrs::chi2::AdditiveMap;
+use histrs::kernels::{AdditiveKernel, exp_chi2_gram};
 use histrs::random_features::ExpChi2Features;
-use histrs::sparse_maps::{AdditiveKernel, SparseAdditiveMap, column_quantiles};
+use histrs::sparse_maps::{SparseAdditiveMap, column_quantiles};
 use histrs::{Executor, HistogramMatrix};
 use ndarray::Array2;
 
@@ -26,7 +26,7 @@ fn main() -> histrs::Result<()> {
     // Four poles make nine features of a value, whose inner products are all but the kernel.
     let map = AdditiveMap::chebyshev(9)?;
     let c = map.transform_dense(&exec, x.view())?;
-    let error = largest_error(&c.dot(&c.t()), &additive_gram(&exec, &rows, None)?);
+    let error = largest_error(&c.dot(&c.t()), &AdditiveKernel::Chi2.gram(&exec, &rows, None)?);
     println!("additive chi-square kernel, 9 features a bin: {error:.1e}");
     assert!(error < 0.05);
 
@@ -35,7 +35,7 @@ fn main() -> histrs::Result<()> {
     let matrix = Array2::from_shape_simple_fn((c.ncols(), n_projections), || random.normal());
     let features = ExpChi2Features::dense(map, BINS, matrix.view(), 1.0)?;
     let z = features.transform(&exec, &rows)?;
-    let error = largest_error(&z.dot(&z.t()), &exp_gram(&exec, &rows, None, 1.0)?);
+    let error = largest_error(&z.dot(&z.t()), &exp_chi2_gram(&exec, &rows, None, 1.0)?);
     println!("exponential chi-square kernel, {n_projections} random projections: {error:.1e}");
     assert!(error < 0.1);
 
@@ -53,7 +53,7 @@ fn main() -> histrs::Result<()> {
                 .sum::<f64>();
         }
     }
-    let error = largest_error(&projected, &gram(&exec, &rows, None)?);
+    let error = largest_error(&projected, &AdditiveKernel::Intersection.gram(&exec, &rows, None)?);
     println!("intersection kernel, at most 2 features a bin: {error:.1e}");
     assert!(error < 0.05);
     Ok(())

@@ -2,9 +2,10 @@
 //!
 //! | module | what it computes |
 //! |---|---|
-//! | [`chi2`] | the chi-square, Hellinger and Jensen-Shannon kernels, and feature maps of the chi-square kernel |
+//! | [`chi2`] | feature maps of the chi-square kernel |
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
-//! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its Gram blocks, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
+//! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | the labels that prototypes are learned from, and the weights of samples |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
@@ -17,6 +18,14 @@
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
 //! instruction set of the machine at run time.
+//!
+//! # Features
+//!
+//! Each module but [`neighborhood`], which comes with `spd` and `transport`, is a feature of its name,
+//! with hyphens for underscores (`sparse-maps`). `default` is `all`; what uses one part compiles no
+//! other with `default-features = false, features = ["spd"]`. A feature brings those that it needs:
+//! `detection` needs `quantization`, `random-features` needs `chi2`, and `intersection`,
+//! `quantization` and `sparse-maps` need `kernels`.
 //!
 //! # Example
 //!
@@ -36,24 +45,40 @@
 //! ```
 
 #![deny(unsafe_code)]
+// What parts share is not used by each of them.
+#![cfg_attr(not(feature = "all"), allow(dead_code, unused_imports, unused_macros))]
 
+#[cfg(feature = "chi2")]
 pub mod chi2;
+#[cfg(feature = "detection")]
 pub mod detection;
 mod error;
 mod exec;
+#[cfg(feature = "intersection")]
 pub mod intersection;
+#[cfg(feature = "kernels")]
+pub mod kernels;
 mod matrix;
 mod memory;
+#[cfg(feature = "moments")]
 pub mod moments;
+#[cfg(any(feature = "spd", feature = "transport"))]
 pub mod neighborhood;
 mod pairwise;
+#[cfg(feature = "quantization")]
 pub mod quantization;
+#[cfg(feature = "random-features")]
 pub mod random_features;
 #[allow(unsafe_code)]
 mod simd;
+mod small_matrix;
+#[cfg(feature = "sparse-maps")]
 pub mod sparse_maps;
+#[cfg(feature = "spd")]
 pub mod spd;
+#[cfg(feature = "svm")]
 pub mod svm;
+#[cfg(feature = "transport")]
 pub mod transport;
 
 pub use error::{Error, Result};
@@ -64,6 +89,6 @@ pub use ndarray;
 pub use simd::{Element, Real, instruction_set, instruction_sets};
 
 /// The example of the README is a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "intersection"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

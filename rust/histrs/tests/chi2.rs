@@ -1,14 +1,13 @@
 //! The chi-square kernel, its maps and its random features against their definitions.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
 
 use common::*;
-use histrs::chi2::{
-    AdditiveMap, additive_gram, column_ranges, distances, exp_gram, hellinger_gram,
-    jensen_shannon_gram,
-};
+use histrs::chi2::{AdditiveMap, column_ranges};
+use histrs::kernels::{AdditiveKernel, chi2_distances, exp_chi2_gram};
 use histrs::random_features::ExpChi2Features;
 use histrs::{CsrView, Error, HistogramMatrix, Real};
 use ndarray::{Array2, array};
@@ -48,10 +47,10 @@ type Case<T> = (Gram<T>, fn(f64, f64) -> f64, bool);
 
 fn kernels<T: Real>() -> [Case<T>; 4] {
     [
-        (distances, distance, true),
-        (additive_gram, additive, false),
-        (hellinger_gram, |a, b| a.sqrt() * b.sqrt(), false),
-        (jensen_shannon_gram, jensen_shannon, false),
+        (chi2_distances, distance, true),
+        (|e, x, y| AdditiveKernel::Chi2.gram(e, x, y), additive, false),
+        (|e, x, y| AdditiveKernel::Hellinger.gram(e, x, y), |a, b| a.sqrt() * b.sqrt(), false),
+        (|e, x, y| AdditiveKernel::JensenShannon.gram(e, x, y), jensen_shannon, false),
     ]
 }
 
@@ -140,10 +139,10 @@ fn maps() -> [AdditiveMap; 3] {
 fn the_exponential_kernel_follows_from_the_distance() {
     let x = array![[1.0, 3.0, 0.0], [1.0, 1.0, 0.5]];
     let view = HistogramMatrix::dense(x.view());
-    let want = distances(exec(), &view, None).unwrap().mapv(|d: f64| (-0.7 * d).exp());
-    assert_eq!(exp_gram(exec(), &view, None, 0.7).unwrap(), want);
+    let want = chi2_distances(exec(), &view, None).unwrap().mapv(|d: f64| (-0.7 * d).exp());
+    assert_eq!(exp_chi2_gram(exec(), &view, None, 0.7).unwrap(), want);
     for gamma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = exp_gram(exec(), &view, None, gamma).unwrap_err();
+        let error = exp_chi2_gram(exec(), &view, None, gamma).unwrap_err();
         assert!(matches!(error, Error::Parameter { name: "gamma", .. }));
     }
 }

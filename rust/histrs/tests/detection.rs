@@ -1,5 +1,6 @@
 //! Detection against its definitions, and threads.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

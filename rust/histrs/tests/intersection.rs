@@ -1,5 +1,6 @@
 //! The histogram intersection kernel against its definition.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
@@ -7,7 +8,7 @@ mod common;
 use common::*;
 use histrs::Element;
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, ShapeFunctions, SortedColumns,
 };
 use ndarray::{Array2, ArrayView1, Axis, s};
 use proptest::prelude::*;

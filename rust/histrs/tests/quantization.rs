@@ -1,5 +1,6 @@
 //! Product quantisation against its definitions, and threads.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
@@ -211,5 +212,11 @@ fn what_is_wrong_is_said() {
     let x = array![[1.0]];
     let error = encode_into(exec(), &HistogramMatrix::dense(x.view()), &codebooks, &mut [0_u8]);
     assert!(error.unwrap_err().to_string().contains("n_codes = 257"));
-    assert!("cosine".parse::<Metric>().is_err());
+    for name in ["cosine", "jensen_shannon"] {
+        let error = name.parse::<Metric>().unwrap_err().to_string();
+        for known in ["euclidean", "hellinger", "chi2", "intersection"] {
+            assert!(error.contains(&format!("{known:?}")), "{error}");
+            assert!(known.parse::<Metric>().is_ok());
+        }
+    }
 }

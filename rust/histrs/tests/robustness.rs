@@ -1,5 +1,6 @@
 //! Bad input, wild input, and threads.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use histrs::intersection::{
-    Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns, gram,
+    Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
 };
 use histrs::moments::LassoProblem;
 use histrs::neighborhood::Labels;

@@ -1,13 +1,13 @@
 //! Sparse feature maps against the projections that define them.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;
 
 use common::*;
-use histrs::sparse_maps::{
-    AdditiveKernel, Selection, SparseAdditiveMap, column_quantiles, sparse_codes,
-};
+use histrs::kernels::AdditiveKernel;
+use histrs::sparse_maps::{Selection, SparseAdditiveMap, column_quantiles, sparse_codes};
 use histrs::{Error, HistogramMatrix};
 use ndarray::{Array2, array};
 use proptest::prelude::*;
@@ -24,12 +24,7 @@ fn kernel(kind: AdditiveKernel, x: f64, y: f64) -> f64 {
     }
 }
 
-const KERNELS: [AdditiveKernel; 4] = [
-    AdditiveKernel::Intersection,
-    AdditiveKernel::Chi2,
-    AdditiveKernel::Hellinger,
-    AdditiveKernel::JensenShannon,
-];
+const KERNELS: [AdditiveKernel; 4] = AdditiveKernel::ALL;
 
 /// The features as an array.
 fn spread(parts: &histrs::CsrParts<f64>) -> Array2<f64> {

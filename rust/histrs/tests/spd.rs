@@ -1,5 +1,6 @@
 //! Distances between covariance matrices against closed forms and naive loops.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

@@ -1,5 +1,6 @@
 //! Optimal transport against its optimality conditions, in every domain, and threads.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

@@ -1,5 +1,6 @@
 //! Rows that come and go, and steps of single weights.
 
+#![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
 
 mod common;

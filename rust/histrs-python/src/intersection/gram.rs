@@ -1,40 +1,12 @@
-//! Kernel matrices, their diagonals, and the check of histograms.
+//! Kept sums of minima, diagonals of the kernel matrix, and the check of histograms.
 
 use histrs::intersection as core;
 use numpy::{IntoPyArray, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, into_any, with_histograms, with_pair};
+use crate::convert::{Histograms, with_histograms};
 use crate::executor::with_executor;
 use crate::intersection::{Matrix, Vector};
-
-/// The MinMax kernel; both arguments have the same element type.
-#[pyfunction]
-pub(crate) fn minmax_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(
-        py,
-        with_executor(py, n_threads, |e| core::minmax_gram(e, &x, y))?
-    ))
-}
-
-/// 1 less the MinMax kernel.
-#[pyfunction]
-pub(crate) fn minmax_distances<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(
-        py,
-        with_executor(py, n_threads, |e| core::minmax_distances(e, &x, y))?
-    ))
-}
 
 /// Sums of minima of all pairs of rows, kept for products.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -65,31 +37,6 @@ impl StoredMinima {
     fn n_bytes(&self) -> usize {
         self.0.n_bytes()
     }
-}
-
-/// The kernel matrix; both arguments have the same element type.
-#[pyfunction]
-pub(crate) fn intersection_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(py, with_executor(py, n_threads, |e| core::gram(e, &x, y))?))
-}
-
-/// The matrix of the cubic-spline kernel; both arguments have the same element type.
-#[pyfunction]
-pub(crate) fn cubic_spline_gram<'py>(
-    py: Python<'py>,
-    x: Histograms<'py>,
-    y: Option<Histograms<'py>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| into_any(
-        py,
-        with_executor(py, n_threads, |e| core::cubic_spline_gram(e, &x, y))?
-    ))
 }
 
 /// `k(x, x)` of every row.

@@ -2,7 +2,8 @@
 //!
 //! Source: Rodner, Freytag, Bodesheim, Fröhlich and Denzler, *Large-scale Gaussian process
 //! inference with generalized histogram intersection kernels*, IJCV 2016; equation numbers below
-//! are of that paper.
+//! are of that paper. Blocks of its matrix itself (eq. 5) are those of
+//! [`AdditiveKernel::Intersection`](crate::kernels::AdditiveKernel::Intersection).
 //!
 //! | file | concept | equation |
 //! |---|---|---|
@@ -17,11 +18,8 @@
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
-//! | `gram` | [`gram`]: blocks of `K` itself | eq. 5 |
-//! | `minmax` | [`minmax_gram`]: minima over maxima, the count Tanimoto kernel | none |
 //! | `stored_minima` | [`StoredMinima`]: the minima of all pairs in two bytes each, for products | none |
-//! | `spline` | [`cubic_spline_gram`]: the integrated Brownian motion beside the minimum | none |
-//! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the same without the matrix | none |
+//! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the kernel of cubic splines | none |
 //! | `transform` | [`Transform`]: the functions of generalised kernels | eqs. 14 to 17 |
 //! | `transformed_columns` | [`SortedColumns::transformed`]: these kernels on the same order | eqs. 14 to 17 |
 //! | `transformed_rows` | [`transform_rows`]: rows as these kernels see them | eqs. 14 to 17 |
@@ -38,18 +36,15 @@ mod columns;
 mod coordinate;
 mod cubic;
 mod forms;
-mod gram;
 mod knots;
 mod levels;
 mod lookup;
 mod low_rank;
-mod minmax;
 mod panel;
 mod product;
 mod scan;
 mod shape;
 mod sort;
-mod spline;
 mod spread;
 mod stored_minima;
 mod transform;
@@ -60,15 +55,11 @@ mod update;
 pub use columns::SortedColumns;
 pub use coordinate::CoordinateDescent;
 pub use cubic::CubicFunctions;
-pub use gram::gram;
-pub use minmax::{minmax_distances, minmax_gram};
-
 pub use knots::KnotProjection;
 pub use levels::nearest_levels;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
-pub use spline::cubic_spline_gram;
 pub use stored_minima::StoredMinima;
 pub use transform::Transform;
 pub use transformed_rows::{TransformedRows, transform_rows};

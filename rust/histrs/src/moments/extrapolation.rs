@@ -1,5 +1,7 @@
 //! Anderson's extrapolation of the iterates of a descent.
 
+use crate::small_matrix::eliminate;
+
 /// Iterates that are combined.
 pub(super) const WINDOW: usize = 5;
 /// Weight of the identity beside the normal equations, which are singular near convergence.
@@ -32,7 +34,10 @@ pub(super) fn extrapolate(iterates: &[Vec<f64>]) -> Option<Vec<f64>> {
     for (i, row) in products.iter_mut().enumerate() {
         row[i] += REGULARISATION * trace;
     }
-    let mut weights = solve(products)?;
+    let mut weights = vec![1.0; n];
+    if !eliminate(&mut products, &mut weights) {
+        return None;
+    }
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|c| *c /= sum);
     let mut combined = vec![0.0; last.len()];
@@ -42,32 +47,6 @@ pub(super) fn extrapolate(iterates: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
     }
     combined.iter().all(|w| w.is_finite()).then_some(combined)
-}
-
-/// Solves `A c = 1` for a positive definite matrix of a few rows, by elimination.
-fn solve(mut a: Vec<[f64; WINDOW]>) -> Option<Vec<f64>> {
-    let n = a.len();
-    let mut right = vec![1.0; n];
-    for k in 0..n {
-        let pivot = a[k];
-        if pivot[k].is_nan() || pivot[k] <= 0.0 {
-            return None;
-        }
-        for i in k + 1..n {
-            let factor = a[i][k] / pivot[k];
-            for (a, pivot) in a[i].iter_mut().zip(&pivot) {
-                *a -= factor * pivot;
-            }
-            right[i] -= factor * right[k];
-        }
-    }
-    for k in (0..n).rev() {
-        for j in k + 1..n {
-            right[k] -= a[k][j] * right[j];
-        }
-        right[k] /= a[k][k];
-    }
-    Some(right)
 }
 
 #[cfg(test)]

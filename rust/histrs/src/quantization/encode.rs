@@ -5,10 +5,11 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
+use crate::kernels::{Chi2, DistanceTerm, Intersection};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
 use crate::memory;
 use crate::quantization::codebooks::Block;
-use crate::quantization::metric::{ChiSquare, Difference, InnerProduct, Term};
+use crate::quantization::metric::InnerProduct;
 use crate::quantization::{Code, Codebooks, Metric};
 use crate::simd::{AlignedVec, Element, dispatch};
 
@@ -68,8 +69,8 @@ pub fn encode_into<T: Element, C: Code>(
         let rows = Rows { x, start: block * ROWS, codebooks, out };
         match codebooks.metric {
             Metric::Euclidean | Metric::Hellinger => dispatch(Encode(rows, InnerProduct)),
-            Metric::Chi2 => dispatch(Encode(rows, ChiSquare)),
-            Metric::Intersection => dispatch(Encode(rows, Difference)),
+            Metric::Chi2 => dispatch(Encode(rows, Chi2)),
+            Metric::Intersection => dispatch(Encode(rows, Intersection)),
         }
     })
 }
@@ -130,7 +131,7 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
 
 struct Encode<'a, 'm, T, C, K>(Rows<'a, 'm, T, C>, K);
 
-impl<T: Element, C: Code, K: Term> WithSimd for Encode<'_, '_, T, C, K> {
+impl<T: Element, C: Code, K: DistanceTerm> WithSimd for Encode<'_, '_, T, C, K> {
     type Output = Result<()>;
 
     #[inline(always)]
@@ -165,7 +166,12 @@ fn padded<T>(codebooks: &Codebooks<T>) -> usize {
 
 /// The distances of four rows from all codewords.
 #[inline(always)]
-fn fill_distances<T: Element, K: Term, S: Simd>(simd: S, x: &[T], block: &Block<T>, out: &mut [T]) {
+fn fill_distances<T: Element, K: DistanceTerm, S: Simd>(
+    simd: S,
+    x: &[T],
+    block: &Block<T>,
+    out: &mut [T],
+) {
     let bias = T::vectors::<S>(&block.bias).0;
     let codewords = T::vectors::<S>(&block.codewords).0;
     let out = T::vectors_mut::<S>(out).0;
@@ -178,7 +184,7 @@ fn fill_distances<T: Element, K: Term, S: Simd>(simd: S, x: &[T], block: &Block<
 }
 
 #[inline(always)]
-fn distance_tiles<T: Element, K: Term, S: Simd, const N: usize>(
+fn distance_tiles<T: Element, K: DistanceTerm, S: Simd, const N: usize>(
     simd: S,
     x: &[T],
     codewords: &[T::Vector<S>],

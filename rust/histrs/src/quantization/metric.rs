@@ -4,7 +4,9 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::kernels::{AdditiveKernel, DistanceTerm, Hellinger};
 use crate::matrix::HistogramMatrix;
+use crate::pairwise::Term;
 use crate::simd::Element;
 
 /// The squared distance that an additive kernel induces, `k(x, x) + k(z, z) - 2 k(x, z)`, or the
@@ -25,7 +27,7 @@ pub enum Metric {
 impl Metric {
     /// The coordinates in which the distance is evaluated.
     pub(super) fn coordinate(self, value: f64) -> f64 {
-        if self == Self::Hellinger { value.sqrt() } else { value }
+        if self == Self::Hellinger { Hellinger::prepare(value) } else { value }
     }
 
     /// Whether the distance is `|z|^2 - 2 x z`, up to what does not depend on `z`.
@@ -43,39 +45,46 @@ impl Metric {
     }
 }
 
+impl TryFrom<AdditiveKernel> for Metric {
+    type Error = Error;
+
+    /// The metric that a kernel induces.
+    fn try_from(kernel: AdditiveKernel) -> Result<Self> {
+        match kernel {
+            AdditiveKernel::Hellinger => Ok(Self::Hellinger),
+            AdditiveKernel::Chi2 => Ok(Self::Chi2),
+            AdditiveKernel::Intersection => Ok(Self::Intersection),
+            // Its distance takes a logarithm for each entry of each codeword.
+            AdditiveKernel::JensenShannon => Err(unknown(kernel.name())),
+        }
+    }
+}
+
 impl std::str::FromStr for Metric {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "euclidean" => Ok(Self::Euclidean),
-            "hellinger" => Ok(Self::Hellinger),
-            "chi2" => Ok(Self::Chi2),
-            "intersection" => Ok(Self::Intersection),
-            _ => Err(Error::Unknown {
-                name: "metric",
-                value: name.into(),
-                known: "\"euclidean\", \"hellinger\", \"chi2\" or \"intersection\"",
-            }),
+            _ => name.parse::<AdditiveKernel>().map_err(|_| unknown(name))?.try_into(),
         }
     }
 }
 
-/// One column's part of a distance.
-pub(super) trait Term: Copy + Sync {
-    fn add<T: Element, S: Simd>(
-        simd: S,
-        x: T::Vector<S>,
-        z: T::Vector<S>,
-        sum: T::Vector<S>,
-    ) -> T::Vector<S>;
+fn unknown(name: &str) -> Error {
+    Error::Unknown {
+        name: "metric",
+        value: name.into(),
+        known: "\"euclidean\", \"hellinger\", \"chi2\" or \"intersection\"",
+    }
 }
 
-/// `x z`, where `z` is a codeword with its sign changed.
+/// `x z`, where `z` is a codeword with its sign changed: half the Euclidean distance, up to what does
+/// not depend on `z` and what is added for it.
 #[derive(Clone, Copy)]
 pub(super) struct InnerProduct;
 
-impl Term for InnerProduct {
+impl DistanceTerm for InnerProduct {
     #[inline(always)]
     fn add<T: Element, S: Simd>(
         simd: S,
@@ -84,41 +93,5 @@ impl Term for InnerProduct {
         sum: T::Vector<S>,
     ) -> T::Vector<S> {
         T::mul_add(simd, x, z, sum)
-    }
-}
-
-/// `|x - z|`.
-#[derive(Clone, Copy)]
-pub(super) struct Difference;
-
-impl Term for Difference {
-    #[inline(always)]
-    fn add<T: Element, S: Simd>(
-        simd: S,
-        x: T::Vector<S>,
-        z: T::Vector<S>,
-        sum: T::Vector<S>,
-    ) -> T::Vector<S> {
-        T::add(simd, sum, T::sub(simd, T::max(simd, x, z), T::min(simd, x, z)))
-    }
-}
-
-/// `(x - z)^2 / (x + z)`.
-#[derive(Clone, Copy)]
-pub(super) struct ChiSquare;
-
-impl Term for ChiSquare {
-    #[inline(always)]
-    fn add<T: Element, S: Simd>(
-        simd: S,
-        x: T::Vector<S>,
-        z: T::Vector<S>,
-        sum: T::Vector<S>,
-    ) -> T::Vector<S> {
-        // The smallest number keeps 0/0 away, and is lost in every other sum.
-        let total = T::max(simd, T::add(simd, x, z), T::splat(simd, T::TINY));
-        let difference = T::sub(simd, x, z);
-        // Divided first: a square may overflow.
-        T::mul_add(simd, difference, T::div(simd, difference, total), sum)
     }
 }

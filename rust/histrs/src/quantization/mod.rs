@@ -9,7 +9,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `codes` | [`Code`]: the types a code may have |
-//! | `metric` | [`Metric`]: what makes a codeword the nearest |
+//! | `metric` | [`Metric`]: what makes a codeword the nearest; distances of kernels are in `kernels` |
 //! | `codebooks` | [`Codebooks`], laid out for the search |
 //! | `decode` | [`decode_into`]: the codewords that codes stand for |
 //! | `encode` | [`encode_into`]: the nearest codewords of all rows |

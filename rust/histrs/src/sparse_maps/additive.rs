@@ -4,27 +4,13 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::kernels::{AdditiveKernel, Projection, with_kernel};
 use crate::matrix::{COLUMNS_OF_X, CsrParts, HistogramMatrix, check_columns, check_width};
 use crate::memory;
 use crate::simd::Element;
-use crate::sparse_maps::projection::{Chi2, Hellinger, Intersection, JensenShannon, Projection};
 
 /// Rows in a block.
 const ROWS: usize = 64;
-
-/// A kernel that is a sum over the columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AdditiveKernel {
-    /// `min(x, y)`.
-    Intersection,
-    /// `2xy / (x + y)`.
-    Chi2,
-    /// `sqrt(x y)`.
-    Hellinger,
-    /// `(x log2((x + y) / x) + y log2((x + y) / y)) / 2`.
-    JensenShannon,
-}
 
 /// The sparse feature map of an additive kernel, with a feature for every knot of every column.
 ///
@@ -35,7 +21,8 @@ pub enum AdditiveKernel {
 /// # Examples
 ///
 /// ```
-/// use histrs::sparse_maps::{AdditiveKernel, SparseAdditiveMap};
+/// use histrs::kernels::AdditiveKernel;
+/// use histrs::sparse_maps::SparseAdditiveMap;
 /// use histrs::{Executor, HistogramMatrix};
 /// use ndarray::array;
 ///
@@ -124,14 +111,7 @@ impl SparseAdditiveMap {
         }
         exec.for_chunks(&mut blocks, 1, |_, blocks| {
             for (rows, features) in blocks {
-                match self.kernel {
-                    AdditiveKernel::Intersection => self.map::<Intersection, T>(x, rows, features),
-                    AdditiveKernel::Chi2 => self.map::<Chi2, T>(x, rows, features),
-                    AdditiveKernel::Hellinger => self.map::<Hellinger, T>(x, rows, features),
-                    AdditiveKernel::JensenShannon => {
-                        self.map::<JensenShannon, T>(x, rows, features);
-                    }
-                }
+                with_kernel!(self.kernel, |kernel| self.map(kernel, x, rows, features));
             }
             Ok(())
         })?;
@@ -168,6 +148,7 @@ impl SparseAdditiveMap {
 
     fn map<P: Projection, T: Element>(
         &self,
+        _: P,
         x: &HistogramMatrix<'_, T>,
         rows: &Range<usize>,
         features: &mut Features<'_, T>,

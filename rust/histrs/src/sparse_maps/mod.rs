@@ -5,20 +5,19 @@
 //! `K_ZZ[i, j] = k(z_i, z_j)`.
 //!
 //! Source: Vedaldi and Zisserman, *Sparse kernel approximations for efficient classification and
-//! detection*, CVPR 2012; equation numbers below are of that paper.
+//! detection*, CVPR 2012; equation numbers below are of that paper. The coordinates of a value on the
+//! knots around it (eqs. 5, 8, 9) are with the other forms of each kernel, in [`kernels`](crate::kernels).
 //!
 //! | file | concept | equation |
 //! |---|---|---|
 //! | `additive` | [`SparseAdditiveMap`]: every value on the two knots around it | |
-//! | `projection` | the coordinates on one knot and on two, for four kernels | eqs. 5, 8, 9 |
 //! | `quantiles` | [`column_quantiles`]: knots where the data is | |
 //! | `selection` | [`sparse_codes`]: which landmarks serve a point of any kernel | eq. 7 |
 
 mod additive;
-mod projection;
 mod quantiles;
 mod selection;
 
-pub use additive::{AdditiveKernel, SparseAdditiveMap};
+pub use additive::SparseAdditiveMap;
 pub use quantiles::column_quantiles;
 pub use selection::{Selection, sparse_codes};

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::{CsrParts, check_width};
 use crate::memory;
+use crate::small_matrix::{backward, forward, short_dot};
 
 /// Rows in a block.
 const ROWS: usize = 16;
@@ -25,6 +26,23 @@ pub enum Selection {
     MatchingPursuit,
     /// The same, where a step leaves what the best combination of all so far does not explain.
     OrthogonalMatchingPursuit,
+}
+
+impl std::str::FromStr for Selection {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "nearest" => Ok(Self::Nearest),
+            "matching-pursuit" => Ok(Self::MatchingPursuit),
+            "orthogonal-matching-pursuit" => Ok(Self::OrthogonalMatchingPursuit),
+            _ => Err(Error::Unknown {
+                name: "selection",
+                value: name.into(),
+                known: "\"nearest\", \"matching-pursuit\" or \"orthogonal-matching-pursuit\"",
+            }),
+        }
+    }
 }
 
 /// The coordinates of points on at most `n_nonzero` of the landmarks each.
@@ -205,10 +223,10 @@ impl<'a> Subset<'a> {
 
     /// Adds a landmark unless those before span it; says whether it did.
     fn push(&mut self, j: usize) -> bool {
-        let kernel: Vec<f64> = self.members.iter().map(|&i| self.k_zz[[j, i]]).collect();
-        let row = self.forward(kernel);
+        let mut row: Vec<f64> = self.members.iter().map(|&i| self.k_zz[[j, i]]).collect();
+        forward(&self.factor, &mut row, short_dot);
         let norm = self.k_zz[[j, j]];
-        let pivot = norm - row.iter().map(|l| l * l).sum::<f64>();
+        let pivot = norm - short_dot(&row, &row);
         let independent = pivot > RANK_TOLERANCE * norm;
         if independent {
             self.factor.extend(row);
@@ -220,31 +238,10 @@ impl<'a> Subset<'a> {
 
     /// `K^-1 k(x)` on the members.
     fn coordinates(&self, k_x: ArrayView1<'_, f64>) -> Vec<f64> {
-        let mut y = self.forward(self.members.iter().map(|&j| k_x[j]).collect());
-        for i in (0..y.len()).rev() {
-            let row = self.row(i);
-            y[i] /= row[i];
-            let (before, value) = y.split_at_mut(i);
-            for (y, l) in before.iter_mut().zip(row) {
-                *y -= l * value[0];
-            }
-        }
+        let mut y: Vec<f64> = self.members.iter().map(|&j| k_x[j]).collect();
+        forward(&self.factor, &mut y, short_dot);
+        backward(&self.factor, &mut y);
         y
-    }
-
-    /// Solves with the lower factor.
-    fn forward(&self, mut b: Vec<f64>) -> Vec<f64> {
-        for i in 0..b.len() {
-            let row = self.row(i);
-            let known: f64 = row[..i].iter().zip(&b).map(|(l, y)| l * y).sum();
-            b[i] = (b[i] - known) / row[i];
-        }
-        b
-    }
-
-    fn row(&self, i: usize) -> &[f64] {
-        let start = i * (i + 1) / 2;
-        &self.factor[start..=start + i]
     }
 
     /// Appends the coordinates of a point, by ascending landmark.

@@ -6,6 +6,7 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::simd::Element;
+use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
@@ -13,7 +14,7 @@ use crate::spd::ldl::add_products;
 use crate::spd::log_map::{self, reduce, reduced_logarithm, squared_norm};
 use crate::spd::logarithm::ln;
 use crate::spd::pairs::{LaneDistance, all_pairs, paired};
-use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size, triangle};
+use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 use crate::spd::tridiagonal::Tridiagonal;
 
 /// Rows and columns of a register tile.

@@ -18,12 +18,13 @@ use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::Element;
+use crate::small_matrix::triangle;
 use crate::spd::direction::{Direction, exponential, product};
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::mean::Dispersion;
 use crate::spd::spectra::square;
 use crate::spd::spread::Spread;
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
 const LONGEST: f64 = 50.0;

@@ -11,10 +11,11 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, dispatch};
+use crate::small_matrix::triangle;
 use crate::spd::lanes::{Groups, Interleaved, minus, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
 use crate::spd::logarithm::ln_product;
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Groups in a block.
 const GROUPS: usize = 4;

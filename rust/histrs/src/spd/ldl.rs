@@ -7,8 +7,8 @@
 
 use pulp::Simd;
 
+use crate::small_matrix::triangle;
 use crate::spd::lanes::{Entries, Interleaved};
-use crate::spd::stack::triangle;
 
 /// Rows and columns of a tile where there are 32 vector registers.
 const TILE: usize = 4;

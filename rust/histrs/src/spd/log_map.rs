@@ -7,10 +7,10 @@
 
 use pulp::Simd;
 
+use crate::small_matrix::triangle;
 use crate::spd::lanes::LaneValues;
 use crate::spd::logarithm::ln;
 use crate::spd::rational::{self, Bounds, bounds, logarithm};
-use crate::spd::stack::triangle;
 use crate::spd::tridiagonal::{Tridiagonal, back, scratch_len, tridiagonalize};
 
 /// Rows and columns of a register tile.

@@ -6,9 +6,10 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, Element, dispatch};
+use crate::small_matrix::triangle;
 use crate::spd::lanes::{LaneValues, vectors_mut};
 use crate::spd::spectra::{Scratch, Whitened, square};
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Parts that the matrices are cut into; each has sums of its own.
 const PARTS: usize = 16;

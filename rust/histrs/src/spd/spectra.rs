@@ -8,6 +8,7 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::small_matrix::triangle;
 use crate::spd::factors::{TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
 use crate::spd::lanes::{Groups, LaneValues, Shared, vectors};
@@ -16,7 +17,7 @@ use crate::spd::log_map::{
     self, add_outer, divide_by, logarithms, reduce, reduced_logarithm, restore, scale,
 };
 use crate::spd::logarithm::ln;
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Rows and columns of a register tile.
 const TILE: usize = 4;

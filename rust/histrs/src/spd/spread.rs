@@ -5,6 +5,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, dispatch, lanes};
+use crate::small_matrix::triangle;
 use crate::spd::direction::{Direction, product, rotated};
 use crate::spd::lanes::{LaneValues, vectors, vectors_mut};
 use crate::spd::log_map::squared_norm;
@@ -12,7 +13,7 @@ use crate::spd::mean::{Dispersion, curvature, least_curvature, part_size, slope,
 use crate::spd::spectra::{
     LogScratch, Rest, Whitened, function, log_of_factors, multiply_rows, whiten_columns,
 };
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Where more than one in so many matrices takes rotations, all do.
 const ROTATED: usize = 4;

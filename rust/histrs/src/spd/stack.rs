@@ -8,16 +8,11 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
 use crate::simd::Element;
+use crate::small_matrix::triangle;
 use crate::spd::lanes::Groups;
 
 /// Entries in a block of matrices that one thread reads.
 const BLOCK_ENTRIES: usize = 1 << 16;
-
-/// Number of entries of a triangle of `p` rows, and place of row `p` in one that is packed.
-#[inline(always)]
-pub(crate) const fn triangle(p: usize) -> usize {
-    p * (p + 1) / 2
-}
 
 /// The lower triangles, row by row, of **halves** of the matrices: the mean of two matrices is
 /// then a sum, which cannot overflow, and ratios of matrices are what they were.

@@ -7,9 +7,10 @@ use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::small_matrix::triangle;
 use crate::spd::lanes::vectors_mut;
 use crate::spd::spectra::{LogScratch, Whitened, square};
-use crate::spd::stack::{SymmetricStack, triangle};
+use crate::spd::stack::SymmetricStack;
 
 /// Blocks that the groups of matrices are cut into, where there are enough of them.
 const BLOCKS: usize = 16;

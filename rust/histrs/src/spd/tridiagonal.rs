@@ -7,8 +7,8 @@
 
 use pulp::Simd;
 
+use crate::small_matrix::triangle;
 use crate::spd::lanes::minus;
-use crate::spd::stack::triangle;
 
 /// Rows passed over at once where there are 32 vector registers.
 const ROWS: usize = 4;

@@ -14,6 +14,7 @@
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
+use crate::small_matrix::{backward, factorize, forward, long_dot, triangle};
 use crate::transport::job::{Limits, Solved, Status};
 use crate::transport::log_domain::Exponents;
 use crate::transport::problem::FORBIDDEN;
@@ -191,18 +192,19 @@ impl Dual {
 
     /// The damped step from `point`, unless the equations are singular to rounding.
     fn step(&self, exec: &Executor, point: &Point, damping: f64) -> Result<Option<Vec<f64>>> {
-        let n = self.a.len();
         let mut matrix = self.laplacian(exec, point)?;
         let [own, other] = self.inverse;
         for (i, (wish, mass)) in point.wish.iter().zip(&point.mass).enumerate() {
             let bend = own * wish + other / (1.0 + other) * mass;
-            matrix[i * n + i] += bend + damping * wish.max(*mass);
+            matrix[triangle(i) + i] += bend + damping * wish.max(*mass);
         }
         let mut step: Vec<f64> =
             point.wish.iter().zip(&point.mass).map(|(wish, mass)| wish - mass).collect();
-        if !solve_in_place(exec, &mut matrix, &mut step)? {
+        if !factorize(exec, &mut matrix, step.len(), long_dot)? {
             return Ok(None);
         }
+        forward(&matrix, &mut step, long_dot);
+        backward(&matrix, &mut step);
         step.iter_mut().zip(&point.f).for_each(|(step, f)| *step += f);
         Ok(step.iter().all(|f| f.is_finite()).then_some(step))
     }
@@ -211,7 +213,7 @@ impl Dual {
     fn laplacian(&self, exec: &Executor, point: &Point) -> Result<Vec<f64>> {
         let (n, m) = (self.a.len(), self.b.len());
         let share = 1.0 / (1.0 + self.inverse[1]);
-        let mut matrix = memory::filled(0.0, n * n)?;
+        let mut matrix = memory::filled(0.0, triangle(n))?;
         let mut weighted = memory::filled(0.0, m)?;
         for i in 0..n {
             exec.check()?;
@@ -220,50 +222,12 @@ impl Dual {
             shares.for_each(|((w, t), b)| *w = if *b > 0.0 { share * t / b } else { 0.0 });
             for k in 0..i {
                 let other = &point.plan[k * m..][..m];
-                let weight: f64 = dot(&weighted, other);
-                matrix[i * n + k] = -weight;
-                matrix[i * n + i] += weight;
-                matrix[k * n + k] += weight;
+                let weight: f64 = long_dot(&weighted, other);
+                matrix[triangle(i) + k] = -weight;
+                matrix[triangle(i) + i] += weight;
+                matrix[triangle(k) + k] += weight;
             }
         }
         Ok(matrix)
     }
-}
-
-/// Solves the positive definite equations given by their lower half, in place; false when a pivot
-/// is not positive.
-fn solve_in_place(exec: &Executor, matrix: &mut [f64], x: &mut [f64]) -> Result<bool> {
-    let n = x.len();
-    for i in 0..n {
-        exec.check()?;
-        let (above, row) = matrix.split_at_mut(i * n);
-        for k in 0..i {
-            let other = &above[k * n..][..=k];
-            row[k] = (row[k] - dot(&row[..k], other)) / other[k];
-        }
-        let pivot = row[i] - dot(&row[..i], &row[..i]);
-        if pivot.is_nan() || pivot <= 0.0 {
-            return Ok(false);
-        }
-        row[i] = pivot.sqrt();
-        x[i] = (x[i] - dot(&row[..i], x)) / row[i];
-    }
-    for i in (0..n).rev() {
-        x[i] /= matrix[i * n + i];
-        let value = x[i];
-        x[..i].iter_mut().zip(&matrix[i * n..]).for_each(|(x, l)| *x -= l * value);
-    }
-    Ok(true)
-}
-
-/// The dot product over the shorter length, in eight sums that a vector holds.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let n = a.len().min(b.len());
-    let (a, b) = (a[..n].chunks_exact(8), b[..n].chunks_exact(8));
-    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
-    let mut sums = [0.0; 8];
-    for (a, b) in a.zip(b) {
-        sums.iter_mut().zip(a).zip(b).for_each(|((sum, a), b)| *sum += a * b);
-    }
-    sums.iter().sum::<f64>() + rest
 }

@@ -1,11 +1,12 @@
 //! Samples in every layout, and definitions written straight from `k(x, y) = sum_d min(x_d, y_d)`.
 //!
-//! Nothing here shares code with the crate.
+//! No definition here shares code with the crate.
 
 #![allow(dead_code)] // each test file uses a part
 
 use std::sync::OnceLock;
 
+use histrs::kernels::AdditiveKernel;
 use histrs::{CsrView, Element, Executor, HistogramMatrix};
 use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use proptest::prelude::*;
@@ -40,6 +41,15 @@ pub(crate) fn exec() -> &'static Executor {
 pub(crate) fn executors() -> &'static [Executor; 3] {
     static EXECUTORS: OnceLock<[Executor; 3]> = OnceLock::new();
     EXECUTORS.get_or_init(|| [1, 2, 7].map(|n_threads| Executor::new(n_threads).unwrap()))
+}
+
+/// The crate's own matrix of the intersection kernel.
+pub(crate) fn gram<'a, T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'a, T>,
+    y: Option<&HistogramMatrix<'a, T>>,
+) -> histrs::Result<Array2<T>> {
+    AdditiveKernel::Intersection.gram(exec, x, y)
 }
 
 /// The generator SplitMix64.

@@ -5,7 +5,7 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::gram::Minimum;
+use crate::kernels::Intersection;
 use crate::matrix::{HistogramMatrix, check_columns};
 use crate::pairwise::{Entry, Term, own_sums, pairwise};
 use crate::simd::Element;
@@ -27,7 +27,7 @@ impl Term for Ratio<'_> {
         x: Entry<T::Vector<S>>,
         y: Entry<T::Vector<S>>,
     ) -> T::Vector<S> {
-        Minimum::of::<T, S>(simd, x, y)
+        Intersection::of::<T, S>(simd, x, y)
     }
 
     #[inline(always)]
@@ -52,13 +52,13 @@ impl Term for Ratio<'_> {
 ///
 /// # Errors
 ///
-/// As [`gram`](crate::intersection::gram), and [`Error::SumTooLarge`] where the entries of a row
+/// As [`AdditiveKernel::gram`](crate::kernels::AdditiveKernel::gram), and [`Error::SumTooLarge`] where the entries of a row
 /// do not add up.
 ///
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, HistogramMatrix, intersection::minmax_gram};
+/// use histrs::{Executor, HistogramMatrix, kernels::minmax_gram};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
@@ -99,7 +99,7 @@ fn of_pairs<'a, T: Element>(
         check_columns("the number of columns of Y", y, x.n_columns())?;
         y.check(exec, "Y")?;
     }
-    let (of_x, of_y) = own_sums(exec, Minimum, x, y)?;
+    let (of_x, of_y) = own_sums(exec, Intersection, x, y)?;
     for (name, sums) in [("X", Some(&of_x)), ("Y", of_y.as_ref())] {
         let too_large = |&sum: &f64| !T::from_f64(sum).to_f64().is_finite();
         if let Some(row) = sums.and_then(|sums| sums.iter().position(too_large)) {

@@ -39,12 +39,12 @@ impl Term for CubicSpline {
 ///
 /// # Errors
 ///
-/// As [`gram`](crate::intersection::gram).
+/// As [`AdditiveKernel::gram`](crate::kernels::AdditiveKernel::gram).
 ///
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, HistogramMatrix, intersection::cubic_spline_gram};
+/// use histrs::{Executor, HistogramMatrix, kernels::cubic_spline_gram};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;

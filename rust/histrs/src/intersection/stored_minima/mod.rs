@@ -1,24 +1,23 @@
 //! Sums of minima of all pairs of rows, kept in few bytes for products with what is made of them.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `tiles` | the sums, as they are kept |
+//! | `product` | the product with a tile |
 
-use std::ops::Range;
-
-use ndarray::{Array2, ArrayView2, Axis, s};
-use pulp::bytemuck::Zeroable;
-use pulp::{Simd, WithSimd};
+use ndarray::{Array2, ArrayView2};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::intersection::gram::gram;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, dispatch};
 
-/// Rows and columns of a tile: one of words fills a first-level cache.
-const TILE: usize = 128;
-/// Rows of a tile that are multiplied at a time.
-const GROUP: usize = 4;
-/// Rows whose sums are computed at a time, whole tiles.
-const ROWS: usize = 4 * TILE;
+mod product;
+mod tiles;
+
+use product::AddTile;
+use tiles::{Stored, TILE, Tiles, is_whole, tile, tiles_of};
 
 /// The sums `S_ij = sum_d min(x_i(d), x_j(d))` of all pairs of rows, for products with
 ///
@@ -35,47 +34,6 @@ pub struct StoredMinima {
     sums: AlignedVec<f64>,
     n_rows: usize,
     tiles: Tiles,
-}
-
-/// Tiles of the lower triangle, row by row.
-#[derive(Debug)]
-enum Tiles {
-    Words(AlignedVec<u16>),
-    Singles(AlignedVec<f32>),
-}
-
-/// How a sum is kept.
-trait Stored: Copy + Default + Zeroable + Send + Sync {
-    /// What is kept of a sum that is not beyond the range.
-    fn of(sum: f64) -> Self;
-
-    fn sum(self) -> f64;
-}
-
-impl Stored for u16 {
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a whole number below 2^16
-    fn of(sum: f64) -> Self {
-        sum as Self
-    }
-
-    #[inline(always)]
-    fn sum(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Stored for f32 {
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // rounded
-    fn of(sum: f64) -> Self {
-        sum as Self
-    }
-
-    #[inline(always)]
-    fn sum(self) -> f64 {
-        f64::from(self)
-    }
 }
 
 impl StoredMinima {
@@ -201,159 +159,10 @@ impl StoredMinima {
     }
 }
 
-/// Where a tile of the lower triangle is.
-fn tile(i: usize, j: usize) -> Range<usize> {
-    let at = (i * (i + 1) / 2 + j) * TILE * TILE;
-    at..at + TILE * TILE
-}
-
-/// Whether all entries are whole numbers.
-fn is_whole<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<bool> {
-    let whole = |value: &T| value.to_f64().fract() == 0.0;
-    let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
-        let mut rows = block * ROWS..x.n_rows().min((block + 1) * ROWS);
-        Ok(match x {
-            HistogramMatrix::Dense(x) => rows.all(|row| x.row(row).iter().all(whole)),
-            HistogramMatrix::Csr(x) => rows.all(|row| x.row(row).1.iter().all(whole)),
-        })
-    })?;
-    Ok(blocks.into_iter().all(|whole| whole))
-}
-
-/// The sums of all pairs, in tiles.
-fn tiles_of<T: Element, E: Stored>(
-    exec: &Executor,
-    x: &HistogramMatrix<'_, T>,
-) -> Result<AlignedVec<E>> {
-    let n_rows = x.n_rows();
-    let mut tiles = AlignedVec::<E>::zeros(tile(n_rows.div_ceil(TILE), 0).start)?;
-    for start in (0..n_rows).step_by(ROWS) {
-        let rows = start..n_rows.min(start + ROWS);
-        let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
-        let before = x.rows(0..rows.end, &of_before);
-        let sums = gram(exec, &x.rows(rows.clone(), &of_rows), Some(&before))?;
-        // The tiles of a row of tiles lie side by side, each row with one more than that before.
-        let mut rest = &mut tiles[tile(start / TILE, 0).start..];
-        let mut of_rows = memory::with_capacity(ROWS / TILE)?;
-        for i in start / TILE..rows.end.div_ceil(TILE) {
-            let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
-            of_rows.push((i * TILE - start, of_row));
-            rest = others;
-        }
-        exec.for_chunks(&mut of_rows, 1, |_, of_rows| {
-            for (from, tiles) in of_rows {
-                keep(sums.slice(s![*from..sums.nrows().min(*from + TILE), ..]), tiles);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(tiles)
-}
-
-/// Keeps the sums of a row of tiles; those of rows that come later are in other tiles.
-fn keep<T: Element, E: Stored>(sums: ArrayView2<'_, T>, tiles: &mut [E]) {
-    for (tile, sums) in
-        tiles.chunks_exact_mut(TILE * TILE).zip(sums.axis_chunks_iter(Axis(1), TILE))
-    {
-        for (out, sums) in tile.chunks_exact_mut(TILE).zip(sums.rows()) {
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = E::of(sum.to_f64()));
-        }
-    }
-}
-
-/// Adds the product with a tile to that of the rows `i`, from numbers of the rows `j`.
-struct AddTile<'a, E> {
-    tile: &'a [E],
-    /// Whether the rows of the tile are the rows `j`.
-    turned: bool,
-    weights: (f64, f64),
-    /// Of the rows `i`, and `j`.
-    sums: (&'a [f64], &'a [f64]),
-    /// Of `V`, each of `n_padded` numbers, of which those of the rows `j` begin at `first`.
-    columns: &'a [f64],
-    first: usize,
-    n_padded: usize,
-    out: &'a mut [f64],
-}
-
-impl<E: Stored> WithSimd for AddTile<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { tile, turned, weights, sums, columns, first, n_padded, out } = self;
-        let (of_rows, of_columns) = if turned { (sums.1, sums.0) } else { sums };
-        let mut entries = [[0.0; TILE]; GROUP];
-        for (group, tile) in tile.chunks_exact(GROUP * TILE).enumerate() {
-            let start = group * GROUP;
-            for (k, entries) in entries.iter_mut().enumerate() {
-                let tile = &tile[k * TILE..(k + 1) * TILE];
-                make_entries(tile, of_rows[start + k], of_columns, weights, entries);
-            }
-            let numbers = columns.chunks_exact(n_padded).map(|v| &v[first..first + TILE]);
-            for (v, out) in numbers.zip(out.chunks_exact_mut(TILE)) {
-                if turned {
-                    add_scaled(simd, &entries, &v[start..start + GROUP], out);
-                } else {
-                    add_dots(simd, &entries, v, &mut out[start..start + GROUP]);
-                }
-            }
-        }
-    }
-}
-
-/// Makes a row of a tile of `K` of its sums.
-#[inline(always)]
-fn make_entries<E: Stored>(
-    tile: &[E],
-    of_row: f64,
-    of_columns: &[f64],
-    (minmax, intersection): (f64, f64),
-    entries: &mut [f64; TILE],
-) {
-    for ((entry, &sum), &of_column) in entries.iter_mut().zip(tile).zip(of_columns) {
-        let sum = sum.sum();
-        let maxima = of_row - sum + of_column;
-        let ratio = if maxima > 0.0 { sum / maxima } else { 1.0 };
-        *entry = minmax * ratio + intersection * sum;
-    }
-}
-
-/// Adds the dot products of some rows with `v`.
-#[inline(always)]
-fn add_dots<S: Simd>(simd: S, rows: &[[f64; TILE]; GROUP], v: &[f64], out: &mut [f64]) {
-    let [(a, _), (b, _), (c, _), (d, _)] = rows.each_ref().map(|row| S::as_simd_f64s(row));
-    let (v, _) = S::as_simd_f64s(v);
-    let zero = simd.splat_f64s(0.0);
-    let mut sums = [zero; GROUP];
-    for ((((&v, &a), &b), &c), &d) in v.iter().zip(a).zip(b).zip(c).zip(d) {
-        sums[0] = simd.mul_add_e_f64s(a, v, sums[0]);
-        sums[1] = simd.mul_add_e_f64s(b, v, sums[1]);
-        sums[2] = simd.mul_add_e_f64s(c, v, sums[2]);
-        sums[3] = simd.mul_add_e_f64s(d, v, sums[3]);
-    }
-    for (out, sum) in out.iter_mut().zip(sums) {
-        *out += simd.reduce_sum_f64s(sum);
-    }
-}
-
-/// Adds some rows, each times its number in `v`.
-#[inline(always)]
-fn add_scaled<S: Simd>(simd: S, rows: &[[f64; TILE]; GROUP], v: &[f64], out: &mut [f64]) {
-    let [(a, _), (b, _), (c, _), (d, _)] = rows.each_ref().map(|row| S::as_simd_f64s(row));
-    let (out, _) = S::as_mut_simd_f64s(out);
-    let of = |k: usize| simd.splat_f64s(v[k]);
-    let (va, vb, vc, vd) = (of(0), of(1), of(2), of(3));
-    for ((((out, &a), &b), &c), &d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        let first = simd.mul_add_e_f64s(b, vb, simd.mul_add_e_f64s(a, va, *out));
-        *out = simd.mul_add_e_f64s(d, vd, simd.mul_add_e_f64s(c, vc, first));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intersection::minmax_gram;
+    use crate::kernels::{AdditiveKernel, minmax_gram};
 
     fn counts(n: usize, d: usize, unit: f64) -> Array2<f64> {
         Array2::from_shape_fn((n, d), |(i, k)| {
@@ -380,7 +189,7 @@ mod tests {
                     assert_eq!(words, fits);
                     let found = stored.product(&exec, 0.7, 0.2, v.view()).unwrap();
                     let k = minmax_gram(&exec, &x, None).unwrap() * 0.7
-                        + gram(&exec, &x, None).unwrap() * 0.2;
+                        + AdditiveKernel::Intersection.gram(&exec, &x, None).unwrap() * 0.2;
                     let size = k.dot(&v.mapv(f64::abs));
                     let tolerance = if words { 1e-14 } else { 1e-6 };
                     for ((found, right), size) in found.iter().zip(&k.dot(&v)).zip(&size) {

@@ -1,0 +1,120 @@
+//! Sums of minima, in tiles of the lower triangle.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView2, Axis, s};
+use pulp::bytemuck::Zeroable;
+
+use crate::error::Result;
+use crate::exec::Executor;
+use crate::kernels::Intersection;
+use crate::matrix::HistogramMatrix;
+use crate::memory;
+use crate::pairwise::pairwise;
+use crate::simd::{AlignedVec, Element};
+
+/// Rows and columns of a tile: one of words fills a first-level cache.
+pub(super) const TILE: usize = 128;
+/// Rows whose sums are computed at a time, whole tiles.
+const ROWS: usize = 4 * TILE;
+
+/// Tiles of the lower triangle, row by row.
+#[derive(Debug)]
+pub(super) enum Tiles {
+    Words(AlignedVec<u16>),
+    Singles(AlignedVec<f32>),
+}
+
+/// How a sum is kept.
+pub(super) trait Stored: Copy + Default + Zeroable + Send + Sync {
+    /// What is kept of a sum that is not beyond the range.
+    fn of(sum: f64) -> Self;
+
+    fn sum(self) -> f64;
+}
+
+impl Stored for u16 {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a whole number below 2^16
+    fn of(sum: f64) -> Self {
+        sum as Self
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Stored for f32 {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // rounded
+    fn of(sum: f64) -> Self {
+        sum as Self
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// Where a tile of the lower triangle is.
+pub(super) fn tile(i: usize, j: usize) -> Range<usize> {
+    let at = (i * (i + 1) / 2 + j) * TILE * TILE;
+    at..at + TILE * TILE
+}
+
+/// Whether all entries are whole numbers.
+pub(super) fn is_whole<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<bool> {
+    let whole = |value: &T| value.to_f64().fract() == 0.0;
+    let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
+        let mut rows = block * ROWS..x.n_rows().min((block + 1) * ROWS);
+        Ok(match x {
+            HistogramMatrix::Dense(x) => rows.all(|row| x.row(row).iter().all(whole)),
+            HistogramMatrix::Csr(x) => rows.all(|row| x.row(row).1.iter().all(whole)),
+        })
+    })?;
+    Ok(blocks.into_iter().all(|whole| whole))
+}
+
+/// The sums of all pairs, in tiles.
+pub(super) fn tiles_of<T: Element, E: Stored>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+) -> Result<AlignedVec<E>> {
+    let n_rows = x.n_rows();
+    let mut tiles = AlignedVec::<E>::zeros(tile(n_rows.div_ceil(TILE), 0).start)?;
+    for start in (0..n_rows).step_by(ROWS) {
+        let rows = start..n_rows.min(start + ROWS);
+        let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
+        let before = x.rows(0..rows.end, &of_before);
+        let sums = pairwise(exec, Intersection, &x.rows(rows.clone(), &of_rows), Some(&before))?;
+        // The tiles of a row of tiles lie side by side, each row with one more than that before.
+        let mut rest = &mut tiles[tile(start / TILE, 0).start..];
+        let mut of_rows = memory::with_capacity(ROWS / TILE)?;
+        for i in start / TILE..rows.end.div_ceil(TILE) {
+            let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
+            of_rows.push((i * TILE - start, of_row));
+            rest = others;
+        }
+        exec.for_chunks(&mut of_rows, 1, |_, of_rows| {
+            for (from, tiles) in of_rows {
+                keep(sums.slice(s![*from..sums.nrows().min(*from + TILE), ..]), tiles);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(tiles)
+}
+
+/// Keeps the sums of a row of tiles; those of rows that come later are in other tiles.
+fn keep<T: Element, E: Stored>(sums: ArrayView2<'_, T>, tiles: &mut [E]) {
+    for (tile, sums) in
+        tiles.chunks_exact_mut(TILE * TILE).zip(sums.axis_chunks_iter(Axis(1), TILE))
+    {
+        for (out, sums) in tile.chunks_exact_mut(TILE).zip(sums.rows()) {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = E::of(sum.to_f64()));
+        }
+    }
+}
