@@ -26,7 +26,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `v` has not one row for every stored row.
+    /// [`Error::Shape`](crate::Error::Shape) when `v` has not one row for every stored row.
     ///
     /// # Examples
     ///
