@@ -13,7 +13,7 @@
 //! | [`sparse_maps`] | sparse feature maps: a point on a few landmarks, for additive and for all kernels |
 //! | [`spd`] | distances between symmetric positive definite matrices: Jensen-Bregman log-det divergence, affine-invariant Riemannian metric |
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space; the losses, the line search and the dual of the bundle solver |
-//! | [`transport`] | entropy-regularised optimal transport: Sinkhorn distances of all pairs, and the objective of learned prototypes |
+//! | [`transport`] | optimal transport: Sinkhorn distances of all pairs, the objective of learned prototypes, exact earth mover's distances |
 //!
 //! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the

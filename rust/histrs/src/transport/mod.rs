@@ -1,4 +1,5 @@
-//! Optimal transport between histograms, entropy-regularised: the Sinkhorn distance.
+//! Optimal transport between histograms: entropy-regularised, the Sinkhorn distance, and exact, the
+//! earth mover's distance.
 //!
 //! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
 //! histogram descriptors*, 2015 (equation 3), after Cuturi, *Sinkhorn distances: lightspeed
@@ -6,6 +7,7 @@
 //!
 //! | file | concept |
 //! |---|---|
+//! | `emd` | [`emd_distances`]: exact, by the network simplex method |
 //! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
 //! | `unbalanced` | [`relaxed_distances`]: all pairs of histograms whose mass need not be kept |
 //! | `relaxation` | [`Relaxation`], [`Cost`]: what the marginals are held to, what is returned |
@@ -33,6 +35,7 @@
 mod cascade;
 mod compression;
 mod distances;
+mod emd;
 mod engine;
 mod flow;
 mod job;
@@ -56,6 +59,7 @@ mod unbalanced;
 
 pub use compression::{HistogramLoss, histogram_compression_loss};
 pub use distances::{Sinkhorn, sinkhorn_distances};
+pub use emd::{emd_distances, emd_pairs, emd_plan};
 pub use masses::check_masses;
 pub use pairs::{SinkhornPairs, sinkhorn_pairs};
 pub use relaxation::{Cost, Relaxation, RelaxedSinkhorn};

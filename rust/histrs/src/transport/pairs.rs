@@ -101,7 +101,12 @@ fn check_starts(starts: &ArrayView2<'_, f32>, (n_pairs, n_bins): (usize, usize))
     }
 }
 
-fn check_rows(what: &'static str, rows: impl Iterator<Item = usize>, n_rows: usize) -> Result<()> {
+/// Fails where a pair names a row that is not there.
+pub(super) fn check_rows(
+    what: &'static str,
+    rows: impl Iterator<Item = usize>,
+    n_rows: usize,
+) -> Result<()> {
     match rows.max() {
         Some(found) if found >= n_rows => {
             let (expected, cure) = (n_rows.saturating_sub(1), "a pair names a row of each");
