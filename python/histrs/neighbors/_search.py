@@ -32,15 +32,20 @@ def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArra
 
 def nearest(D: NDArray[Any], k: int) -> Found:
     """Return the `k` smallest entries of each row, and their places."""
-    distances = np.empty((len(D), k), dtype=np.float64)
-    indices = np.empty((len(D), k), dtype=np.intp)
-    for i, row in enumerate(D):
+    last = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
+    near = last >= D
+    if np.count_nonzero(near) > k * len(D):
         # Ties at the last place are broken by index, as everywhere else.
-        last = np.partition(row, k - 1)[k - 1]
-        near = np.flatnonzero(row <= last)
-        indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
-        distances[i] = row[indices[i]]
-    return distances, indices
+        ties = last == D
+        room = k - np.count_nonzero(near & ~ties, axis=1, keepdims=True)
+        near &= ~ties | (np.cumsum(ties, axis=1) <= room)
+    indices = np.nonzero(near)[1].reshape(len(D), k)
+    distances = np.take_along_axis(D, indices, axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")
+    distances, indices = (
+        np.take_along_axis(found, order, axis=1) for found in (distances, indices)
+    )
+    return distances.astype(np.float64, copy=False), indices
 
 
 def nearest_by_bounds(
