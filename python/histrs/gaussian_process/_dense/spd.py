@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._sparse import refuse_sparse
@@ -463,8 +464,11 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         if self.gamma == "learned":
             kernels = [start.kernel.with_parameters({"scaled_gamma": value}) for value in _TRIED]
         few = likelihood.shape[0] <= _FEW
-        with blas_threads_at_most(1) if few else nullcontext():
-            found, chosen = learn_by_leaving_out(likelihood, space, kernels)
+        with (
+            TrainingProgress(type(self).__name__, self.verbose) as progress,
+            blas_threads_at_most(1) if few else nullcontext(),
+        ):
+            found, chosen = learn_by_leaving_out(likelihood, space, kernels, progress)
         constant = max(1.0, _CONSTANT * float(chosen.noise[0] / chosen.amplitude[0]))
         chosen = chosen.with_values({"constant": constant})
         self.optimization_history_ = found
