@@ -33,18 +33,13 @@ def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArra
 def nearest(D: NDArray[Any], k: int) -> Found:
     """Return the `k` smallest entries of each row, and their places."""
     last = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
-    near = last >= D
-    if np.count_nonzero(near) > k * len(D):
-        # Ties at the last place are broken by index, as everywhere else.
-        ties = last == D
-        room = k - np.count_nonzero(near & ~ties, axis=1, keepdims=True)
-        near &= ~ties | (np.cumsum(ties, axis=1) <= room)
-    indices = np.nonzero(near)[1].reshape(len(D), k)
+    rows, columns = np.nonzero(last >= D)
+    # Ties, at the last place too, are broken by index, as everywhere else.
+    order = np.lexsort((D[rows, columns], rows))
+    counts = np.bincount(rows, minlength=len(D))
+    first = np.cumsum(counts) - counts
+    indices = columns[order[first[:, None] + np.arange(k)]]
     distances = np.take_along_axis(D, indices, axis=1)
-    order = np.argsort(distances, axis=1, kind="stable")
-    distances, indices = (
-        np.take_along_axis(found, order, axis=1) for found in (distances, indices)
-    )
     return distances.astype(np.float64, copy=False), indices
 
 
