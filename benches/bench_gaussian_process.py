@@ -242,7 +242,7 @@ def fit(quick: bool, *, kind: str) -> Trial:
 
     def histrs(**parameters: Any):
         return lambda data: IntersectionGPClassifier(
-            optimizer=None, **_data.PAPER, noise=NOISE, **parameters
+            optimizer=None, **_data.PAPER, noise=NOISE, **parameters, random_state=0
         ).fit(data.X, data.y)
 
     def cholesky(gram, convert=lambda X: X):
@@ -363,7 +363,7 @@ def growth(quick: bool) -> Trial:
         }
         if n <= 3000:
             peer = IntersectionGPRegressor(
-                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cholesky"
+                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cholesky", random_state=0
             )
             other = peer.fit(X, y + model.y_mean_).predict(X_test)
             found["difference"] = float(np.max(np.abs(mean - other)))
@@ -373,7 +373,7 @@ def growth(quick: bool) -> Trial:
         return Side(
             f"{n:,} rows",
             lambda data: IntersectionGPRegressor(
-                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cg"
+                optimizer=None, **_data.KERNEL, noise=NOISE, solver="cg", random_state=0
             ).fit(*data),
             partial(function.sample, n, 0),
             lambda model: digest(model, n),
@@ -495,7 +495,7 @@ def boosting(quick: bool) -> Trial:
             Side(
                 ours,
                 lambda data: IntersectionGPRegressor(
-                    optimizer=None, **_data.KERNEL, noise=NOISE
+                    optimizer=None, **_data.KERNEL, noise=NOISE, random_state=0
                 ).fit(*data),
                 data,
                 rmse_and_std,
@@ -532,7 +532,9 @@ def many_classes(quick: bool) -> Trial:
         return _data.bags_of_words(n, d, n_classes, n_test)
 
     def fit(data: _data.Classes) -> IntersectionGPClassifier:
-        model = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE, tol=EARLY)
+        model = IntersectionGPClassifier(
+            optimizer=None, **_data.PAPER, noise=NOISE, tol=EARLY, random_state=0
+        )
         return model.fit(data.X, data.y)
 
     def digest(model: IntersectionGPClassifier) -> dict[str, float]:
@@ -578,12 +580,19 @@ def prediction(quick: bool, *, kind: str) -> Trial:
     n_single = 20 if quick else 200
     data = _data.named_classes(kind, n, d, n_test, quick)
     X, X_test = data.X.astype(np.float32), np.ascontiguousarray(data.X_test.astype(np.float32))
-    exact = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE).fit(X, data.y)
+    exact = IntersectionGPClassifier(
+        optimizer=None, **_data.PAPER, noise=NOISE, random_state=0
+    ).fit(X, data.y)
     quantised = IntersectionGPClassifier(
-        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100
+        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100, random_state=0
     ).fit(X, data.y)
     nearest = IntersectionGPClassifier(
-        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100, interpolation="nearest"
+        optimizer=None,
+        **_data.PAPER,
+        noise=NOISE,
+        n_bins=100,
+        interpolation="nearest",
+        random_state=0,
     )
     nearest.fit(X, data.y)
     columns = _histrs.SortedColumns(X, THREADS)
@@ -693,7 +702,7 @@ def prediction_by_default(quick: bool) -> Trial:
     counts = np.minimum(rng.poisson(rates[y]), 60).astype(np.uint8)
     X_bytes = np.ascontiguousarray(counts[n:])
     X_single = X_bytes.astype(np.float32)
-    model = IntersectionGPClassifier(optimizer=None, calibration=None).fit(
+    model = IntersectionGPClassifier(optimizer=None, calibration=None, random_state=0).fit(
         counts[:n].astype(np.float32), y[:n]
     )
     exact = model.decision_function(X_single)
@@ -740,9 +749,9 @@ def variance(quick: bool) -> Trial:
     n, d, n_test, n_exact = (300, 300, 300, 20) if quick else (10_000, 784, 5_000, 64)
     data = _data.gamma_classes(n, d, n_test)
     X_test = data.X_test
-    model = IntersectionGPClassifier(optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100).fit(
-        data.X, data.y
-    )
+    model = IntersectionGPClassifier(
+        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100, random_state=0
+    ).fit(data.X, data.y)
     MEAN, EXACT = "mean, quantised", "exact"
     BOUNDS = ["coarse-quantized", "coarse", "fine"]
 

@@ -26,7 +26,9 @@ def learning(quick: bool) -> Trial:
         return _data.fashion_classes(n, 500) or _data.gamma_classes(n, d, 500)
 
     def classifier(**parameters: Any) -> IntersectionGPClassifier:
-        return IntersectionGPClassifier(noise=NOISE, solver="cg", **_data.PAPER, **parameters)
+        return IntersectionGPClassifier(
+            noise=NOISE, solver="cg", **_data.PAPER, **parameters, random_state=0
+        )
 
     def fit(**parameters: Any):
         return lambda data: classifier(**parameters).fit(data.X, data.y)
@@ -128,7 +130,9 @@ def relevance(quick: bool) -> Trial:
         return X, y / y.std() + 0.2 * np.random.default_rng(1).standard_normal(n)
 
     def fit(**parameters: Any):
-        return lambda data: IntersectionGPRegressor(amplitude=1 / d, **parameters).fit(*data)
+        return lambda data: IntersectionGPRegressor(
+            amplitude=1 / d, **parameters, random_state=0
+        ).fit(*data)
 
     def digest(model: IntersectionGPRegressor) -> dict[str, float]:
         X, y = sample(2000, 2)

@@ -36,7 +36,7 @@ def standard_deviations(quick: bool) -> Trial:
     X_test = np.maximum(_sample(n_test, d, 1)[0], low)
     models: dict[str, Any] = {
         "SlicedGP": SlicedGPRegressor(random_state=0, variance="cached"),
-        "IntersectionGP": IntersectionGPRegressor(variance="cached"),
+        "IntersectionGP": IntersectionGPRegressor(variance="cached", random_state=0),
     }
     rows = X_test - low
     exact, sides, targets = {}, [], []

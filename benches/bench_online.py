@@ -33,7 +33,7 @@ def online(quick: bool) -> Trial:
     @cache
     def fitted(solver: str) -> IntersectionGPClassifier:
         model = IntersectionGPClassifier(
-            optimizer=None, **_data.PAPER, noise=NOISE, solver=solver, tol=tol
+            optimizer=None, **_data.PAPER, noise=NOISE, solver=solver, tol=tol, random_state=0
         )
         return model.fit(data().X[:n], data().y[:n])
 
@@ -119,7 +119,9 @@ def online_learned(quick: bool) -> Trial:
 
     @cache
     def fitted() -> IntersectionGPRegressor:
-        return IntersectionGPRegressor(solver="cg", feature_weights=None).fit(X[:n], y[:n])
+        return IntersectionGPRegressor(solver="cg", feature_weights=None, random_state=0).fit(
+            X[:n], y[:n]
+        )
 
     def given() -> IntersectionGPRegressor:
         before = fitted()
@@ -130,6 +132,7 @@ def online_learned(quick: bool) -> Trial:
             intercept_variance=before.intercept_variance_,
             noise=before.noise_,
             amplitude=before.amplitude_,
+            random_state=0,
         )
 
     def digest(model: IntersectionGPRegressor) -> np.ndarray:

@@ -41,6 +41,7 @@ def solvers(quick: bool) -> Trial:
             tol=tol,
             max_iter=10_000,
             **parameters,
+            random_state=0,
         ).fit(data.X, y)
 
     def differences(results):

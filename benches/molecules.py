@@ -20,10 +20,10 @@ FOLDER = data_folder() / "molecules"
 TARGETS = {"ESOL": "measured log solubility in mols per litre", "FreeSolv": "expt"}
 SPLITS = 5
 MODELS: dict[str, Callable[[], Any]] = {
-    "MinMax": lambda: MinMaxGPRegressor(intersection_weight=0),
+    "MinMax": lambda: MinMaxGPRegressor(intersection_weight=0, random_state=0),
     "weight learned": MinMaxGPRegressor,
-    "intersection": lambda: MinMaxGPRegressor(intersection_weight=1),
-    "Tanimoto of bits": lambda: MinMaxGPRegressor(intersection_weight=0),
+    "intersection": lambda: MinMaxGPRegressor(intersection_weight=1, random_state=0),
+    "Tanimoto of bits": lambda: MinMaxGPRegressor(intersection_weight=0, random_state=0),
 }
 
 

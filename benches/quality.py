@@ -139,8 +139,8 @@ _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 
 
 REGRESSORS: dict[str, Model] = {
-    "SlicedGP": lambda: SlicedGPRegressor(n_jobs=1),
-    "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor(n_jobs=1)),
+    "SlicedGP": lambda: SlicedGPRegressor(n_jobs=1, random_state=0),
+    "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor(n_jobs=1, random_state=0)),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
     **_lightgbm("LGBMRegressor"),
     **_boosting_machine("ExplainableBoostingRegressor"),
@@ -153,8 +153,8 @@ REGRESSORS: dict[str, Model] = {
     "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
 }
 CLASSIFIERS: dict[str, Model] = {
-    "SlicedGP": lambda: SlicedGPClassifier(n_jobs=1),
-    "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier(n_jobs=1)),
+    "SlicedGP": lambda: SlicedGPClassifier(n_jobs=1, random_state=0),
+    "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier(n_jobs=1, random_state=0)),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
     **_lightgbm("LGBMClassifier"),
     **_boosting_machine("ExplainableBoostingClassifier"),

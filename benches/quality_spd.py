@@ -59,7 +59,7 @@ def _logistic() -> LogisticRegression:
 
 OURS: dict[str, Model] = {
     "SPDGP": SPDGPClassifier,
-    "SPDGP, jbld": lambda: SPDGPClassifier("jbld"),
+    "SPDGP, jbld": lambda: SPDGPClassifier("jbld", random_state=0),
     "TangentSpace + logistic": lambda: make_pipeline(TangentSpace(), _logistic()),
     "MDM": MDM,
     "MDM, jbld": lambda: MDM("jbld"),

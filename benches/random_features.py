@@ -101,7 +101,10 @@ def landmarks(D: int) -> Callable[[float], Any]:
 
 
 METHODS: dict[str, tuple[list[int], Callable[[int], Any]]] = {
-    "SlicedGPRegressor": (SLICES, lambda D: SlicedGPRegressor(n_projections=D, n_jobs=1)),
+    "SlicedGPRegressor": (
+        SLICES,
+        lambda D: SlicedGPRegressor(n_projections=D, n_jobs=1, random_state=0),
+    ),
     "RBFSampler + ridge": (FEATURES, lambda D: Ridge(fourier(D))),
     "RBFSampler + Gaussian process": (FEATURES[:3], lambda D: Process(fourier(D))),
     "Nystroem + ridge": (FEATURES[:3], lambda D: Ridge(landmarks(D))),

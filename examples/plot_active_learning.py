@@ -33,7 +33,7 @@ for run in range(n_runs):
     first = [np.flatnonzero(y_pool == digit)[0] for digit in range(10)]
     for strategy, curves in accuracy.items():
         rounds = active_learning.learn(
-            IntersectionGPClassifier(noise=10.0, optimizer=None),
+            IntersectionGPClassifier(noise=10.0, optimizer=None, random_state=0),
             X_pool,
             y_pool.take,
             labelled=first,

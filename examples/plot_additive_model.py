@@ -17,11 +17,11 @@ rng = np.random.default_rng(7)
 X = rng.gamma(2.0, 0.15, size=(60, 1)).clip(max=1.0)
 y = np.sin(7 * X[:, 0]) + 0.15 * rng.standard_normal(60)
 
-model = IntersectionGPRegressor().fit(X, y)
+model = IntersectionGPRegressor(random_state=0).fit(X, y)
 grid = np.linspace(0, 1, 400)[:, None]
 mean, std = model.predict(grid, return_std=True)
 
-tabulated = IntersectionGPRegressor(n_bins=8).fit(X, y)
+tabulated = IntersectionGPRegressor(n_bins=8, random_state=0).fit(X, y)
 
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ax.fill_between(grid[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.2, label="±2 std, exact")
@@ -36,7 +36,7 @@ plt.show()
 # %%
 # What is smooth may be modelled as smooth: integrated Brownian motion makes a cubic smoothing
 # spline, with a narrower band.
-smooth = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+smooth = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
 for ax, fitted, title in ((axes[0], model, "piecewise linear"), (axes[1], smooth, "cubic")):
     latent, variance = fitted.latent_mean_and_variance(grid)

@@ -23,7 +23,7 @@ from histrs.plotting import plot_calibration
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=400, random_state=0)
 models = {
-    "intersection GP": IntersectionGPClassifier(),
+    "intersection GP": IntersectionGPClassifier(random_state=0),
     "5 neighbours": KNeighborsClassifier(),
     "random forest": RandomForestClassifier(random_state=0),
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),

@@ -28,7 +28,7 @@ def fit_and_lose_a_worker(X, y):
         killer = threading.Timer(2.0, os.kill, (min(workers.values()), signal.SIGKILL))
         killer.start()
         # Two blocks of columns for each worker; other rows are predicted where they lie.
-        model = IntersectionGPRegressor(solver="cg", tol=1e-6, optimizer=None)
+        model = IntersectionGPRegressor(solver="cg", tol=1e-6, optimizer=None, random_state=0)
         model.fit(da.from_array(X, chunks=(len(X) // 4, -1)), y)
         killer.join()
         print(f"workers before: {sorted(workers.values())}, iterations: {model.n_iter_[0]}")
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     X = rng.random((4_000, 6))
     y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(len(X))
     of_cluster = fit_and_lose_a_worker(X, y)
-    model = IntersectionGPRegressor(solver="cg", tol=1e-6, optimizer=None)
+    model = IntersectionGPRegressor(solver="cg", tol=1e-6, optimizer=None, random_state=0)
     difference = np.abs(of_cluster - model.fit(X, y).predict(X))
     print(f"largest difference from one machine: {difference.max():.1e}")
 

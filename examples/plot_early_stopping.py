@@ -48,14 +48,18 @@ def early(X_train, X_test, y_train, y_test, **parameters):
     """Return accuracy and residual after each number of iterations."""
     found = []
     for n in n_iterations:
-        model = IntersectionGPClassifier(max_iter=n, **solver, **parameters).fit(X_train, y_train)
+        model = IntersectionGPClassifier(max_iter=n, **solver, **parameters, random_state=0).fit(
+            X_train, y_train
+        )
         found.append((model.score(X_test, y_test), np.max(model.residual_)))
     return found
 
 
 def learned(X_train, y_train):
     """Return hyper-parameters of largest likelihood."""
-    model = IntersectionGPClassifier(feature_transform="power", likelihood="gaussian")
+    model = IntersectionGPClassifier(
+        feature_transform="power", likelihood="gaussian", random_state=0
+    )
     model.fit(X_train, y_train)
     return {
         "noise": model.noise_,

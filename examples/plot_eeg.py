@@ -26,7 +26,7 @@ trials = rng.standard_normal((n_channels, n_channels)) @ sources
 # %%
 # Five trainings on 60 trials each; what is shown is of the other trials.
 models = {
-    "SPDGPClassifier": SPDGPClassifier(),
+    "SPDGPClassifier": SPDGPClassifier(random_state=0),
     "TangentSpace + logistic": make_pipeline(TangentSpace(), LogisticRegression(max_iter=1000)),
     "MDM": MDM(),
 }

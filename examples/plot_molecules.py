@@ -56,7 +56,7 @@ start = rng.choice(len(y), 2 * BATCH, replace=False).tolist()
 known = list(start)
 found = [y[known].max()]
 for _ in range(ROUNDS):
-    model = MinMaxGPRegressor(intersection_weight=0).fit(X[known], y[known])
+    model = MinMaxGPRegressor(intersection_weight=0, random_state=0).fit(X[known], y[known])
     known += choose(model, known)
     found.append(y[known].max())
 

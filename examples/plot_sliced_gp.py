@@ -20,8 +20,10 @@ from histrs.gaussian_process import IntersectionGPRegressor, SlicedGPRegressor
 X, y = make_friedman1(1000, noise=1.0, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
-sliced = SlicedGPRegressor().fit(X_train, y_train)
-additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor()).fit(X_train, y_train)
+sliced = SlicedGPRegressor(random_state=0).fit(X_train, y_train)
+additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor(random_state=0)).fit(
+    X_train, y_train
+)
 for name, model in (("additive", additive), ("sliced", sliced)):
     print(f"{name:8}  RMSE {np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2)):.2f}")
 

@@ -36,7 +36,9 @@ def follow(n_iterations, **parameters):
     """Return iterations, seconds, residual, excess of the objective and accuracy."""
     found = []
     for n in n_iterations:
-        model = IntersectionGPClassifier(noise=noise, max_iter=n, **given, **parameters)
+        model = IntersectionGPClassifier(
+            noise=noise, max_iter=n, **given, **parameters, random_state=0
+        )
         start = time.perf_counter()
         model.fit(X_train, y_train)
         seconds = time.perf_counter() - start

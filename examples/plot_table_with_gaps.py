@@ -32,7 +32,7 @@ table["district"] = table["district"].astype("category")
 table.loc[rng.random(n) < 0.1, "age"] = np.nan
 X_train, X_test, y_train, y_test = train_test_split(table, rent, random_state=0)
 
-model = SlicedGPRegressor().fit(X_train, y_train)
+model = SlicedGPRegressor(random_state=0).fit(X_train, y_train)
 trees = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0)
 trees.fit(X_train, y_train)
 for name, fitted in (("sliced GP", model), ("boosted trees", trees)):

@@ -66,7 +66,7 @@ def classifiers() -> None:
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=600, random_state=0)
     models = {
-        IntersectionGPClassifier(n_jobs=2): 0.93,
+        IntersectionGPClassifier(n_jobs=2, random_state=0): 0.93,
         IntersectionSVC(random_state=0): 0.85,
         BundleSVC(): 0.9,
         MetricKNNClassifier(metric="chi2"): 0.93,
@@ -78,8 +78,16 @@ def classifiers() -> None:
         accuracy = np.mean(predicted == y_test)
         check(accuracy > least, f"{name}: {accuracy:.1%} of digits")
         check(np.array_equal(back(model).predict(X_test), predicted), f"{name}: pickle")
-    one = IntersectionGPClassifier(n_jobs=1).fit(X_train, y_train).predict_proba(X_test)
-    two = IntersectionGPClassifier(n_jobs=2).fit(X_train, y_train).predict_proba(X_test)
+    one = (
+        IntersectionGPClassifier(n_jobs=1, random_state=0)
+        .fit(X_train, y_train)
+        .predict_proba(X_test)
+    )
+    two = (
+        IntersectionGPClassifier(n_jobs=2, random_state=0)
+        .fit(X_train, y_train)
+        .predict_proba(X_test)
+    )
     check(np.allclose(one, two, rtol=1e-6, atol=1e-9), "one thread and two agree")
     codes = ProductQuantizer(random_state=0).fit(X_train).transform(X_test)
     check(codes.shape[0] == len(X_test), "codes")
@@ -91,7 +99,10 @@ def regressors() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     X_train, X_test = X_train - X.min(axis=0), X_test - X.min(axis=0)
     X_train, X_test = np.maximum(X_train, 0), np.maximum(X_test, 0)
-    for model in (IntersectionGPRegressor(), SlicedGPRegressor(n_projections=64)):
+    for model in (
+        IntersectionGPRegressor(random_state=0),
+        SlicedGPRegressor(n_projections=64, random_state=0),
+    ):
         mean, std = model.fit(X_train, y_train).predict(X_test, return_std=True)
         inside = np.mean(np.abs(mean - y_test) < 1.96 * std)
         check(inside > 0.85, f"{type(model).__name__}: {inside:.1%} inside of 95% intervals")

@@ -69,14 +69,14 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(lambda: IntersectionGPClassifier()),
-    Case(lambda: IntersectionGPRegressor()),
-    Case(lambda: MinMaxGPClassifier()),
-    Case(lambda: MinMaxGPRegressor()),
+    Case(lambda: IntersectionGPClassifier(random_state=0)),
+    Case(lambda: IntersectionGPRegressor(random_state=0)),
+    Case(lambda: MinMaxGPClassifier(random_state=0)),
+    Case(lambda: MinMaxGPRegressor(random_state=0)),
     Case(lambda: SlicedGPClassifier(n_projections=16, random_state=0)),
     Case(lambda: SlicedGPRegressor(n_projections=16, random_state=0)),
-    Case(lambda: SPDGPClassifier(), COVARIANCES),
-    Case(lambda: SPDGPRegressor(), COVARIANCES),
+    Case(lambda: SPDGPClassifier(random_state=0), COVARIANCES),
+    Case(lambda: SPDGPRegressor(random_state=0), COVARIANCES),
     Case(lambda: IntersectionSVC(probability=True, random_state=0)),
     Case(lambda: BundleSVC(alpha=0.01, loss="logistic", random_state=0)),
     Case(lambda: PCARidge()),

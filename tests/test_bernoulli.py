@@ -49,7 +49,9 @@ def test_is_laplaces_approximation(solver, amplitude):
     X, t, w, others = sample()
     w = w / w.mean()
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
-    model = IntersectionGPClassifier(amplitude=amplitude, variance="exact", **GIVEN, **solver)
+    model = IntersectionGPClassifier(
+        amplitude=amplitude, variance="exact", **GIVEN, **solver, random_state=0
+    )
     model.fit(X, t, sample_weight=w)
     ours, spread = model.latent_mean_and_variance(others)
     assert np.allclose(ours, mean, rtol=1e-5, atol=1e-6)
@@ -69,7 +71,9 @@ def test_agrees_with_scikit_learn():
         return np.minimum(a, b).sum() + 4.0
 
     peer = GaussianProcessClassifier(PairwiseKernel(metric=covariance), optimizer=None).fit(X, t)
-    model = IntersectionGPClassifier(calibration=None, solver="cholesky", **GIVEN).fit(X, t)
+    model = IntersectionGPClassifier(
+        calibration=None, solver="cholesky", **GIVEN, random_state=0
+    ).fit(X, t)
     assert np.isclose(model.log_marginal_likelihood(), peer.log_marginal_likelihood(), rtol=1e-4)
     # Theirs is the mean of the logistic function by another approximation.
     assert np.allclose(model.predict_proba(others), peer.predict_proba(others), atol=4e-3)
@@ -78,7 +82,9 @@ def test_agrees_with_scikit_learn():
 def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(60) % 3 > 0)
-    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
+    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN, random_state=0).fit(
+        X, t, sample_weight=w
+    )
     kept = w > 0
     *_, mean, _ = by_definition(X[kept], t[kept], w[kept] / w[kept].mean(), others, 2.0)
     assert np.allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
@@ -88,7 +94,7 @@ def test_one_mode_a_class():
     X, y = load_iris(return_X_y=True)
     # No row twice, of which the dense kernel matrix would be singular.
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
     mean, variance = model.latent_mean_and_variance(X)
     for k in range(3):
         t = (y == k).astype(float)
@@ -103,7 +109,7 @@ def test_one_mode_a_class():
 @each("solver", ["cholesky", "cg"])
 def test_rows_come_and_go(solver):
     X, t, w, others = sample(3, n=90)
-    model = IntersectionGPClassifier(amplitude=5.0, solver=solver, **GIVEN)
+    model = IntersectionGPClassifier(amplitude=5.0, solver=solver, **GIVEN, random_state=0)
     grown = pickle.loads(pickle.dumps(model.fit(X[:60], t[:60], w[:60])))
     unit = w[:60].mean()
     grown.partial_fit(X[60:], t[60:], sample_weight=w[60:])
@@ -122,9 +128,9 @@ def test_rows_come_and_go(solver):
 
 def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X[:100], y[:100])
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X[:100], y[:100])
     model.partial_fit(X[100:], y[100:])
-    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
     means = [one.latent_mean_and_variance(X)[0] for one in (model, at_once)]
     assert np.allclose(*means, atol=1e-5)
     assert model.predict_proba(X).shape == (150, 3)
@@ -144,13 +150,15 @@ def test_rows_held_out_are_fits_without_them():
 
 def test_tables_explanations_and_sparse_rows():
     X, t, _, others = sample(5)
-    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, t)
+    model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
     logits = model.decision_function(others)
     assert np.allclose(model.export_tables().scores(others)[:, -1], logits, atol=1e-8)
     explanation = model.explain(others)
     means = explanation.values.sum(axis=1) + explanation.offset
     assert np.allclose(np.ravel(means), model.latent_mean_and_variance(others)[0])
-    csr = IntersectionGPClassifier(likelihood="bernoulli").fit(sparse.csr_array(X), t)
+    csr = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(
+        sparse.csr_array(X), t
+    )
     assert np.allclose(csr.decision_function(sparse.csr_array(others)), logits, atol=1e-5)
     coded = model.set_params(n_bins=5000)
     error = np.abs(coded.decision_function(others) - logits)
@@ -164,7 +172,9 @@ def test_auto_is_bernoulli_where_it_is_better():
         A, B, a, b = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
         scaler = MinMaxScaler(clip=True).fit(A)
         for name, found in losses.items():
-            model = IntersectionGPClassifier(likelihood=name).fit(scaler.transform(A), a)
+            model = IntersectionGPClassifier(likelihood=name, random_state=0).fit(
+                scaler.transform(A), a
+            )
             found.append(log_loss(b, model.predict_proba(scaler.transform(B))))
     assert np.mean(losses["auto"]) < np.mean(losses["gaussian"])
     assert model.likelihood_ == "gaussian"
@@ -184,9 +194,13 @@ def test_auto_is_bernoulli_where_it_is_better():
 )
 def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
     X, t, _, _ = sample(6)
-    assert IntersectionGPClassifier(**parameters).fit(X, t).likelihood_ == "gaussian"
-    assert IntersectionGPClassifier().fit(X, t).likelihood_ == "bernoulli"
-    assert IntersectionGPClassifier().fit(X, np.arange(60) % 3).likelihood_ == "gaussian"
+    assert (
+        IntersectionGPClassifier(**parameters, random_state=0).fit(X, t).likelihood_ == "gaussian"
+    )
+    assert IntersectionGPClassifier(random_state=0).fit(X, t).likelihood_ == "bernoulli"
+    assert (
+        IntersectionGPClassifier(random_state=0).fit(X, np.arange(60) % 3).likelihood_ == "gaussian"
+    )
 
 
 @each(
@@ -201,12 +215,12 @@ def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
 def test_what_it_does_not_know_is_refused(parameters, named):
     X, t, _, _ = sample(7)
     with pytest.raises(ValueError, match=named):
-        IntersectionGPClassifier(likelihood="bernoulli", **parameters).fit(X, t)
+        IntersectionGPClassifier(likelihood="bernoulli", **parameters, random_state=0).fit(X, t)
 
 
 def test_likelihood_has_no_gradient_but_other_amplitudes():
     X, t, _, _ = sample(8)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, t)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, t)
     with pytest.raises(ValueError, match="no gradient"):
         model.log_marginal_likelihood(eval_gradient=True)
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -218,7 +232,7 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
 def test_classes_share_one_amplitude():
     X, y = load_iris(return_X_y=True)
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
     assert (model.noise_, model.amplitude_) == (1.0, 3.0)
     assert np.allclose(model.theta_, np.log([1.0, 3.0]))
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -235,7 +249,9 @@ def test_classes_share_one_amplitude():
 def test_terms_and_covariances_know_of_the_bias():
     X, t, w, others = sample(11)
     w = w / w.mean()
-    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN).fit(X, t, sample_weight=w)
+    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN, random_state=0).fit(
+        X, t, sample_weight=w
+    )
     C = laplace.latent_covariance(intersection_kernel(X, X), 5.0)
     p = expit(laplace.mode(C, t, w))
     inverse = np.linalg.inv(C + np.diag(1.0 / (w * p * (1.0 - p))))
@@ -261,33 +277,37 @@ def test_terms_and_covariances_know_of_the_bias():
 @each("scale", [1e-250, 1e-12, 1e12, 1e250])
 def test_units_of_columns_do_not_matter(scale):
     X, t, _, others = sample(9)
-    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, t)
-    scaled = IntersectionGPClassifier(likelihood="bernoulli").fit(scale * X, t)
+    model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
+    scaled = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(scale * X, t)
     assert np.allclose(model.predict_proba(others), scaled.predict_proba(scale * others), atol=1e-4)
 
 
 def test_separable_and_degenerate_rows():
     X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0)
     y = np.repeat([0, 1], 20)
-    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X, y)
+    model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, y)
     P = model.predict_proba([[0.0, 1.0], [1.0, 0.0]])
     assert np.diag(P).min() > 0.9
-    constant = IntersectionGPClassifier(likelihood="bernoulli").fit(np.ones((40, 2)), y)
+    constant = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(
+        np.ones((40, 2)), y
+    )
     assert np.allclose(constant.predict_proba([[1.0, 1.0]]), 0.5, atol=1e-3)
-    rare = IntersectionGPClassifier(likelihood="bernoulli").fit(X, np.arange(40) == 39)
+    rare = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(
+        X, np.arange(40) == 39
+    )
     assert np.all(np.isfinite(rare.predict_proba(X)))
 
 
 def test_active_learning_takes_it():
     X, t, _, _ = sample(10)
-    model = IntersectionGPClassifier(likelihood="bernoulli").fit(X[:20], t[:20])
+    model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X[:20], t[:20])
     chosen = active_learning.query(model, X[20:], n_instances=3)
     assert len(np.unique(chosen)) == 3
 
 
 def test_a_loose_tolerance_leaves_more_than_nothing():
     X, t, _, others = sample(11)
-    model = IntersectionGPClassifier(**{**GIVEN, "tol": 0.9}).fit(X, t)
+    model = IntersectionGPClassifier(**{**GIVEN, "tol": 0.9}, random_state=0).fit(X, t)
     assert np.ptp(model.latent_mean_and_variance(others)[0]) > 0.1
 
 
@@ -298,13 +318,17 @@ def test_rows_that_hardly_differ(spread):
     X = 1.0 + spread * X
     for rows in (slice(None), slice(0, 2)):
         y = np.resize([0, 1], len(t))[rows]
-        P = IntersectionGPClassifier(likelihood="bernoulli").fit(X[rows], y).predict_proba(X)
+        P = (
+            IntersectionGPClassifier(likelihood="bernoulli", random_state=0)
+            .fit(X[rows], y)
+            .predict_proba(X)
+        )
         assert np.all(np.isfinite(P))
 
 
 def test_an_amplitude_beside_which_rounding_counts_is_refused():
     X, t, _, _ = sample(13)
     with pytest.raises(ValueError, match="not positive definite"):
-        IntersectionGPClassifier(amplitude=1e30, solver="cholesky", **GIVEN).fit(
+        IntersectionGPClassifier(amplitude=1e30, solver="cholesky", **GIVEN, random_state=0).fit(
             np.vstack([X, X]), np.append(t, t)
         )

@@ -42,7 +42,7 @@ def test_standard_deviations_are_near_the_exact_ones(name):
     train = np.random.default_rng(0).random(len(y)) < 0.7
     regression = name in ("additive", "diabetes")
     model_class = IntersectionGPRegressor if regression else IntersectionGPClassifier
-    model = model_class(variance="cached").fit(X[train], y[train])
+    model = model_class(variance="cached", random_state=0).fit(X[train], y[train])
     std = model.predict(X[~train], return_std=True)[1]
     measured = model.std_error_
     exact = model.set_params(variance="exact").predict(X[~train], return_std=True)[1]
@@ -56,7 +56,7 @@ def test_standard_deviations_are_near_the_exact_ones(name):
 
 def test_auto_is_exact_where_there_is_a_factor(rng):
     X, y = additive(rng, 200)
-    model = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     expected = model.predict(X, return_std=True)[1]
     assert model.std_error_ == 0.0
     exact = model.set_params(variance="exact").predict(X, return_std=True)[1]
@@ -79,7 +79,7 @@ def test_few_rows(rng, n):
         "solver": "cg",
         "tol": 1e-9,
     }
-    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y)
+    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(X, y)
     X_star = np.vstack([X, rng.random((9, 6)), np.zeros((1, 6))])
     _, variance = model.latent_mean_and_variance(X_star)
     prior = X_star.sum(axis=1)
@@ -99,7 +99,7 @@ def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
         "intercept_variance": 0.0,
         "solver": "cg",
     }
-    model = IntersectionGPRegressor(**parameters).fit(X, rng.normal(size=60))
+    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, rng.normal(size=60))
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((20, 4))
     exact = ExactGP.of(X, np.zeros((60, 1)), 0.1).latent_variance(X_star)
@@ -120,7 +120,7 @@ def test_fewer_directions_bound_from_above(rng):
         "solver": "cg",
         "noise": 0.01,
     }
-    model = IntersectionGPRegressor(**parameters).fit(X, y)
+    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((50, 8))
     exact = ExactGP.of(X, np.zeros((600, 1)), 0.01).latent_variance(X_star)
@@ -132,7 +132,7 @@ def test_rows_that_repeat(rng, times):
     X, y = additive(rng, 60, 3)
     X, y = np.tile(X, (times, 1)), np.tile(y, times) + 0.1 * rng.normal(size=60 * times)
     parameters = {"solver": "cg", "optimizer": None}
-    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y)
+    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(X, y)
     X_star, _ = additive(rng, 60, 3)
     std = model.predict(X_star, return_std=True)[1]
     exact = model.set_params(variance="exact", tol=1e-8).predict(X_star, return_std=True)[1]
@@ -143,10 +143,14 @@ def test_containers_and_calls_do_not_matter(rng):
     X = awkward_histograms(rng, 150)
     y = rng.normal(size=150)
     parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
-    expected = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    expected = (
+        IntersectionGPRegressor(**parameters, random_state=0)
+        .fit(X, y)
+        .predict(X, return_std=True)[1]
+    )
     for container in ("F", "CSR array", "COO"):
         M = CONTAINERS[container](X)
-        model = IntersectionGPRegressor(**parameters).fit(M, y)
+        model = IntersectionGPRegressor(**parameters, random_state=0).fit(M, y)
         for _ in range(2):
             np.testing.assert_allclose(model.predict(M, return_std=True)[1], expected, rtol=1e-4)
 
@@ -160,7 +164,7 @@ def test_rows_that_come_and_go_are_counted(rng):
         "feature_weights": None,
         "intercept_variance": 0.0,
     }
-    model = IntersectionGPRegressor(**parameters).fit(X[:200], y[:200])
+    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X[:200], y[:200])
     before = model.latent_mean_and_variance(X[200:])[1]
     model.partial_fit(X[200:], y[200:])
     after = model.latent_mean_and_variance(X[200:])[1]
@@ -170,16 +174,24 @@ def test_rows_that_come_and_go_are_counted(rng):
 def test_tables_of_large_data_are_near_scores(rng, monkeypatch):
     X, y = additive(rng, 500)
     parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
-    expected = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    expected = (
+        IntersectionGPRegressor(**parameters, random_state=0)
+        .fit(X, y)
+        .predict(X, return_std=True)[1]
+    )
     monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
-    found = IntersectionGPRegressor(**parameters).fit(X, y).predict(X, return_std=True)[1]
+    found = (
+        IntersectionGPRegressor(**parameters, random_state=0)
+        .fit(X, y)
+        .predict(X, return_std=True)[1]
+    )
     np.testing.assert_allclose(found, expected, rtol=0.01)
 
 
 def test_tables_of_bytes_are_given_features_as_they_are(rng, monkeypatch):
     X = 10.0 * rng.integers(0, 17, size=(500, 8))
     y = np.sin(X[:, 0]) + X[:, 1] / 100 + 0.3 * rng.normal(size=len(X))
-    model = IntersectionGPRegressor(optimizer=None, solver="cg").fit(X, y)
+    model = IntersectionGPRegressor(optimizer=None, solver="cg", random_state=0).fit(X, y)
     monkeypatch.setattr(_cached_variance, "_GOOD_ENOUGH", np.inf)
     expected = CachedVariance(model._posterior.system).of(X)
     monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
@@ -195,7 +207,7 @@ def test_a_second_call_says_the_same(n):
     rng = np.random.default_rng(0)
     X = rng.random((n, 8))
     y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(n)
-    model = IntersectionGPRegressor(optimizer=None, noise=0.05).fit(X, y)
+    model = IntersectionGPRegressor(optimizer=None, noise=0.05, random_state=0).fit(X, y)
     T = rng.random((20, 8))
     before = model.std_error_
     first, second = (model.predict(T, return_std=True)[1] for _ in range(2))
@@ -205,7 +217,9 @@ def test_a_second_call_says_the_same(n):
 
 def test_rows_of_zeros():
     X, y = np.zeros((30, 4)), np.arange(30) % 2
-    model = IntersectionGPRegressor(optimizer=None, solver="cg", variance="cached").fit(X, y)
+    model = IntersectionGPRegressor(
+        optimizer=None, solver="cg", variance="cached", random_state=0
+    ).fit(X, y)
     _, std = model.predict(X[:3], return_std=True)
     np.testing.assert_allclose(std, float(model.y_std_[0]) * model.noise_**0.5, rtol=1e-6)
 
@@ -224,6 +238,6 @@ def test_the_direction_of_eigenvectors_decides_nothing(rng, monkeypatch):
 
         turned = SimpleNamespace(eigh=eigh, qr=linalg.qr)
         monkeypatch.setattr(_krylov_space, "linalg", turned)
-        model = IntersectionGPRegressor(**parameters).fit(X, y)
+        model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
         std.append(model.predict(X[:50], return_std=True)[1])
     np.testing.assert_array_equal(*std)

@@ -47,7 +47,9 @@ def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
     n_outputs = 1 if n_classes == 2 else n_classes
     noise = np.linspace(0.1, 0.4, n_outputs)
     parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
-    model = IntersectionGPClassifier(**{**PLAIN, "amplitude": 2.0, **parameters}).fit(X, y)
+    model = IntersectionGPClassifier(
+        **{**PLAIN, "amplitude": 2.0, **parameters}, random_state=0
+    ).fit(X, y)
     Y = model.Y_fit_
     mean, variance = _leave_one_out.leave_one_out(model._posterior, Y)
     K = 2.0 * intersection.intersection_kernel(X)
@@ -66,7 +68,9 @@ def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes):
     X, y = classes(rng, n_classes, 150)
-    model = IntersectionGPClassifier(**{**PLAIN, "solver": "cg", "tol": 1e-10}).fit(X, y)
+    model = IntersectionGPClassifier(**{**PLAIN, "solver": "cg", "tol": 1e-10}, random_state=0).fit(
+        X, y
+    )
     Y = model.Y_fit_
     means, rows = _leave_one_out.held_out(model._posterior, Y, y, seed=0)
     assert sorted(rows) == list(range(150))
@@ -99,7 +103,7 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes):
 def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
     X, y = rng.random((60, 5)), rng.random(60) > 0.5
     weights = rng.uniform(0.1, 3.0, 60) if weighted else None
-    model = IntersectionGPClassifier(**{**PLAIN, **kernel}, likelihood="gaussian")
+    model = IntersectionGPClassifier(**{**PLAIN, **kernel}, likelihood="gaussian", random_state=0)
     (system,) = model.fit(X, y, weights)._posterior.systems
     held = np.sort(rng.permutation(60)[:13])
     without, V = remove_rows(system, held, 2), rng.normal(size=(47, 2))
@@ -109,7 +113,9 @@ def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
 
 def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
     X, y = rng.random((300, 6)), rng.integers(3, size=300)
-    model = IntersectionGPClassifier(**PLAIN, likelihood="gaussian", calibration=None).fit(X, y)
+    model = IntersectionGPClassifier(
+        **PLAIN, likelihood="gaussian", calibration=None, random_state=0
+    ).fit(X, y)
     posterior = replace(model._posterior, tol=1e-9)
     Y = posterior.system.multiply(posterior.weights)
     A = intersection.intersection_kernel(X, X) + posterior.system.s * np.eye(300)
@@ -192,7 +198,9 @@ def test_scores_that_say_nothing_leave_the_shares(scores):
 
 
 def test_few_separable_rows_are_not_certain():
-    model = IntersectionGPClassifier(optimizer=None).fit([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1])
+    model = IntersectionGPClassifier(optimizer=None, random_state=0).fit(
+        [[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1]
+    )
     probabilities = model.predict_proba([[0.0], [1.1]])
     assert 0.5 < probabilities[0, 0] < 0.9999
     assert 0.5 < probabilities[1, 1] < 0.9999
@@ -205,7 +213,7 @@ def test_few_separable_rows_are_not_certain():
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_the_largest_probability_is_what_is_predicted(rng, n_classes, calibration):
     X, y = classes(rng, n_classes, 200)
-    model = IntersectionGPClassifier(calibration=calibration).fit(X, y)
+    model = IntersectionGPClassifier(calibration=calibration, random_state=0).fit(X, y)
     X_star = 1.5 * rng.random((300, 4))
     probabilities, scores = model.predict_proba(X_star), model.decision_function(X_star)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -221,7 +229,7 @@ def test_the_largest_probability_is_what_is_predicted(rng, n_classes, calibratio
 
 def test_without_calibration_all_is_the_posterior(rng):
     X, y = classes(rng, 3)
-    model = IntersectionGPClassifier(calibration=None).fit(X, y)
+    model = IntersectionGPClassifier(calibration=None, random_state=0).fit(X, y)
     mean, variance = model.latent_mean_and_variance(X)
     np.testing.assert_array_equal(model.decision_function(X), mean)
     expected = softmax(2 * mean / (variance + model.noise_)[:, None], axis=1)
@@ -248,9 +256,9 @@ def test_without_calibration_all_is_the_posterior(rng):
 def test_log_loss(load, solver, beside_linear, beside_none):
     X, y = load(return_X_y=True)
     models = [
-        IntersectionGPClassifier(solver=solver),
+        IntersectionGPClassifier(solver=solver, random_state=0),
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
-        IntersectionGPClassifier(calibration=None),
+        IntersectionGPClassifier(calibration=None, random_state=0),
     ]
     losses = np.zeros(3)
     for seed in range(2):
@@ -266,7 +274,7 @@ def test_log_loss(load, solver, beside_linear, beside_none):
 def test_few_rows_more_or_less_leave_the_calibration(rng):
     X = rng.gamma(1.0, size=(130, 3))
     y = (X[:, 0] > X[:, 1]).astype(int) + (X[:, 2] > 1.5)
-    model = IntersectionGPClassifier(optimizer=None).fit(X[:100], y[:100])
+    model = IntersectionGPClassifier(optimizer=None, random_state=0).fit(X[:100], y[:100])
     first = model.calibration_
     model.partial_fit(X[100:105], y[100:105])
     assert model.calibration_ is first

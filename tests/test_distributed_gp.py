@@ -73,6 +73,7 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
             intercept_variance=1.5,
             optimizer=None,
             **PARAMETERS,
+            random_state=0,
         ).fit(chunked(X, rows, columns), y)
         K, k = (oracle.intersection_kernel(weights * A, weights * X) for A in (X, T))
         spread = np.std(y) if np.std(y) > 0 else 1.0
@@ -102,10 +103,12 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
 def test_a_regression_is_that_of_one_machine(rng, parameters):
     X, y = data(rng)
     T = rng.random((30, 5))
-    one = IntersectionGPRegressor(**parameters).fit(X, y)
+    one = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
     # Chunks of rows alone, and of columns too.
     for D in (chunked(X, 80, -1), chunked(X)):
-        model = IntersectionGPRegressor(**parameters).fit(D, dask_array.from_array(y, chunks=90))
+        model = IntersectionGPRegressor(**parameters, random_state=0).fit(
+            D, dask_array.from_array(y, chunks=90)
+        )
         for rows in (T, chunked(T, 11), sparse.csr_array(T)):
             assert_close(model.predict(rows), one.predict(T), 1e-7)
             assert_close(
@@ -123,8 +126,8 @@ def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, sol
         np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
     ]
     parameters = {"likelihood": likelihood, "solver": solver, "tol": 1e-8}
-    one = IntersectionGPClassifier(**parameters).fit(X, labels)
-    model = IntersectionGPClassifier(**parameters)
+    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels)
+    model = IntersectionGPClassifier(**parameters, random_state=0)
     model.fit(chunked(X), dask_array.from_array(labels, chunks=100))
     assert model.likelihood_ == one.likelihood_
     T = rng.random((30, 5))
@@ -138,8 +141,8 @@ def test_several_classes_are_learned_together_by_default(rng):
     X, y = data(rng, 400, 2)
     labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
     T = rng.random((30, 2))
-    one = IntersectionGPClassifier().fit(X, labels)
-    model = IntersectionGPClassifier().fit(chunked(X, 200, -1), labels)
+    one = IntersectionGPClassifier(random_state=0).fit(X, labels)
+    model = IntersectionGPClassifier(random_state=0).fit(chunked(X, 200, -1), labels)
     assert model.likelihood_ == one.likelihood_ == "softmax"
     assert_close(model.predict_proba(T), one.predict_proba(T), 1e-3)
     # Of as many rows as that is the default for, the matrix is stored.
@@ -150,8 +153,10 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     # More than are stored here.
     X, y = data(rng, 2500, 3)
     parameters = {"optimizer": None, "noise": 0.01, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPRegressor(**parameters).fit(X, y)
-    model = IntersectionGPRegressor(**{**parameters, "solver": "auto"}).fit(chunked(X, 900, -1), y)
+    one = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**{**parameters, "solver": "auto"}, random_state=0).fit(
+        chunked(X, 900, -1), y
+    )
     assert model.n_iter_[0] > 1
     mean, std = model.predict(X[:50], return_std=True)
     expected, expected_std = one.predict(X[:50], return_std=True)
@@ -160,8 +165,8 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     assert 0.0 < model.std_error_ < 0.05
     labels = y > np.median(y)
     parameters = {"optimizer": None, "noise": 0.1, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPClassifier(**parameters).fit(X, labels)
-    model = IntersectionGPClassifier(**parameters).fit(chunked(X, 900, -1), labels)
+    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels)
+    model = IntersectionGPClassifier(**parameters, random_state=0).fit(chunked(X, 900, -1), labels)
     assert_close(model.predict_proba(X[:50]), one.predict_proba(X[:50]), 1e-6)
 
 
@@ -174,23 +179,23 @@ def test_weights_several_targets_and_missing_ones(rng):
     missing[:40, 1] = np.nan
     missing[:5] = np.nan
     for targets, of_rows in ((Y, None), (y, weights), (Y, weights), (missing, weights)):
-        one = IntersectionGPRegressor().fit(X, targets, of_rows)
+        one = IntersectionGPRegressor(random_state=0).fit(X, targets, of_rows)
         lazy = None if of_rows is None else dask_array.from_array(of_rows, chunks=70)
-        model = IntersectionGPRegressor().fit(chunked(X), targets, lazy)
+        model = IntersectionGPRegressor(random_state=0).fit(chunked(X), targets, lazy)
         assert_close(model.predict(T), one.predict(T), 1e-7)
         assert_close(model.predict(chunked(T)), one.predict(T), 1e-7)
     labels = y > 1
     parameters = {"class_weight": {False: 3.0, True: 1.0}}
-    one = IntersectionGPClassifier(**parameters).fit(X, labels, weights)
-    model = IntersectionGPClassifier(**parameters).fit(chunked(X), labels, weights)
+    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels, weights)
+    model = IntersectionGPClassifier(**parameters, random_state=0).fit(chunked(X), labels, weights)
     assert_close(model.predict_proba(T), one.predict_proba(T), 1e-7)
 
 
 def test_other_answers_are_those_of_one_machine(rng):
     X, y = data(rng)
     T = rng.random((20, 5))
-    one = IntersectionGPRegressor().fit(X, y)
-    model = IntersectionGPRegressor().fit(chunked(X), y)
+    one = IntersectionGPRegressor(random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(chunked(X), y)
     for rows in (T, chunked(T)):
         for options in ({"return_cov": True}, {"return_quantiles": [0.1, 0.9]}):
             assert_close(model.predict(rows, **options)[1], one.predict(T, **options)[1], 1e-7)
@@ -208,8 +213,8 @@ def test_tables_keep_their_certificate(rng, interpolation):
     X, y = data(rng)
     T = rng.random((40, 5))
     parameters = {"interpolation": interpolation, "optimizer": None}
-    exact = IntersectionGPRegressor(**parameters).fit(chunked(X), y)
-    model = IntersectionGPRegressor(n_bins=20, **parameters).fit(chunked(X), y)
+    exact = IntersectionGPRegressor(**parameters, random_state=0).fit(chunked(X), y)
+    model = IntersectionGPRegressor(n_bins=20, **parameters, random_state=0).fit(chunked(X), y)
     bound = model.quantization_error_bound_[0]
     for rows in (T, chunked(T)):
         error = np.max(np.abs(model.predict(rows) - exact.predict(T)))
@@ -225,14 +230,16 @@ def test_bits_depend_on_the_blocks_alone(rng):
     for scheduler in ("synchronous", "threads"):
         with dask.config.set(scheduler=scheduler):
             for n_jobs in (None, 2):
-                model = IntersectionGPRegressor(n_jobs=n_jobs, **PARAMETERS).fit(chunked(X), y)
+                model = IntersectionGPRegressor(n_jobs=n_jobs, **PARAMETERS, random_state=0).fit(
+                    chunked(X), y
+                )
                 found.add(model.predict(T).tobytes() + model.predict(chunked(T)).tobytes())
     assert len(found) == 1
 
 
 def test_a_model_is_pickled_with_the_graph_of_its_rows(rng):
     X, y = data(rng)
-    model = IntersectionGPRegressor().fit(chunked(X), y)
+    model = IntersectionGPRegressor(random_state=0).fit(chunked(X), y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
     assert isinstance(again.X_fit_, dask_array.Array)
@@ -242,8 +249,12 @@ def test_a_model_is_pickled_with_the_graph_of_its_rows(rng):
 def test_other_numbers(rng, dtype):
     X, y = data(rng)
     X = (4 * X).astype(dtype)
-    expected = IntersectionGPRegressor().fit(X, y).predict(X)
-    assert_close(IntersectionGPRegressor().fit(chunked(X), y).predict(chunked(X)), expected, 1e-7)
+    expected = IntersectionGPRegressor(random_state=0).fit(X, y).predict(X)
+    assert_close(
+        IntersectionGPRegressor(random_state=0).fit(chunked(X), y).predict(chunked(X)),
+        expected,
+        1e-7,
+    )
 
 
 # ---- what goes wrong is said ---------------------------------------------------------------------
@@ -265,7 +276,10 @@ def test_other_numbers(rng, dtype):
 )
 def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
     X, y = data(rng, 40)
-    for model in (IntersectionGPRegressor(), IntersectionGPClassifier()):
+    for model in (
+        IntersectionGPRegressor(random_state=0),
+        IntersectionGPClassifier(random_state=0),
+    ):
         with pytest.raises(ValueError, match=message):
             model.set_params(**parameters).fit(chunked(X), y > 1)
 
@@ -282,14 +296,14 @@ def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
 )
 def test_methods_that_need_the_rows_are_refused(rng, ask, name):
     X, y = data(rng, 40)
-    model = IntersectionGPRegressor().fit(chunked(X), y)
+    model = IntersectionGPRegressor(random_state=0).fit(chunked(X), y)
     with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
         ask(model, X, y)
 
 
 def test_bad_entries_are_named_by_their_place(rng):
     X, y = data(rng)
-    model = IntersectionGPRegressor().fit(chunked(X), y)
+    model = IntersectionGPRegressor(random_state=0).fit(chunked(X), y)
     before = model.predict(X)
     for value, message in ((-1.0, r"X\[250, 4\] = -1"), (np.nan, r"X\[250, 4\] = NaN")):
         bad = X.copy()
@@ -309,7 +323,7 @@ def test_bad_entries_are_named_by_their_place(rng):
 @pytest.mark.parametrize("nth", [1, 3, 6, 12])
 def test_nothing_is_half_learned_where_the_cluster_fails(rng, monkeypatch, nth):
     X, y = data(rng)
-    model = IntersectionGPRegressor(**PARAMETERS).fit(chunked(X), y)
+    model = IntersectionGPRegressor(**PARAMETERS, random_state=0).fit(chunked(X), y)
     before = model.predict(X)
     calls = []
     product = DistributedColumns.product
@@ -330,7 +344,7 @@ def test_nothing_is_half_learned_where_the_cluster_fails(rng, monkeypatch, nth):
 def test_arrays_that_are_no_tables_of_numbers(rng):
     X, y = data(rng, 40)
     D = chunked(X)
-    model = IntersectionGPRegressor()
+    model = IntersectionGPRegressor(random_state=0)
     for rows, message in (
         (dask_array.ones((3, 3, 3)), "2D"),
         (D[D[:, 0] > 0.5], "compute_chunk_sizes"),
@@ -346,7 +360,7 @@ def test_arrays_that_are_no_tables_of_numbers(rng):
         model.predict(D[:, :3])
     assert model.predict(D[D[:, 0] > 0.5]).shape == (np.sum(X[:, 0] > 0.5),)
     with pytest.raises(TypeError, match="in memory"):
-        IntersectionGPRegressor().fit(X, y).partial_fit(D, y)
+        IntersectionGPRegressor(random_state=0).fit(X, y).partial_fit(D, y)
 
 
 # ---- a cluster -----------------------------------------------------------------------------------
@@ -370,7 +384,7 @@ rows = da.from_array(X, chunks=(150, 6))
 
 
 def fitted(X):
-    return IntersectionGPRegressor(solver="cg", tol=1e-8, optimizer=None).fit(X, y)
+    return IntersectionGPRegressor(solver="cg", tol=1e-8, optimizer=None, random_state=0).fit(X, y)
 
 
 def bits(values):

@@ -68,17 +68,19 @@ ESTIMATORS = [
     AdditiveChi2Map(per_column=True),
     ExpChi2Sampler(),
     ExpChi2Sampler(projection="orthogonal", gamma="median"),
-    IntersectionGPClassifier(),
-    IntersectionGPClassifier(solver="cg", preconditioner="knots"),
-    IntersectionGPClassifier(solver="cg", preconditioner="pivoted-cholesky", n_bins=20),
-    IntersectionGPRegressor(),
-    IntersectionGPRegressor(smoothness="both"),
-    IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20),
-    IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky"),
-    IntersectionGPClassifier(n_interactions=2),
-    IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4),
-    MinMaxGPClassifier(),
-    MinMaxGPRegressor(),
+    IntersectionGPClassifier(random_state=0),
+    IntersectionGPClassifier(solver="cg", preconditioner="knots", random_state=0),
+    IntersectionGPClassifier(
+        solver="cg", preconditioner="pivoted-cholesky", n_bins=20, random_state=0
+    ),
+    IntersectionGPRegressor(random_state=0),
+    IntersectionGPRegressor(smoothness="both", random_state=0),
+    IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20, random_state=0),
+    IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky", random_state=0),
+    IntersectionGPClassifier(n_interactions=2, random_state=0),
+    IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4, random_state=0),
+    MinMaxGPClassifier(random_state=0),
+    MinMaxGPRegressor(random_state=0),
     HistogramCompressor(0.2, tol=0.01, random_state=0),
     IntersectionSVC(max_iter=20),
     BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
@@ -123,8 +125,8 @@ POINT_ESTIMATORS = [
     SlicedDistanceMap(5, random_state=0),
     SlicedDistanceMap(5, directions="gaussian", random_state=0),
     SlicedDistanceMap(5, directions="structured", columns_weight=2.0, random_state=0),
-    SlicedGPClassifier(n_projections=64),
-    SlicedGPRegressor(n_projections=64, n_metric_steps=1),
+    SlicedGPClassifier(n_projections=64, random_state=0),
+    SlicedGPRegressor(n_projections=64, n_metric_steps=1, random_state=0),
     SelectRelevant(1.0, n_sweeps=20, random_state=0),
     StreamingPCA(),
     StreamingPCA(1),
@@ -148,8 +150,8 @@ COVARIANCE_ESTIMATORS = [
     MDM(),
     MDM("jbld"),
     MDM("logeuclid"),
-    SPDGPClassifier(),
-    SPDGPRegressor("jbld"),
+    SPDGPClassifier(random_state=0),
+    SPDGPRegressor("jbld", random_state=0),
 ]
 
 
@@ -331,7 +333,7 @@ def test_probabilities_of_a_row_are_in_the_order_of_its_scores():
     rng = np.random.default_rng(0)
     X, y = rng.random((100, 2)), rng.integers(0, 3, size=100)
     for classes in (2, 3):
-        model = IntersectionGPClassifier().fit(X, y % classes)
+        model = IntersectionGPClassifier(random_state=0).fit(X, y % classes)
         scores = model.decision_function(X)
         scores = np.column_stack([-scores, scores]) if classes == 2 else scores
         order = np.argsort(model.predict_proba(X), axis=1)

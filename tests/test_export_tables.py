@@ -52,7 +52,7 @@ def test_scores_are_within_the_bound_of_predictions(n, d, n_bins, scale, single,
     )
     X = X.astype(np.float32 if single else np.float64)
     y = rng.normal(size=(n, 2))
-    model = IntersectionGPRegressor(optimizer=None, noise=0.3).fit(X, y)
+    model = IntersectionGPRegressor(optimizer=None, noise=0.3, random_state=0).fit(X, y)
     tables = model.export_tables(n_bins)
     assert tables.nodes.shape[1] <= n_bins
     assert tables.nodes.shape[0] == d
@@ -68,7 +68,7 @@ def test_scores_are_within_the_bound_of_predictions(n, d, n_bins, scale, single,
 def test_more_bins_are_closer():
     rng = np.random.default_rng(0)
     X = rng.random((500, 3))
-    model = IntersectionGPRegressor().fit(X, np.sin(9.0 * X[:, 0]) + X[:, 1])
+    model = IntersectionGPRegressor(random_state=0).fit(X, np.sin(9.0 * X[:, 0]) + X[:, 1])
     bounds = [model.export_tables(n).error_bound[0] for n in (4, 16, 64, 501)]
     assert bounds[0] > bounds[1] > bounds[2] > bounds[3] == 0.0
     others = rng.random((200, 3))
@@ -82,7 +82,7 @@ def test_onnx_serves_a_regression(weights):
     rng = np.random.default_rng(1)
     X = rng.random((300, 5)) * [1.0, 10.0, 0.1, 1.0, 1.0]
     y = np.column_stack([X[:, 0] + X[:, 1], 100.0 * X[:, 2]])
-    model = IntersectionGPRegressor(feature_weights=weights).fit(X, y)
+    model = IntersectionGPRegressor(feature_weights=weights, random_state=0).fit(X, y)
     outputs = served(model.export_tables(1000), X)
     assert outputs["variable"].dtype == np.float32
     np.testing.assert_allclose(outputs["variable"], model.predict(X), rtol=1e-4, atol=1e-4)
@@ -94,7 +94,7 @@ def test_onnx_serves_probabilities_and_labels(load, text):
     X, y = load(return_X_y=True)
     X, y = X[::3], y[::3]
     labels = np.array([f"class {label}" for label in y]) if text else y
-    model = IntersectionGPClassifier().fit(X, labels)
+    model = IntersectionGPClassifier(random_state=0).fit(X, labels)
     tables = model.export_tables()
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(tables.predict_proba(X), probabilities, atol=2e-3)
@@ -108,7 +108,11 @@ def test_onnx_serves_probabilities_and_labels(load, text):
 def test_entries_out_of_range_count_as_the_ends():
     rng = np.random.default_rng(3)
     X = rng.random((60, 2))
-    tables = IntersectionGPRegressor().fit(X, X[:, 0] + 0.1 * rng.normal(size=60)).export_tables()
+    tables = (
+        IntersectionGPRegressor(random_state=0)
+        .fit(X, X[:, 0] + 0.1 * rng.normal(size=60))
+        .export_tables()
+    )
     rows = np.array([[0.5, -1e-9], [-3.0, 0.2], [np.inf, 0.3], [1e30, 0.3]])
     ends = np.array([[0.5, 0.0], [0.0, 0.2], [X[:, 0].max(), 0.3], [X[:, 0].max(), 0.3]])
     np.testing.assert_allclose(tables.scores(rows), tables.scores(ends))
@@ -130,7 +134,7 @@ def test_onnx_returns_labels_of_any_kind(labels):
     rng = np.random.default_rng(4)
     X = rng.random((80, 2))
     y = labels[(X[:, 0] > 0.5).astype(int)]
-    model = IntersectionGPClassifier().fit(X, y)
+    model = IntersectionGPClassifier(random_state=0).fit(X, y)
     found = served(model.export_tables(), X)["label"]
     assert np.mean(found.astype(y.dtype) == model.predict(X)) > 0.97
     assert found.dtype == (np.float64 if y.dtype.kind == "f" else np.int64)
@@ -141,12 +145,14 @@ def test_onnx_refuses_what_its_numbers_do_not_hold():
     rng = np.random.default_rng(5)
     X = rng.random((50, 2))
     for rows, y in ((X, 1e40 * X[:, 0]), (1e-40 * X, X[:, 0]), (1e60 * X, X[:, 0])):
-        tables = IntersectionGPRegressor(optimizer=None).fit(rows, y).export_tables()
+        tables = (
+            IntersectionGPRegressor(optimizer=None, random_state=0).fit(rows, y).export_tables()
+        )
         with pytest.raises(ValueError, match="single precision"):
             tables.to_onnx()
     labels = np.array([3, 2**63 + 5], dtype=np.uint64)[(X[:, 0] > 0.5).astype(int)]
     with pytest.raises(ValueError, match="integers of ONNX"):
-        IntersectionGPClassifier().fit(X, labels).export_tables().to_onnx()
+        IntersectionGPClassifier(random_state=0).fit(X, labels).export_tables().to_onnx()
 
 
 def test_sparse_rows_have_the_tables_of_dense_ones():
@@ -154,7 +160,7 @@ def test_sparse_rows_have_the_tables_of_dense_ones():
     X = rng.poisson(0.3, size=(80, 6)).astype(float)
     y = X[:, 0] - X[:, 3]
     dense, of_sparse = (
-        IntersectionGPRegressor(optimizer=None).fit(rows, y).export_tables()
+        IntersectionGPRegressor(optimizer=None, random_state=0).fit(rows, y).export_tables()
         for rows in (X, sparse.csr_array(X))
     )
     np.testing.assert_allclose(of_sparse.nodes, dense.nodes)
@@ -165,10 +171,12 @@ def test_sparse_rows_have_the_tables_of_dense_ones():
 def test_what_has_no_tables_says_so():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="calibration=None"):
-        IntersectionGPClassifier(calibration=None).fit(X, y).export_tables()
+        IntersectionGPClassifier(calibration=None, random_state=0).fit(X, y).export_tables()
     with pytest.raises(ValueError, match="feature_transform='power'"):
-        IntersectionGPClassifier(feature_transform="power").fit(X, y).export_tables()
-    model = IntersectionGPRegressor().fit(X, y)
+        IntersectionGPClassifier(feature_transform="power", random_state=0).fit(
+            X, y
+        ).export_tables()
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     for n_bins in (1, 2.0, "many", None):
         with pytest.raises((TypeError, ValueError), match="n_bins"):
             model.export_tables(n_bins)

@@ -69,11 +69,15 @@ def test_features_of_any_size(rng, options, scale, weights):
     X = rng.random((16, 2))
     y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=16)
     X *= scale
-    classifier = IntersectionGPClassifier(max_iter=20, feature_weights=weights, **options)
+    classifier = IntersectionGPClassifier(
+        max_iter=20, feature_weights=weights, **options, random_state=0
+    )
     probabilities = classifier.fit(X, y > 0).predict_proba(X)
     assert np.isfinite(probabilities).all()
     for size in (1.0, 1e300):
-        model = IntersectionGPRegressor(max_iter=20, feature_weights=weights, **options)
+        model = IntersectionGPRegressor(
+            max_iter=20, feature_weights=weights, **options, random_state=0
+        )
         refusal = None
         try:
             model.fit(X, y * size)
@@ -130,7 +134,12 @@ def test_powers_of_large_nodes():
 def test_a_kernel_that_is_nearly_zero(rng, fixed):
     X, y = rng.random((5, 12)) * 1e-312, rng.random(5)
     model = IntersectionGPRegressor(
-        optimizer="nelder-mead", feature_weights=None, intercept_variance=0.0, max_iter=20, **fixed
+        optimizer="nelder-mead",
+        feature_weights=None,
+        intercept_variance=0.0,
+        max_iter=20,
+        **fixed,
+        random_state=0,
     )
     mean, std = model.fit(X, y).predict(X, return_std=True)
     np.testing.assert_allclose(mean, y.mean())
@@ -156,8 +165,10 @@ def test_directions_go_on_where_the_space_ends(rng, size):
 def test_the_minmax_kernel_of_features_of_any_size(rng, scale, weight):
     X = rng.random((16, 5))
     y = (X[:, 0] > 0.5).astype(int)
-    model = MinMaxGPClassifier(intersection_weight=weight, optimizer=None).fit(X, y)
-    scaled = MinMaxGPClassifier(intersection_weight=weight, optimizer=None).fit(scale * X, y)
+    model = MinMaxGPClassifier(intersection_weight=weight, optimizer=None, random_state=0).fit(X, y)
+    scaled = MinMaxGPClassifier(intersection_weight=weight, optimizer=None, random_state=0).fit(
+        scale * X, y
+    )
     expected, found = model.predict_proba(X), scaled.predict_proba(scale * X)
     # Denormal numbers have few digits.
     np.testing.assert_allclose(found, expected, atol=1e-6 if scale > 1e-310 else 0.02)
@@ -247,7 +258,7 @@ def test_kernels_that_nearly_vanish():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for parameters in ({}, {"amplitude_bounds": "fixed"}):
-            model = MinMaxGPRegressor(**parameters).fit(X, y)
+            model = MinMaxGPRegressor(**parameters, random_state=0).fit(X, y)
             assert np.all(np.isfinite(model.dual_coef_))
 
 
@@ -343,7 +354,7 @@ def test_votes_by_distances_of_any_size(scale):
 
 def test_rows_whose_sum_is_beyond_the_unit_of_the_first_fit_are_refused(rng):
     X, y = rng.random((12, 4)), np.arange(12.0)
-    model = MinMaxGPRegressor(optimizer=None).fit(1e-300 * X, y)
+    model = MinMaxGPRegressor(optimizer=None, random_state=0).fit(1e-300 * X, y)
     for call in (lambda: model.predict(1e100 * X, return_std=True),
                  lambda: model.partial_fit(1e100 * X, y)):  # fmt: skip
         with pytest.raises(ValueError, match="times that of the rows of the first fit"):
@@ -542,7 +553,7 @@ def test_parameters_have_bounds_that_every_precision_holds(rng):
         with pytest.raises(ValueError, match=f"{name}.*1048576"):
             estimator(**{name: 2**20 + 1}).fit(X)
     with pytest.raises(ValueError, match=r"n_projections.*1048576"):
-        SlicedGPRegressor(n_projections=2**20 + 1).fit(X, y)
+        SlicedGPRegressor(n_projections=2**20 + 1, random_state=0).fit(X, y)
 
 
 def test_barycentres_of_histograms_whose_sum_single_precision_cannot_hold():

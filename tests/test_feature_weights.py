@@ -35,8 +35,8 @@ def test_counts_are_left_as_they_are(rng, model_class, container):
     X, y = counts(rng)
     if model_class is IntersectionGPClassifier:
         y = y > np.median(y)
-    chosen = model_class().fit(container(X), y)
-    given = model_class(feature_weights=None).fit(container(X), y)
+    chosen = model_class(random_state=0).fit(container(X), y)
+    given = model_class(feature_weights=None, random_state=0).fit(container(X), y)
     assert is_unweighted(chosen)
     np.testing.assert_array_equal(
         chosen.latent_mean_and_variance(container(X))[0],
@@ -49,7 +49,10 @@ def test_units_are_divided_out(rng, model_class):
     X, y = units(rng)
     if model_class is IntersectionGPClassifier:
         y = y > np.median(y)
-    chosen, given = model_class().fit(X, y), model_class(feature_weights="scale").fit(X, y)
+    chosen, given = (
+        model_class(random_state=0).fit(X, y),
+        model_class(feature_weights="scale", random_state=0).fit(X, y),
+    )
     np.testing.assert_array_equal(chosen.feature_weights_, given.feature_weights_)
     np.testing.assert_array_equal(
         chosen.latent_mean_and_variance(X)[0], given.latent_mean_and_variance(X)[0]
@@ -87,8 +90,10 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
     rng = np.random.default_rng(seed)
     X = rng.random((n, d)) * 10.0 ** rng.uniform(-decades, decades, d)
     Y = X[:, [0]] / X[:, 0].max() + 0.1 * rng.normal(size=(n, n_outputs))
-    model = IntersectionGPRegressor(shared_hyperparameters=shared).fit(X, Y)
-    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None).fit(X, Y)
+    model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
+    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None, random_state=0).fit(
+        X, Y
+    )
     T = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     one = shared or n_outputs == 1
     gain = log_evidence(X, T, shared=one)
@@ -103,11 +108,11 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
 def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
     X, y = counts(rng, 100)
     unit = 2.0**exponent
-    model = IntersectionGPRegressor().fit(X * unit, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X * unit, y)
     (weight,) = np.unique(model.feature_weights_)
     # As they are, or all by one power of two.
     assert weight == 1.0 if abs(exponent) < 10 else np.frexp(weight)[0] == 0.5
-    expected = IntersectionGPRegressor().fit(X, y).predict(X)
+    expected = IntersectionGPRegressor(random_state=0).fit(X, y).predict(X)
     np.testing.assert_allclose(model.predict(X * unit), expected, atol=1e-4 * np.ptp(y))
 
 
@@ -117,16 +122,16 @@ def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
 )
 def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
     X, y = counts(rng)
-    model = IntersectionGPRegressor(**fixed).fit(X, y)
-    given = IntersectionGPRegressor(feature_weights="scale", **fixed).fit(X, y)
+    model = IntersectionGPRegressor(**fixed, random_state=0).fit(X, y)
+    given = IntersectionGPRegressor(feature_weights="scale", **fixed, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, given.feature_weights_)
 
 
 def test_noise_does_not_tell(rng):
     X = rng.poisson(np.geomspace(30.0, 0.02, 40), (200, 40)).astype(float)
-    assert not is_unweighted(IntersectionGPRegressor().fit(X, rng.normal(size=200)))
+    assert not is_unweighted(IntersectionGPRegressor(random_state=0).fit(X, rng.normal(size=200)))
     with pytest.warns(UserWarning, match="constant"):
-        assert not is_unweighted(IntersectionGPRegressor().fit(X, np.zeros(200)))
+        assert not is_unweighted(IntersectionGPRegressor(random_state=0).fit(X, np.zeros(200)))
 
 
 # The search for the noise of a target of one value ends at a bound, and says so.
@@ -134,13 +139,13 @@ def test_noise_does_not_tell(rng):
 def test_targets_of_one_value_have_no_say(rng):
     X, y = counts(rng)
     for shared in (False, True):
-        model = IntersectionGPRegressor(shared_hyperparameters=shared)
+        model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0)
         assert is_unweighted(model.fit(X, np.column_stack([np.ones(300), y])))
 
 
 def test_numbers_that_overflow_are_weighted(rng):
     X, y = counts(rng)
-    model = IntersectionGPRegressor().fit(np.ldexp(X, 1015), y)
+    model = IntersectionGPRegressor(random_state=0).fit(np.ldexp(X, 1015), y)
     assert not is_unweighted(model)
     assert np.all(np.isfinite(model.predict(X)))
 
@@ -148,31 +153,33 @@ def test_numbers_that_overflow_are_weighted(rng):
 @pytest.mark.parametrize("exponent", [-990, -1010, -1074])
 def test_numbers_that_nearly_vanish(rng, exponent):
     X = np.ldexp(1.0 + np.arange(12.0)[:, None], exponent)
-    model = IntersectionGPRegressor().fit(X, np.arange(12.0) ** 2)
+    model = IntersectionGPRegressor(random_state=0).fit(X, np.arange(12.0) ** 2)
     assert np.all(np.isfinite(model.predict(X)))
 
 
 def test_some_of_many_rows_tell(rng):
     X, y = counts(rng, 1500)
     # The others, which are no rows of the choice, have no say.
-    order = np.random.default_rng(IntersectionGPRegressor().fit(X, y)._seed).permutation(1500)
+    order = np.random.default_rng(
+        IntersectionGPRegressor(random_state=0).fit(X, y)._seed
+    ).permutation(1500)
     X[order[512:]], y[order[512:]] = rng.random((988, 40)), rng.normal(size=988)
     y -= y.mean()
-    assert is_unweighted(IntersectionGPRegressor().fit(X, y))
+    assert is_unweighted(IntersectionGPRegressor(random_state=0).fit(X, y))
 
 
 def test_rows_of_hardly_any_weight_do_not_tell(rng):
     X, y = counts(rng)
     others, noise = rng.random((200, 40)) * np.geomspace(1e4, 1.0, 40), rng.normal(size=200)
     weights = np.repeat([1.0, 1e-6], [300, 200])
-    model = IntersectionGPRegressor()
+    model = IntersectionGPRegressor(random_state=0)
     model.fit(np.vstack([X, others]), np.append(y, 100 * noise), weights)
     assert is_unweighted(model)
 
 
 def test_rows_that_come_and_go_leave_the_weights(rng):
     X, y = counts(rng)
-    model = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     model.partial_fit(np.ones((5, 40)), np.zeros(5)).forget([0, 1])
     assert is_unweighted(model)
 
@@ -181,8 +188,8 @@ def test_rows_that_come_and_go_leave_the_weights(rng):
 def test_distributed_rows_tell_the_same(rng, make):
     array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
     X, y = make(rng, 200)
-    model = IntersectionGPRegressor().fit(array.from_array(X, chunks=(70, 2)), y)
-    expected = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(array.from_array(X, chunks=(70, 2)), y)
+    expected = IntersectionGPRegressor(random_state=0).fit(X, y)
     np.testing.assert_allclose(model.feature_weights_, expected.feature_weights_, rtol=1e-12)
 
 
@@ -191,7 +198,7 @@ def test_smooth_functions_have_the_weights_of_the_others(rng, smoothness):
     for make, unweighted in ((counts, True), (units, False)):
         X, y = make(rng, 60)
         X, y = X[:, :4], y
-        linear = IntersectionGPRegressor().fit(X, y)
-        model = IntersectionGPRegressor(smoothness=smoothness).fit(X, y)
+        linear = IntersectionGPRegressor(random_state=0).fit(X, y)
+        model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
         np.testing.assert_array_equal(model.feature_weights_, linear.feature_weights_)
         assert unweighted or not is_unweighted(model)

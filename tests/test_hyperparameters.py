@@ -81,6 +81,7 @@ def test_agrees_with_the_exact_solution(rng, solver, transform, weighted, contai
         variance="exact",
         tol=1e-9,
         **solver,
+        random_state=0,
     ).fit(CONTAINERS[container](X), Y)
     kernel = {"name": name, "exponent": exponent, "weights": weights}
     kernel["intercept"] = model.intercept_variance_
@@ -106,7 +107,7 @@ def test_tables_of_generalised_kernels_are_within_their_bound(rng, interpolation
         "exponent": 0.5,
         "feature_weights": rng.random(6) + 0.1,
     }
-    exact = IntersectionGPRegressor(optimizer=None, **options).fit(X, Y)
+    exact = IntersectionGPRegressor(optimizer=None, **options, random_state=0).fit(X, Y)
     table = clone(exact).set_params(n_bins=5, interpolation=interpolation).fit(X, Y)
     X_star = awkward_histograms(rng, 30)
     error = np.abs(table.predict(X_star) - exact.predict(X_star))
@@ -132,16 +133,16 @@ def test_weights_of_a_power_of_two_are_columns_scaled(rng):
     X, Y = regression(rng)
     weights = 2.0 ** np.arange(-3, 3)
     given = {**PLAIN, "feature_weights": weights}
-    model = IntersectionGPRegressor(**given).fit(X, Y)
-    scaled = IntersectionGPRegressor(**PLAIN).fit(X * weights, Y)
+    model = IntersectionGPRegressor(**given, random_state=0).fit(X, Y)
+    scaled = IntersectionGPRegressor(**PLAIN, random_state=0).fit(X * weights, Y)
     np.testing.assert_allclose(model.predict(X), scaled.predict(X * weights), rtol=1e-12)
 
 
 def test_single_precision_is_transformed_in_double(rng):
     X, Y = regression(rng)
     options = {"feature_transform": "exponential", "exponent": 2.0, "optimizer": None, "tol": 1e-8}
-    double = IntersectionGPRegressor(**options).fit(X, Y).predict(X)
-    single = IntersectionGPRegressor(**options).fit(X.astype(np.float32), Y)
+    double = IntersectionGPRegressor(**options, random_state=0).fit(X, Y).predict(X)
+    single = IntersectionGPRegressor(**options, random_state=0).fit(X.astype(np.float32), Y)
     # The histograms are exact in single precision up to the division by 4.
     assert_close(single.predict(X.astype(np.float32)), double, 1e-6)
 
@@ -227,7 +228,9 @@ def test_lanczos_ends_where_its_space_does(rng):
 def test_bound_bounds_the_log_det(X, n_outputs, ratio):
     y = np.random.default_rng(0).normal(size=(X.shape[0], n_outputs))
     noise = ratio * max(dense(X).sum(axis=1).max(), 1e-3)
-    model = IntersectionGPRegressor(**PLAIN, noise=noise, log_det="bound", solver="cholesky")
+    model = IntersectionGPRegressor(
+        **PLAIN, noise=noise, log_det="bound", solver="cholesky", random_state=0
+    )
     bounded = model.fit(X, y).log_marginal_likelihood()
     exact = oracle.log_likelihood(X, (y - y.mean(axis=0)) / model.y_std_, noise, 1.0)
     assert bounded <= exact + 1e-9 * (1 + abs(exact))
@@ -288,6 +291,7 @@ def given_model(rng, transform, weighted, **options):
         shared_hyperparameters=True,
         tol=1e-9,
         **options,
+        random_state=0,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -337,7 +341,7 @@ def test_estimated_gradient_is_that_of_the_estimate(rng, transform):
 def test_every_class_counts(rng, model_class):
     X = rng.random((40, 3))
     y = np.resize([0, 1, 2], 40)
-    model = model_class(**PLAIN).fit(X, y)
+    model = model_class(**PLAIN, random_state=0).fit(X, y)
     Y = intersection.one_vs_all_targets(y)[1] if model_class is MODELS[0] else standardised(y)
     expected = oracle.log_likelihood(X, Y, 0.1, 1.0)
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
@@ -345,7 +349,7 @@ def test_every_class_counts(rng, model_class):
 
 def test_likelihood_refuses_what_it_cannot_do(rng):
     X, Y = regression(rng)
-    model = IntersectionGPRegressor(**PLAIN, log_det="bound").fit(X, Y)
+    model = IntersectionGPRegressor(**PLAIN, log_det="bound", random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match=r"no gradient.*lanczos"):
         model.log_marginal_likelihood(eval_gradient=True)
     with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(4,\)"):
@@ -372,7 +376,7 @@ def test_learned_scales_are_the_most_likely(rng, way):
         "feature_weights": None,
         "intercept_variance": 0.0,
     }
-    model = IntersectionGPRegressor(**parameters, **way).fit(X, y)
+    model = IntersectionGPRegressor(**parameters, **way, random_state=0).fit(X, y)
     K = oracle.generalized_kernel(X)
     centred = standardised(y)
 
@@ -396,8 +400,8 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
     K = 4 * oracle.generalized_kernel(X, name=name, exponent=exponent) + 0.01 * np.eye(300)
     y = np.linalg.cholesky(K) @ rng.normal(size=300)
     parameters = {"feature_weights": None, "intercept_variance": 0.0, **way}
-    plain = IntersectionGPRegressor(**parameters).fit(X, y)
-    model = IntersectionGPRegressor(feature_transform=name, **parameters).fit(X, y)
+    plain = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(feature_transform=name, **parameters, random_state=0).fit(X, y)
     assert 0.7 < model.exponent_ / exponent < 1.4
     gain = model.log_marginal_likelihood() - plain.log_marginal_likelihood()
     assert gain > 5.0
@@ -412,7 +416,7 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
 def test_an_exponent_that_ends_at_its_bound_is_reported(rng):
     X = rng.random((200, 3)) ** 4
     y = (X**0.25).sum(axis=1)
-    model = IntersectionGPRegressor(feature_transform="exponential", exponent=0.9)
+    model = IntersectionGPRegressor(feature_transform="exponential", exponent=0.9, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"exponent at its lower bound 5\.0e-02"):
         model.fit(X, y)
     assert model.exponent_ == pytest.approx(0.05)
@@ -422,7 +426,9 @@ def test_an_exponent_that_ends_at_its_bound_is_reported(rng):
 def test_nelder_mead_learns_too(rng, log_det):
     X, y = smooth(rng, 100)
     options = {"feature_transform": "power", "noise": 1.0}
-    model = IntersectionGPRegressor(optimizer="nelder-mead", log_det=log_det, **options).fit(X, y)
+    model = IntersectionGPRegressor(
+        optimizer="nelder-mead", log_det=log_det, **options, random_state=0
+    ).fit(X, y)
     history = model.optimization_history_["log_marginal_likelihood"]
     assert model.log_marginal_likelihood() == pytest.approx(history.max(), rel=1e-6)
     assert history.max() > history[0]
@@ -449,12 +455,12 @@ def test_relevance_of_two_features_in_eight():
             return X, y
 
         train, test = sample(150), sample(500)
-        model = IntersectionGPClassifier(feature_weights="ard").fit(*train)
+        model = IntersectionGPClassifier(feature_weights="ard", random_state=0).fit(*train)
         weights = model.feature_weights_
         assert set(np.argsort(-weights)[:2]) == {0, 1}
         shares.append(weights[:2].sum() / weights.sum())
         weighted.append(model.score(*test))
-        plain.append(IntersectionGPClassifier().fit(*train).score(*test))
+        plain.append(IntersectionGPClassifier(random_state=0).fit(*train).score(*test))
     assert np.mean(shares) >= 0.8
     assert np.mean(weighted) >= np.mean(plain)
 
@@ -466,8 +472,10 @@ def test_relevance_of_few_features_in_many():
     X, X_star = rng.random((n, d)), rng.random((500, d))
     y, y_star = (3 * np.abs(M[:, :k] - 0.2) @ signs for M in (X, X_star))
     y = y + 0.2 * rng.normal(size=n)
-    plain = IntersectionGPRegressor(amplitude=1 / d).fit(X, y)
-    model = IntersectionGPRegressor(amplitude=1 / d, feature_weights="ard").fit(X, y)
+    plain = IntersectionGPRegressor(amplitude=1 / d, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(amplitude=1 / d, feature_weights="ard", random_state=0).fit(
+        X, y
+    )
     assert set(np.argsort(-model.feature_weights_)[:k]) == set(range(k))
     assert model.score(X_star, y_star) > plain.score(X_star, y_star) + 0.2
     assert model.feature_weights_[k:].mean() < 0.1 * model.feature_weights_[:k].mean()
@@ -485,7 +493,7 @@ def test_learning_is_the_same_for_any_number_of_threads(rng, model_class, solver
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        models = [model_class(n_jobs=n, **options).fit(X, y) for n in (1, 2)]
+        models = [model_class(n_jobs=n, **options, random_state=0).fit(X, y) for n in (1, 2)]
         models.append(clone(models[0]).fit(sparse.csr_array(X), y))
     for model in models[1:2]:
         np.testing.assert_array_equal(model.theta_, models[0].theta_)
@@ -505,7 +513,7 @@ def test_random_state_decides_the_estimate(rng):
 def test_history_is_kept(rng):
     X, y = smooth(rng)
     model = IntersectionGPRegressor(
-        feature_transform="power", feature_weights="ard", noise=1.0
+        feature_transform="power", feature_weights="ard", noise=1.0, random_state=0
     ).fit(X, y)
     history = model.optimization_history_
     assert list(history) == [
@@ -527,14 +535,18 @@ def test_history_is_kept(rng):
 
 def test_fixed_hyper_parameters_stay(rng):
     X, y = smooth(rng)
-    model = IntersectionGPRegressor(noise=0.3, noise_bounds="fixed").fit(X, y)
+    model = IntersectionGPRegressor(noise=0.3, noise_bounds="fixed", random_state=0).fit(X, y)
     assert model.noise_ == 0.3
     assert model.amplitude_ != 1.0
-    model = IntersectionGPRegressor(amplitude=0.3, amplitude_bounds="fixed").fit(X, y)
+    model = IntersectionGPRegressor(amplitude=0.3, amplitude_bounds="fixed", random_state=0).fit(
+        X, y
+    )
     assert model.amplitude_ == 0.3
     assert model.noise_ != 0.1
     bounds = {f"{name}_bounds": "fixed" for name in ("noise", "amplitude", "exponent")}
-    model = IntersectionGPRegressor(feature_transform="power", exponent=0.5, **bounds).fit(X, y)
+    model = IntersectionGPRegressor(
+        feature_transform="power", exponent=0.5, **bounds, random_state=0
+    ).fit(X, y)
     assert (model.noise_, model.amplitude_, model.exponent_) == (0.1, 1.0, 0.5)
     assert not hasattr(model, "optimization_history_")
 
@@ -542,7 +554,7 @@ def test_fixed_hyper_parameters_stay(rng):
 def test_restarts_never_do_worse(rng):
     X, y = smooth(rng, 80)
     values = [
-        IntersectionGPRegressor(feature_transform="power", n_restarts_optimizer=n)
+        IntersectionGPRegressor(feature_transform="power", n_restarts_optimizer=n, random_state=0)
         .fit(X, y)
         .log_marginal_likelihood()
         for n in (0, 3)
@@ -552,7 +564,7 @@ def test_restarts_never_do_worse(rng):
 
 def test_a_search_that_ends_at_a_bound_says_so(rng):
     X, y = smooth(rng)
-    model = IntersectionGPRegressor(noise=0.005, noise_bounds=(1e-3, 0.01))
+    model = IntersectionGPRegressor(noise=0.005, noise_bounds=(1e-3, 0.01), random_state=0)
     with pytest.warns(
         ConvergenceWarning, match=r"noise at its upper bound 1\.0e-02.*kept"
     ) as caught:
@@ -565,7 +577,9 @@ def test_a_search_that_ends_at_a_bound_says_so(rng):
 def test_a_search_that_runs_out_of_steps_says_so(rng, monkeypatch, optimizer):
     monkeypatch.setattr(_optimizer, "_MAX_ITER", 1)
     X, y = smooth(rng)
-    model = IntersectionGPRegressor(feature_transform="power", exponent=5.0, optimizer=optimizer)
+    model = IntersectionGPRegressor(
+        feature_transform="power", exponent=5.0, optimizer=optimizer, random_state=0
+    )
     with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept") as caught:
         model.fit(X, y)
     assert [w.filename for w in caught] == [__file__]
@@ -584,7 +598,7 @@ def test_a_search_that_does_not_improve_says_so(rng, monkeypatch):
     X, y = smooth(rng)
     scales = {"noise_bounds": "fixed", "amplitude_bounds": "fixed"}
     model = IntersectionGPRegressor(
-        feature_transform="power", exponent=5.0, intercept_variance=0, **scales
+        feature_transform="power", exponent=5.0, intercept_variance=0, **scales, random_state=0
     )
     with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept"):
         model.fit(X, y)
@@ -598,6 +612,7 @@ def test_a_start_that_cannot_be_solved_is_passed_over(rng):
     model = IntersectionGPRegressor(
         optimizer="nelder-mead", log_det="bound", amplitude_bounds="fixed", solver="cholesky",
         noise_bounds=(1e-30, 1e3),
+        random_state=0,
     )  # fmt: skip
     alone = model.fit(X, y).log_marginal_likelihood()
     restarted = model.set_params(n_restarts_optimizer=6).fit(X, y).log_marginal_likelihood()
@@ -630,7 +645,7 @@ def test_estimates_of_the_likelihood_are_refined_where_they_decide(rng):
 
 
 def test_constant_targets_keep_what_was_given(rng):
-    model = IntersectionGPRegressor(noise=0.3)
+    model = IntersectionGPRegressor(noise=0.3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="constant"):
         model.fit(rng.random((20, 2)), np.full(20, 7.0))
     assert model.noise_ == 0.3
@@ -669,7 +684,7 @@ def test_constant_targets_keep_what_was_given(rng):
 )
 def test_parameters_are_checked_and_the_model_stays(rng, model_class, parameters, message):
     X, y = rng.random((20, 3)), np.arange(20) % 2
-    model = model_class().fit(X, y)
+    model = model_class(random_state=0).fit(X, y)
     expected = model.predict(X)
     state = {name: value for name, value in vars(model).items() if name.endswith("_")}
     parameters = dict(parameters)
@@ -678,14 +693,16 @@ def test_parameters_are_checked_and_the_model_stays(rng, model_class, parameters
     with pytest.raises(ValueError, match=message):
         model.fit(scale * X, y)
     assert {name: value for name, value in vars(model).items() if name.endswith("_")} == state
-    model.set_params(**model_class().get_params())
+    model.set_params(**model_class(random_state=0).get_params())
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
 @each_model
 def test_changed_parameters_wait_for_the_next_fit(rng, model_class):
     X, y = rng.random((40, 3)), np.arange(40) % 2
-    model = model_class(feature_transform="power", feature_weights=[1.0, 2.0, 0.5]).fit(X, y)
+    model = model_class(
+        feature_transform="power", feature_weights=[1.0, 2.0, 0.5], random_state=0
+    ).fit(X, y)
     expected = model.latent_mean_and_variance(X)
     model.set_params(feature_transform="identity", feature_weights=None)
     for fitted in (model, pickle.loads(pickle.dumps(model))):
@@ -699,7 +716,9 @@ def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
         monkeypatch.setattr(_progress, "tqdm", None)
     X, y = smooth(rng, 50)
     for verbose in (0, 1):
-        IntersectionGPRegressor(verbose=verbose, feature_transform="power").fit(X, y)
+        IntersectionGPRegressor(verbose=verbose, feature_transform="power", random_state=0).fit(
+            X, y
+        )
         _, err = capsys.readouterr()
         assert ("hyper-parameters" in err) == bool(verbose)
         assert (("it/s]" if with_tqdm else ", best -") in err) == bool(verbose)
@@ -715,7 +734,11 @@ def test_shape_functions_add_up_to_the_mean(rng, transform, container):
     name, exponent = transform
     weights = rng.random(6) + 0.1
     model = IntersectionGPRegressor(
-        optimizer=None, feature_transform=name, exponent=exponent, feature_weights=weights
+        optimizer=None,
+        feature_transform=name,
+        exponent=exponent,
+        feature_weights=weights,
+        random_state=0,
     ).fit(CONTAINERS[container](X), Y)
     functions = model.shape_functions(return_std=True)
     total = np.tile(model.intercept_, (len(X), 1))
@@ -737,7 +760,7 @@ def test_shape_functions_add_up_to_the_mean(rng, transform, container):
 
 def test_some_knots_of_some_features(rng):
     X, y = smooth(rng)
-    model = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     (some,) = model.shape_functions([1], max_knots=10)
     (every,) = model.shape_functions([1])
     assert len(some.knots) == 10

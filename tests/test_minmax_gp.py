@@ -37,7 +37,9 @@ def covariance(X, Z, weight, size):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
 def test_predictions_are_their_definition(rng, weight, container):
     (X, y), (X_star, _) = counts(rng, 50), counts(rng, 8)
-    model = MinMaxGPRegressor(intersection_weight=weight, **GIVEN).fit(container(X), y)
+    model = MinMaxGPRegressor(intersection_weight=weight, **GIVEN, random_state=0).fit(
+        container(X), y
+    )
     size = X.sum(axis=1).mean()
     A = covariance(X, X, weight, size) + NOISE * np.eye(50)
     k = covariance(X, X_star, weight, size)
@@ -55,8 +57,8 @@ def test_predictions_are_their_definition(rng, weight, container):
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_containers_do_not_matter(rng, container):
     X, y = counts(rng, 30)
-    expected = MinMaxGPRegressor(**GIVEN).fit(X, y)
-    model = MinMaxGPRegressor(n_jobs=2, **GIVEN).fit(container(X), y)
+    expected = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
+    model = MinMaxGPRegressor(n_jobs=2, **GIVEN, random_state=0).fit(container(X), y)
     assert_close(model.predict(container(X)), expected.predict(X), 1e-10)
     assert_close(
         model.predict(X, return_std=True)[1], expected.predict(X, return_std=True)[1], 1e-8
@@ -67,19 +69,21 @@ def test_containers_do_not_matter(rng, container):
 def test_types_of_numbers_do_not_matter(rng, dtype):
     X, y = counts(rng, 30)
     X = np.minimum(X, 1) if dtype is bool else X
-    model = MinMaxGPRegressor(**GIVEN).fit(X.astype(dtype), y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X.astype(dtype), y)
     assert_close(
-        model.predict(X.astype(dtype)), MinMaxGPRegressor(**GIVEN).fit(X, y).predict(X), 1e-9
+        model.predict(X.astype(dtype)),
+        MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y).predict(X),
+        1e-9,
     )
 
 
 def test_the_weight_of_largest_likelihood_is_found(rng):
     X, y = counts(rng, 80)
-    model = MinMaxGPRegressor().fit(X, y)
+    model = MinMaxGPRegressor(random_state=0).fit(X, y)
     assert len(model.theta_) == 3
     learned = model.log_marginal_likelihood()
     for weight in (0.0, 0.2, 0.5, 0.8, 1.0):
-        other = MinMaxGPRegressor(intersection_weight=weight).fit(X, y)
+        other = MinMaxGPRegressor(intersection_weight=weight, random_state=0).fit(X, y)
         assert len(other.theta_) == 2
         assert learned > other.log_marginal_likelihood() - 0.05
     theta = np.log([0.1, 0.7, 0.4])
@@ -89,7 +93,11 @@ def test_the_weight_of_largest_likelihood_is_found(rng):
         theta,
     )
     assert error < 1e-4
-    assert 0.001 < MinMaxGPRegressor(optimizer="nelder-mead").fit(X, y).intersection_weight_ < 0.999
+    assert (
+        0.001
+        < MinMaxGPRegressor(optimizer="nelder-mead", random_state=0).fit(X, y).intersection_weight_
+        < 0.999
+    )
 
 
 def test_the_kernel_that_targets_come_from_is_found(rng):
@@ -97,7 +105,7 @@ def test_the_kernel_that_targets_come_from_is_found(rng):
     weights = []
     for kernel in (minmax.minmax_kernel(X), intersection.intersection_kernel(X)):
         y = rng.multivariate_normal(np.zeros(150), kernel + 1e-2 * np.eye(150))
-        weights.append(MinMaxGPRegressor().fit(X, y).intersection_weight_)
+        weights.append(MinMaxGPRegressor(random_state=0).fit(X, y).intersection_weight_)
     assert weights[0] < 0.3
     assert weights[1] > 0.7
 
@@ -107,9 +115,11 @@ def test_rows_come_and_go(rng, model_class):
     X, y = counts(rng, 60)
     y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
     X = sparse.csr_array(X)
-    model = model_class(intersection_weight=WEIGHT, **GIVEN).fit(X, y)
+    model = model_class(intersection_weight=WEIGHT, **GIVEN, random_state=0).fit(X, y)
     # The size of rows stays that of the first fit.
-    grown = model_class(intersection_weight=WEIGHT, **GIVEN).partial_fit(X[:40], y[:40])
+    grown = model_class(intersection_weight=WEIGHT, **GIVEN, random_state=0).partial_fit(
+        X[:40], y[:40]
+    )
     size = grown.mean_sum_
     grown.partial_fit(X[40:], y[40:]).forget([3, 45])
     assert grown.mean_sum_ == size != model.mean_sum_
@@ -123,34 +133,34 @@ def test_rows_come_and_go(rng, model_class):
 
 def test_leave_one_out_and_probabilities(rng):
     X, y = counts(rng, 60)
-    model = MinMaxGPRegressor(**GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     mean, std = model.predict_leave_one_out()
     A = covariance(X, X, 0.5, X.sum(axis=1).mean()) + NOISE * np.eye(60)
     inverse = np.linalg.inv(A)
     assert_close(mean, y - inverse @ (y - y.mean()) / np.diag(inverse), 1e-9)
     assert_close(std, y.std() / np.sqrt(np.diag(inverse)), 1e-9)
     labels = np.where(y > np.median(y), "high", "low")
-    probabilities = MinMaxGPClassifier().fit(X, labels).predict_proba(X)
+    probabilities = MinMaxGPClassifier(random_state=0).fit(X, labels).predict_proba(X)
     assert_close(probabilities.sum(axis=1), np.ones(60), 1e-12)
     thirds = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
-    three = MinMaxGPClassifier().fit(X, thirds)
+    three = MinMaxGPClassifier(random_state=0).fit(X, thirds)
     assert three.predict_proba(X).shape == (60, 3)
     assert three.score(X, thirds) > 0.6
 
 
 def test_empty_rows_and_constant_targets(rng):
     X, y = counts(rng, 20)
-    model = MinMaxGPRegressor(**GIVEN).fit(np.zeros((20, 5)), y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(np.zeros((20, 5)), y)
     assert_close(model.predict(np.zeros((2, 5))), np.full(2, y.mean()), 1e-9)
     assert model.mean_sum_ == 1.0
     with pytest.warns(UserWarning, match="targets are constant"):
-        model = MinMaxGPRegressor().fit(X, np.full(20, 3.0))
+        model = MinMaxGPRegressor(random_state=0).fit(X, np.full(20, 3.0))
     assert_close(model.predict(X), np.full(20, 3.0), 1e-12)
 
 
 def test_bad_rows_change_nothing(rng):
     X, y = counts(rng, 20)
-    model = MinMaxGPRegressor(**GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     before = model.predict(X)
     broken = X.copy()
     broken[1, 2] = -1.0
@@ -167,18 +177,18 @@ def test_bad_rows_change_nothing(rng):
     with pytest.raises(ValueError, match="intersection_weight"):
         clone(model).set_params(intersection_weight=1.5).fit(X, y)
     with pytest.raises(NotFittedError):
-        MinMaxGPRegressor().predict(X)
+        MinMaxGPRegressor(random_state=0).predict(X)
     assert np.array_equal(model.predict(X), before)
 
 
 def test_survives_pickle_and_a_grid_search(rng):
     X, y = counts(rng, 40)
-    model = MinMaxGPRegressor().fit(X, y)
+    model = MinMaxGPRegressor(random_state=0).fit(X, y)
     copy = pickle.loads(pickle.dumps(model))
     assert_close(copy.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], 1e-10)
     assert copy.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood())
     grid = {"intersection_weight": [0.0, 0.5]}
-    search = GridSearchCV(MinMaxGPRegressor(optimizer=None), grid, cv=3).fit(X, y)
+    search = GridSearchCV(MinMaxGPRegressor(optimizer=None, random_state=0), grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.0
 
 
@@ -188,13 +198,15 @@ def test_wide_sparse_rows(rng):
     wide = sparse.csr_array(
         (narrow.data, narrow.indices * 100_000_000, narrow.indptr), shape=(30, 2**31 - 1)
     )
-    expected = MinMaxGPRegressor(**GIVEN).fit(narrow, y).predict(narrow)
-    assert_close(MinMaxGPRegressor(**GIVEN).fit(wide, y).predict(wide), expected, 1e-12)
+    expected = MinMaxGPRegressor(**GIVEN, random_state=0).fit(narrow, y).predict(narrow)
+    assert_close(
+        MinMaxGPRegressor(**GIVEN, random_state=0).fit(wide, y).predict(wide), expected, 1e-12
+    )
 
 
 def test_variances_that_overflow_are_refused(rng):
     X, y = rng.random((12, 4)), rng.normal(size=12)
-    model = MinMaxGPRegressor(noise=1e-3, amplitude=1e6, optimizer=None).fit(X, y)
+    model = MinMaxGPRegressor(noise=1e-3, amplitude=1e6, optimizer=None, random_state=0).fit(X, y)
     assert np.isfinite(model.predict(np.full((2, 4), 1e290), return_std=True)[1]).all()
     with pytest.raises(ValueError, match=r"Variances of X\[0\] overflow: scale X down"):
         model.predict(np.full((2, 4), 1e305), return_std=True)

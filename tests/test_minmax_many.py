@@ -67,7 +67,7 @@ def test_products_are_their_definition(X, minmax_weight, n_threads):
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_predictions_are_their_definition(rng, container):
     (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(container(X), y)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(container(X), y)
     assert not model._posterior.is_factorised
     mean, std = definition(X, y, X_star)
     assert_close(model.predict(container(X_star)), mean, 1e-6)
@@ -78,7 +78,7 @@ def test_predictions_are_their_definition(rng, container):
 
 def test_few_rows_are_factorised(rng):
     X, y = counts(rng, 40)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
     assert model._posterior.is_factorised
     assert model.std_error_ == 0.0
 
@@ -87,7 +87,7 @@ def test_weights_of_rows(rng):
     (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
     r = rng.uniform(0.2, 2.0, size=90)
     r /= r.mean()
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y, r)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y, r)
     mean, std = definition(X, y, X_star, r)
     found = model.predict(X_star, return_std=True)
     assert_close(found[0], mean, 1e-6)
@@ -96,7 +96,7 @@ def test_weights_of_rows(rng):
 
 def test_covariances_are_solved_for(rng):
     (X, y), (X_star, _) = counts(rng, 70), counts(rng, 8)
-    many = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    many = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
     cov = many.predict(X_star, return_cov=True)[1]
     size, n = X.sum(axis=1).mean(), NOISE * np.eye(70)
     k = covariance(X, X_star, 0.3, size)
@@ -118,6 +118,7 @@ def test_each_target_has_its_own_noise(rng):
             amplitude=model.amplitude_[k],
             intersection_weight=model.intersection_weight_,
             optimizer=None,
+            random_state=0,
         ).fit(X, Y[:, k])
         assert_close(model.predict(X[:9])[:, k], alone.predict(X[:9]), 1e-6)
 
@@ -134,7 +135,7 @@ def test_learned_from_some_rows(rng):
 
 def test_rows_come_and_go(rng):
     X, y = counts(rng, 100)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X[:60], y[:60])
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:60], y[:60])
     model.partial_fit(X[60:], y[60:]).forget(np.arange(5))
     size = X[:60].sum(axis=1).mean()
     rest = slice(5, None)
@@ -147,7 +148,7 @@ def test_rows_come_and_go(rng):
 
 def test_pickles_predict_the_same(rng):
     X, y = counts(rng, 90)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
     expected = model.predict(X[:20], return_std=True)
     loaded = pickle.loads(pickle.dumps(model))
     for found, right in zip(loaded.predict(X[:20], return_std=True), expected, strict=True):
@@ -156,7 +157,9 @@ def test_pickles_predict_the_same(rng):
 
 def test_threads_do_not_matter(rng):
     X, y = counts(rng, 300)
-    models = [MinMaxGPRegressor(n_jobs=n, **WEIGHT, **GIVEN).fit(X, y) for n in (1, 2, 7)]
+    models = [
+        MinMaxGPRegressor(n_jobs=n, **WEIGHT, **GIVEN, random_state=0).fit(X, y) for n in (1, 2, 7)
+    ]
     for model in models[1:]:
         for found, right in zip(
             model.predict(X[:20], return_std=True),
@@ -168,7 +171,7 @@ def test_threads_do_not_matter(rng):
 
 def test_what_needs_a_factor_says_so(rng):
     X, y = counts(rng, 90)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="Leave-one-out in closed form needs a Cholesky factor"):
         model.predict_leave_one_out()
 
@@ -177,7 +180,7 @@ def test_memory_is_looked_at_before(rng, monkeypatch):
     X, y = counts(rng, 90)
     monkeypatch.setattr(system, "physical_memory", lambda: 9000)
     with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
-        MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+        MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
 
 
 def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
@@ -185,14 +188,16 @@ def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     monkeypatch.setattr(stored, "_MAX_ITER", 1)
     monkeypatch.setattr(stored, "_RANK", 1)
     with pytest.warns(match="is solved to .* not to 1e-09"):
-        MinMaxGPRegressor(**WEIGHT, **GIVEN).fit(X, y)
+        MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
 
 
 def test_amplitude_is_a_factor_of_both(rng):
     X, y = counts(rng, 60)
     given = {**WEIGHT, "optimizer": None}
-    one = MinMaxGPRegressor(noise=NOISE, amplitude=AMPLITUDE, **given).fit(X, y)
-    two = MinMaxGPRegressor(noise=4 * NOISE, amplitude=4 * AMPLITUDE, **given).fit(X, y)
+    one = MinMaxGPRegressor(noise=NOISE, amplitude=AMPLITUDE, **given, random_state=0).fit(X, y)
+    two = MinMaxGPRegressor(noise=4 * NOISE, amplitude=4 * AMPLITUDE, **given, random_state=0).fit(
+        X, y
+    )
     assert_close(one.predict(X), two.predict(X), 1e-6)
     std = [model.predict(X, return_std=True)[1] for model in (one, two)]
     assert_close(2.0 * std[0], std[1], 1e-6)

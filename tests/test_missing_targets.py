@@ -24,13 +24,13 @@ from tests.helpers import assert_close
 from tests.oracles import intersection, missing
 
 KINDS = {
-    "intersection": lambda **given: IntersectionGPRegressor(**given),
+    "intersection": lambda **given: IntersectionGPRegressor(**given, random_state=0),
     "cg": lambda **given: IntersectionGPRegressor(
-        **{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}
+        **{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}, random_state=0
     ),
-    "smooth": lambda **given: IntersectionGPRegressor(smoothness="both", **given),
-    "minmax": lambda **given: MinMaxGPRegressor(intersection_weight=0.5, **given),
-    "spd": lambda **given: SPDGPRegressor(gamma=0.5, **given),
+    "smooth": lambda **given: IntersectionGPRegressor(smoothness="both", **given, random_state=0),
+    "minmax": lambda **given: MinMaxGPRegressor(intersection_weight=0.5, **given, random_state=0),
+    "spd": lambda **given: SPDGPRegressor(gamma=0.5, **given, random_state=0),
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)
 GIVEN = {"optimizer": None, "noise": 0.05, "amplitude": 0.8}
@@ -73,7 +73,12 @@ def test_matches_the_definition(solver):
     X, Y = data("intersection")
     X, Y, new = X[:30], Y[:30], X[30:]
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, solver=solver, tol=1e-10, **GIVEN
+        feature_weights=None,
+        intercept_variance=0.0,
+        solver=solver,
+        tol=1e-10,
+        **GIVEN,
+        random_state=0,
     )
     model.fit(X, Y)
     K, K_star, prior = (
@@ -180,13 +185,13 @@ def test_rows_without_any_target_leave_no_trace(kind):
 def test_sliced():
     X, Y = data("sliced", n=80)
     X = X - 0.5
-    model = SlicedGPRegressor(n_projections=40, n_metric_steps=1).fit(X, Y)
+    model = SlicedGPRegressor(n_projections=40, n_metric_steps=1, random_state=0).fit(X, Y)
     mean, std = model.predict(X, return_std=True)
     draws = model.sample_y(X[:5], 3)
     assert draws.shape == (5, 4, 3)
     for k, share in ((0, [0]), (1, [1, 2]), (3, [3])):
         seen = ~np.isnan(Y[:, k])
-        one = SlicedGPRegressor(n_projections=40, n_metric_steps=1).fit(
+        one = SlicedGPRegressor(n_projections=40, n_metric_steps=1, random_state=0).fit(
             X[seen], Y[np.ix_(seen, share)]
         )
         expected = one.predict(X, return_std=True)
@@ -210,7 +215,9 @@ def test_sliced():
 def test_sliced_that_was_whole():
     X, Y = data("sliced", n=60)
     whole = np.where(np.isnan(Y), 0.3, Y)
-    model = SlicedGPRegressor(n_projections=40, n_metric_steps=0).fit(X[:40], whole[:40])
+    model = SlicedGPRegressor(n_projections=40, n_metric_steps=0, random_state=0).fit(
+        X[:40], whole[:40]
+    )
     before = model.predict(X)
     some = np.column_stack([whole[40:, 0], np.full((20, 3), np.nan)])
     model.partial_fit(X[40:], some)
@@ -224,7 +231,7 @@ def test_any_pattern(bits, n_targets):
     rng = np.random.default_rng(bits)
     X, Y = rng.random((6, 2)), rng.standard_normal((6, n_targets))
     Y[rng.random(Y.shape) < rng.random()] = np.nan
-    model = IntersectionGPRegressor(**GIVEN)
+    model = IntersectionGPRegressor(**GIVEN, random_state=0)
     if np.any(np.all(np.isnan(Y), axis=0)):
         with pytest.raises(ValueError, match="NaN in every row"):
             model.fit(X, Y)
@@ -407,7 +414,9 @@ def test_frames_sparse_rows_and_lists():
 def test_noise_of_each_target_and_warm_starts():
     X, Y = data("intersection")
     noise = np.array([0.1, 0.2, 0.3, 0.4])
-    model = IntersectionGPRegressor(optimizer=None, noise=noise, warm_start=True, solver="cg")
+    model = IntersectionGPRegressor(
+        optimizer=None, noise=noise, warm_start=True, solver="cg", random_state=0
+    )
     model.fit(X, Y)
     np.testing.assert_array_equal(model.noise_, noise)
     assert model.noise is noise

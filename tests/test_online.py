@@ -54,7 +54,9 @@ ADD_FLAWS = {
 
 
 def make(model_class, **parameters):
-    return model_class(**{**PLAIN, "noise": NOISE, "amplitude": AMPLITUDE, **parameters})
+    return model_class(
+        **{**PLAIN, "noise": NOISE, "amplitude": AMPLITUDE, **parameters}, random_state=0
+    )
 
 
 def features(X, kernel):
@@ -336,7 +338,7 @@ def test_preconditioners_of_other_rows_are_near_the_matrix(kind, container, rng)
 @each_solver
 def test_the_first_call_is_fit(model_class, solver, rng):
     X, y = data(model_class, rng, 40)
-    model = model_class(**solver)
+    model = model_class(**solver, random_state=0)
     fitted = clone(model).fit(X, y)
     model.partial_fit(X, y)
     np.testing.assert_array_equal(model.dual_coef_, fitted.dual_coef_)
@@ -397,7 +399,7 @@ def test_declared_classes_stay_without_rows(rng):
 
 
 def test_one_class_can_come_first():
-    model = IntersectionGPClassifier(**PLAIN)
+    model = IntersectionGPClassifier(**PLAIN, random_state=0)
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.partial_fit([[1.0]], [0])
     model.partial_fit([[1.0]], [0], classes=[0, 1])
@@ -410,7 +412,7 @@ def test_one_class_can_come_first():
     ("labels", "more"), [(["a", "b"], [1]), ([0, 1], ["a"]), ([True, False], ["a"])]
 )
 def test_labels_of_another_type_are_refused(labels, more):
-    model = IntersectionGPClassifier(**PLAIN).fit([[1.0], [2.0]], labels)
+    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit([[1.0], [2.0]], labels)
     before = state(model)
     with pytest.raises(ValueError, match="numbers and strings"):
         model.partial_fit([[1.0]], more)
@@ -434,7 +436,7 @@ def test_places_of_bad_entries_are_named(rng):
 
 
 def test_the_last_class_but_one_stays():
-    model = IntersectionGPClassifier(**PLAIN).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
+    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
     before = state(model)
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.forget([0])
@@ -444,7 +446,7 @@ def test_the_last_class_but_one_stays():
 @each_model
 def test_models_that_are_not_fitted_forget_nothing(model_class):
     with pytest.raises(ValueError, match="not fitted"):
-        model_class().forget([0])
+        model_class(random_state=0).forget([0])
 
 
 @each_model
@@ -471,9 +473,11 @@ def test_names_of_features_are_checked(rng):
 
 def test_digits_one_by_one():
     X, y = load_digits(return_X_y=True)
-    model = IntersectionGPClassifier(noise=10.0, **PLAIN).partial_fit(X[:100], y[:100])
+    model = IntersectionGPClassifier(noise=10.0, **PLAIN, random_state=0).partial_fit(
+        X[:100], y[:100]
+    )
     for i in range(100, 130):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     model.forget(np.arange(50))
-    batch = IntersectionGPClassifier(noise=10.0, **PLAIN).fit(X[50:130], y[50:130])
+    batch = IntersectionGPClassifier(noise=10.0, **PLAIN, random_state=0).fit(X[50:130], y[50:130])
     assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)

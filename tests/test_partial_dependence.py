@@ -25,7 +25,7 @@ def table():
 
 
 def small(options):
-    return SlicedGPRegressor(n_projections=64, n_metric_steps=1, **options)
+    return SlicedGPRegressor(n_projections=64, n_metric_steps=1, **options, random_state=0)
 
 
 def by_definition(model, X, found):
@@ -102,7 +102,7 @@ def test_classes_have_latent_functions(table):
     X, y = table
     labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
     for classes in (labels, labels > 0):
-        model = SlicedGPClassifier(n_projections=64).fit(X, classes)
+        model = SlicedGPClassifier(n_projections=64, random_state=0).fit(X, classes)
         found = model.partial_dependence(X, 2)
         np.testing.assert_array_equal(found.grid[0], [0, 1, 2, 3])
         for k, value in enumerate(found.grid[0]):
@@ -169,7 +169,7 @@ def test_rounded_projections(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=600)
-    model = SlicedGPRegressor(n_projections=64, n_metric_steps=0).fit(X, y)
+    model = SlicedGPRegressor(n_projections=64, n_metric_steps=0, random_state=0).fit(X, y)
     assert model._inner.X_fit_.dtype == np.float32
     found = model.partial_dependence(X, (0, 1), grid_resolution=3, max_rows=50)
     truth = np.multiply.outer(*found.grid)

@@ -36,7 +36,9 @@ def model(rng):
     X = rng.random((80, 8))
     y = np.sin(5 * X[:, 2]) + X[:, 5]
     weights = np.arange(1.0, 9.0)
-    return IntersectionGPRegressor(optimizer=None, feature_weights=weights, noise=0.01).fit(X, y)
+    return IntersectionGPRegressor(
+        optimizer=None, feature_weights=weights, noise=0.01, random_state=0
+    ).fit(X, y)
 
 
 def labels(ax):
@@ -56,7 +58,7 @@ def test_bars_are_shares_of_the_weights(model):
 
 def test_names_of_a_data_frame(rng):
     X = pd.DataFrame(rng.random((30, 2)), columns=["red", "green"])
-    model = IntersectionGPClassifier().fit(X, np.arange(30) % 2)
+    model = IntersectionGPClassifier(random_state=0).fit(X, np.arange(30) % 2)
     assert set(labels(plot_relevance(model))) == {"red", "green"}
     titles = [ax.get_title() for ax in plot_shape_functions(model, [1, 0])]
     assert titles == ["green", "red"]
@@ -97,7 +99,7 @@ def test_the_six_that_vary_most_are_drawn(model):
 
 def test_one_output_of_several(rng):
     X, y = rng.random((60, 3)), np.arange(60) % 3
-    model = IntersectionGPClassifier().fit(X, y)
+    model = IntersectionGPClassifier(random_state=0).fit(X, y)
     (ax,) = plot_shape_functions(model, [1], output=2)
     (function,) = model.shape_functions([1])
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), function.values[:, 2])
@@ -217,7 +219,7 @@ def test_calibration_of_three_classes_is_of_the_predicted_one():
 def test_calibration_of_intervals(rng):
     X = rng.random((300, 2))
     y = X[:, 0] + 0.3 * rng.normal(size=300)
-    model = IntersectionGPRegressor().fit(X[:200], y[:200])
+    model = IntersectionGPRegressor(random_state=0).fit(X[:200], y[:200])
     ax = plot_calibration(model, X[200:], y[200:])
     mean, std = model.predict(X[200:], return_std=True)
     levels, within = ax.lines[1].get_data()
@@ -243,7 +245,7 @@ def test_calibration_of_what_cannot_be_drawn(y, options, said):
 def test_explanation_of_one_row(rng):
     X = pd.DataFrame(rng.random((80, 4)), columns=["a", "b", "c", "d"])
     y = 3.0 * X["b"] - X["c"]
-    model = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     explanation = model.explain(X[:2])
     ax = plot_explanation(explanation, 1, max_features=2)
     order = np.argsort(-np.abs(explanation.values[1]))
@@ -258,7 +260,7 @@ def test_explanation_of_one_row(rng):
 
 def test_explanation_of_a_class(rng):
     X, y = rng.random((90, 3)), np.arange(90) % 3
-    explanation = IntersectionGPClassifier().fit(X, y).explain(X[:1])
+    explanation = IntersectionGPClassifier(random_state=0).fit(X, y).explain(X[:1])
     ax = plot_explanation(explanation, output=2)
     widths = sorted(bar.get_width() for bar in ax.patches)
     np.testing.assert_allclose(widths, sorted(explanation.values[0, :, 2]))
@@ -270,7 +272,7 @@ def test_explanation_of_a_class(rng):
 def test_maps_of_pairs(rng):
     X = rng.random((150, 4))
     y = 4 * X[:, 0] * X[:, 2] + X[:, 1] + 0.1 * rng.normal(size=150)
-    model = IntersectionGPRegressor(interactions=[(0, 2), (1, 3)]).fit(X, y)
+    model = IntersectionGPRegressor(interactions=[(0, 2), (1, 3)], random_state=0).fit(X, y)
     names = ["a", "b", "c", "d"]
     axes = plot_pair_functions(model, feature_names=names)
     # The one that varies most comes first.
@@ -293,5 +295,5 @@ def test_maps_of_pairs(rng):
         with pytest.raises(ValueError, match=said):
             plot_pair_functions(model, **arguments)
     with pytest.raises(ValueError, match="has no pairs"):
-        plot_pair_functions(IntersectionGPRegressor().fit(X, y))
+        plot_pair_functions(IntersectionGPRegressor(random_state=0).fit(X, y))
     plt.close(figure)

@@ -24,7 +24,9 @@ def data(rng):
 
 
 def fitted(X, y, **options):
-    return IntersectionGPRegressor(**PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options).fit(X, y)
+    return IntersectionGPRegressor(
+        **PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options, random_state=0
+    ).fit(X, y)
 
 
 def exact_covariance(X, X_star):
@@ -142,7 +144,7 @@ def test_explanations_of_classes_and_frames(data):
     pd = pytest.importorskip("pandas")
     X, y, X_star = data
     names = ["a", "b", "c", "d"]
-    model = IntersectionGPClassifier(**PLAIN).fit(
+    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit(
         pd.DataFrame(X, columns=names), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     )
     found = model.explain(pd.DataFrame(X_star, columns=names))

@@ -88,19 +88,23 @@ def test_frames_of_single_precision(case):
 
 def test_further_rows_in_double_make_answers_double(rng):
     X, y = rng.random((40, 3)).astype(np.float32), rng.random(40).astype(np.float32)
-    model = IntersectionGPRegressor().partial_fit(X[:20], y[:20]).partial_fit(X[20:30], y[20:30])
+    model = (
+        IntersectionGPRegressor(random_state=0)
+        .partial_fit(X[:20], y[:20])
+        .partial_fit(X[20:30], y[20:30])
+    )
     assert model.predict(X).dtype == np.float32
     assert model.predict_leave_one_out()[0].dtype == np.float32
     assert model.forget([0]).predict(sparse.csr_array(X)).dtype == np.float32
     assert model.partial_fit(X[30:], y[30:].astype(float)).predict(X).dtype == np.float64
-    labels = IntersectionGPClassifier().fit(X, y > 0.5)
+    labels = IntersectionGPClassifier(random_state=0).fit(X, y > 0.5)
     assert labels.predict_proba(X).dtype == np.float32
     assert labels.predict_proba(X.astype(float)).dtype == np.float64
 
 
 def test_what_single_precision_cannot_hold_is_infinite(rng):
     X, y = rng.random((40, 3)).astype(np.float32), rng.random(40)
-    model = IntersectionGPRegressor().fit(X, (1e30 * y).astype(np.float32))
+    model = IntersectionGPRegressor(random_state=0).fit(X, (1e30 * y).astype(np.float32))
     mean, variance = model.latent_mean_and_variance(X)
     assert np.all(np.isfinite(mean))
     assert np.all(np.isinf(variance))

@@ -537,7 +537,13 @@ def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
     offsets = offsets_of(64, 4)
     pq = ProductQuantizer(4, 8, random_state=0).fit(X)
     run = _rotation._Alternation(
-        X, offsets, np.eye(64), pq.codebooks_, lambda rows, books: pq._nearest(rows, books), 1
+        X,
+        offsets,
+        np.eye(64),
+        pq.codebooks_,
+        lambda rows, books: pq._nearest(rows, books),
+        1,
+        lambda state: None,
     )
     codes, errors = pq.transform(X), []
     run.improve(1)

@@ -79,7 +79,9 @@ def problem(request):
 
 @pytest.fixture(scope="module")
 def exact(problem):
-    model = IntersectionGPClassifier(**PLAIN, solver="cholesky", **problem.parameters)
+    model = IntersectionGPClassifier(
+        **PLAIN, solver="cholesky", **problem.parameters, random_state=0
+    )
     return model.fit(problem.X, problem.y)
 
 
@@ -97,6 +99,7 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
         preconditioner=preconditioner,
         tol=1e-7,
         **problem.parameters,
+        random_state=0,
     )
     model.fit(problem.X, problem.y)
     assert model.n_iter_.max() < 100
@@ -107,14 +110,18 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
 
 
 def test_single_precision_says_the_same(problem, exact):
-    model = IntersectionGPClassifier(**PLAIN, solver="cholesky", **problem.parameters)
+    model = IntersectionGPClassifier(
+        **PLAIN, solver="cholesky", **problem.parameters, random_state=0
+    )
     model.fit(problem.X.astype(np.float32), problem.y)
     scores = exact.decision_function(problem.X_star)
     assert_close(model.decision_function(problem.X_star.astype(np.float32)), scores, 1e-4)
 
 
 def test_tables_lose_no_accuracy(problem, exact):
-    model = IntersectionGPClassifier(**PLAIN, n_bins=100, solver="cholesky", **problem.parameters)
+    model = IntersectionGPClassifier(
+        **PLAIN, n_bins=100, solver="cholesky", **problem.parameters, random_state=0
+    )
     model.fit(problem.X, problem.y)
     score = exact.score(problem.X_star, problem.y_star)
     assert abs(model.score(problem.X_star, problem.y_star) - score) < 0.01

@@ -58,8 +58,10 @@ def test_a_step_is_its_definition(rng, monkeypatch, intercept):
 
 def test_few_features_of_many_are_found():
     X, y = few_of_many(700, 300)
-    scaled = IntersectionGPRegressor().fit(X[:200], y[:200])
-    model = IntersectionGPRegressor(feature_weights="relevance").fit(X[:200], y[:200])
+    scaled = IntersectionGPRegressor(random_state=0).fit(X[:200], y[:200])
+    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(
+        X[:200], y[:200]
+    )
     assert set(np.argsort(-model.feature_weights_)[:8]) == set(range(8))
     assert model.score(X[200:], y[200:]) > 0.9 > scaled.score(X[200:], y[200:]) + 0.3
 
@@ -67,8 +69,10 @@ def test_few_features_of_many_are_found():
 def test_few_features_of_many_tell_classes_apart():
     X, y = few_of_many(900, 100)
     labels = np.where(y > np.median(y), "up", "down")
-    scaled = IntersectionGPClassifier().fit(X[:400], labels[:400])
-    model = IntersectionGPClassifier(feature_weights="relevance").fit(X[:400], labels[:400])
+    scaled = IntersectionGPClassifier(random_state=0).fit(X[:400], labels[:400])
+    model = IntersectionGPClassifier(feature_weights="relevance", random_state=0).fit(
+        X[:400], labels[:400]
+    )
     assert len(set(np.argsort(-model.feature_weights_)[:8]) & set(range(8))) >= 7
     assert model.score(X[400:], labels[400:]) > scaled.score(X[400:], labels[400:]) + 0.02
 
@@ -80,7 +84,9 @@ def test_rare_features_count_as_much_as_they_say(rng):
     X = sparse.hstack([sparse.csr_array(U), rare], format="csr")
     y = np.sin(3.0 * U).sum(axis=1) + 0.1 * rng.normal(size=600)
     scaled, default, model = (
-        IntersectionGPRegressor(feature_weights=name).fit(X[:300], y[:300]).score(X[300:], y[300:])
+        IntersectionGPRegressor(feature_weights=name, random_state=0)
+        .fit(X[:300], y[:300])
+        .score(X[300:], y[300:])
         for name in ("scale", "auto", "relevance")
     )
     assert model > 0.9 > default + 0.1 > scaled + 0.3
@@ -89,8 +95,8 @@ def test_rare_features_count_as_much_as_they_say(rng):
 def test_where_all_features_matter_weights_stay(rng):
     X = rng.random((120, 3))
     y = X.sum(axis=1) + 0.3 * rng.normal(size=120)
-    model = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
-    scaled = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
+    scaled = IntersectionGPRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
     np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
 
@@ -110,8 +116,10 @@ def test_sparse_rows_and_threads_change_nothing():
 def test_transformed_features_are_weighted():
     X, y = few_of_many(300, 60)
     options = {"feature_transform": "power", "exponent": 0.5, "exponent_bounds": "fixed"}
-    model = IntersectionGPRegressor(feature_weights="relevance", **options).fit(X, y)
-    roots = IntersectionGPRegressor(feature_weights="relevance").fit(np.sqrt(X), y)
+    model = IntersectionGPRegressor(feature_weights="relevance", **options, random_state=0).fit(
+        X, y
+    )
+    roots = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(np.sqrt(X), y)
     np.testing.assert_allclose(model.feature_weights_, roots.feature_weights_, rtol=1e-6)
 
 
@@ -128,7 +136,7 @@ def test_many_rows_are_drawn_from(monkeypatch):
 
     monkeypatch.setattr(module, "_MAX_ROWS", 90)
     monkeypatch.setattr(_Path, "__init__", watched)
-    IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
     assert seen == [60, 60, 60, 90]
 
 
@@ -144,7 +152,7 @@ def test_what_tells_nothing_leaves_the_start(rng, n, y):
 def test_columns_of_zeros_keep_a_positive_weight(rng):
     X, y = few_of_many(120, 40)
     X[:, 20] = 0.0
-    model = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
+    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
     assert np.all(model.feature_weights_ > 0.0)
 
 
@@ -154,7 +162,7 @@ def test_automatic_relevance_starts_within_its_bounds(rng, container, size):
     X = rng.random((60, 3))
     y = np.sin(5.0 * X[:, 0]) + X[:, 1]
     X[:, 2] *= size
-    model = IntersectionGPRegressor(feature_weights="ard").fit(container(X), y)
+    model = IntersectionGPRegressor(feature_weights="ard", random_state=0).fit(container(X), y)
     assert np.all((model.feature_weights_ >= 1e-6) & (model.feature_weights_ <= 1e6 * (1 + 1e-9)))
     assert model.score(container(X), y) > 0.9
 
@@ -163,6 +171,6 @@ def test_columns_of_very_different_units_are_weighted(rng):
     """Weights are at least a part of where they start, not of the largest of all."""
     units = np.resize([1e-300, 1.0, 1e290], 30)
     X, y = few_of_many(300, 30)
-    one = IntersectionGPRegressor(feature_weights="relevance").fit(X, y)
-    model = IntersectionGPRegressor(feature_weights="relevance").fit(X * units, y)
+    one = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X * units, y)
     np.testing.assert_allclose(model.feature_weights_ * units, one.feature_weights_, rtol=1e-6)

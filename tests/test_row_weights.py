@@ -80,7 +80,11 @@ def test_intersection_kernel(solver, container):
     X, y, weights = sample()
     rows = sample(1, 9)[0]
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, variance="exact", **{**GIVEN, **solver}
+        feature_weights=None,
+        intercept_variance=0.0,
+        variance="exact",
+        **{**GIVEN, **solver},
+        random_state=0,
     ).fit(container(X), y, sample_weight=weights)
     mean, std = model.predict(container(rows), return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, rows)
@@ -97,7 +101,7 @@ def test_any_weights(seed, n, scale):
     X, y = rng.random((n, 3)), rng.normal(size=n)
     weights = 10.0**scale * 10.0 ** rng.uniform(-3, 3, n)
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN
+        feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN, random_state=0
     )
     mean, std = model.fit(X, y, weights).predict(X, return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, X)
@@ -109,7 +113,7 @@ def test_any_weights(seed, n, scale):
 def test_minmax_kernel():
     X, y, weights = sample()
     rows = sample(1, 9)[0]
-    model = MinMaxGPRegressor(intersection_weight=0.0, **GIVEN).fit(X, y, weights)
+    model = MinMaxGPRegressor(intersection_weight=0.0, **GIVEN, random_state=0).fit(X, y, weights)
     mean, std = model.predict(rows, return_std=True)
     want_mean, want_std = expected(minmax_kernel, X, y, weights, rows)
     np.testing.assert_allclose(mean, want_mean, rtol=1e-9)
@@ -119,7 +123,7 @@ def test_minmax_kernel():
 @each("model_class", REGRESSORS)
 def test_samples_and_covariances_agree_with_standard_deviations(model_class):
     X, y, weights = sample()
-    model = model_class().fit(matrices(model_class, X), y, weights)
+    model = model_class(random_state=0).fit(matrices(model_class, X), y, weights)
     rows = matrices(model_class, X)[:5]
     _, std = model.predict(rows, return_std=True)
     _, covariance = model.predict(rows, return_cov=True)
@@ -130,8 +134,10 @@ def test_samples_and_covariances_agree_with_standard_deviations(model_class):
 def test_bounds_of_the_variance_bound_it(name):
     X, y, weights = sample()
     parameters = {"feature_weights": None, "intercept_variance": 0.0, **GIVEN}
-    exact = IntersectionGPRegressor(variance="exact", **parameters).fit(X, y, weights)
-    bound = IntersectionGPRegressor(variance=name, **parameters).fit(X, y, weights)
+    exact = IntersectionGPRegressor(variance="exact", **parameters, random_state=0).fit(
+        X, y, weights
+    )
+    bound = IntersectionGPRegressor(variance=name, **parameters, random_state=0).fit(X, y, weights)
     std, upper = (model.predict(X, return_std=True)[1] for model in (exact, bound))
     assert np.all(upper >= std * (1 - 1e-9))
     # Nor is it the prior.
@@ -141,8 +147,12 @@ def test_bounds_of_the_variance_bound_it(name):
 def test_cached_standard_deviations():
     X, y, weights = sample(n=1500)
     parameters = {"solver": "cg", "tol": 1e-8}
-    model = IntersectionGPRegressor(variance="cached", **parameters).fit(X, y, weights)
-    exact = IntersectionGPRegressor(variance="exact", **parameters).fit(X, y, weights)
+    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(
+        X, y, weights
+    )
+    exact = IntersectionGPRegressor(variance="exact", **parameters, random_state=0).fit(
+        X, y, weights
+    )
     rows = sample(1, 40)[0]
     std, want = (m.predict(rows, return_std=True)[1] for m in (model, exact))
     assert np.mean(np.abs(std / want - 1)) < 0.01
@@ -157,7 +167,7 @@ def test_leave_one_out(model_class):
         if model_class is IntersectionGPRegressor
         else {"intersection_weight": 0.0}
     )
-    model = model_class(**GIVEN, **extra).fit(X, y, weights)
+    model = model_class(**GIVEN, **extra, random_state=0).fit(X, y, weights)
     mean, std = model.predict_leave_one_out()
     in_units = weights / weights.mean()
     z, centre, spread = oracle.standardised(y, in_units)
@@ -172,9 +182,9 @@ def test_leave_one_out(model_class):
 
 def test_likelihood_is_the_density():
     X, y, weights = sample()
-    model = IntersectionGPRegressor(feature_weights=None, intercept_variance=0.0, **GIVEN).fit(
-        X, y, weights
-    )
+    model = IntersectionGPRegressor(
+        feature_weights=None, intercept_variance=0.0, **GIVEN, random_state=0
+    ).fit(X, y, weights)
     in_units = weights / weights.mean()
     z, _, _ = oracle.standardised(y, in_units)
     K = intersection.intersection_kernel(X)
@@ -185,10 +195,10 @@ def test_likelihood_is_the_density():
 @each(
     "model",
     [
-        IntersectionGPRegressor(feature_transform="power", feature_weights="ard"),
-        MinMaxGPRegressor(),
-        SPDGPRegressor(),
-        IntersectionGPClassifier(shared_hyperparameters=False),
+        IntersectionGPRegressor(feature_transform="power", feature_weights="ard", random_state=0),
+        MinMaxGPRegressor(random_state=0),
+        SPDGPRegressor(random_state=0),
+        IntersectionGPClassifier(shared_hyperparameters=False, random_state=0),
     ],
 )
 def test_gradient_of_the_likelihood(model):
@@ -209,11 +219,11 @@ def test_likeliest_noise_is_that_of_an_average_row():
     weights = rng.choice([0.1, 1.0, 10.0], 800)
     weights /= weights.mean()
     y = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=800) / np.sqrt(weights)
-    model = IntersectionGPRegressor().fit(X, y, weights)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y, weights)
     noise = np.sqrt(model.noise_) * model.y_std_[0]
     assert noise == pytest.approx(0.2, rel=0.1)
     truth = np.sin(4 * X[:, 0])
-    plain = IntersectionGPRegressor().fit(X, y)
+    plain = IntersectionGPRegressor(random_state=0).fit(X, y)
     errors = [np.mean((m.predict(X) - truth) ** 2) for m in (model, plain)]
     assert errors[0] < 0.7 * errors[1]
 
@@ -229,7 +239,11 @@ def test_rows_that_come_and_go(solver, weighted_first):
     if not weighted_first:
         weights[:40] = 1.0
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, variance="exact", **{**GIVEN, **solver}
+        feature_weights=None,
+        intercept_variance=0.0,
+        variance="exact",
+        **{**GIVEN, **solver},
+        random_state=0,
     ).fit(X[:40], y[:40], weights[:40] if weighted_first else None)
     model.predict(X[:2], return_std=True)
     model.partial_fit(X[40:], y[40:], weights[40:]).forget([3, 5, 50])
@@ -249,11 +263,11 @@ def test_rows_that_come_and_go(solver, weighted_first):
 def test_rows_of_dense_processes_that_come_and_go(model_class):
     X, y, weights = sample()
     rows = matrices(model_class, X)
-    model = model_class().fit(rows[:40], y[:40], weights[:40])
+    model = model_class(random_state=0).fit(rows[:40], y[:40], weights[:40])
     unit = weights[:40].mean()
     model.partial_fit(rows[40:], y[40:], weights[40:]).forget([3])
     kept = np.delete(np.arange(len(X)), [3])
-    again = model_class().fit(rows[:40], y[:40], weights[:40])
+    again = model_class(random_state=0).fit(rows[:40], y[:40], weights[:40])
     again.set_params(optimizer=None)
     np.testing.assert_allclose(model.sample_weight_fit_, (weights / unit)[kept], rtol=1e-12)
     # Factorised at once, on the same kernel, in the same units.
@@ -304,12 +318,12 @@ def test_rows_of_no_weight_are_not_there_and_units_do_not_matter(model_class):
         y = np.array(["a", "b", "c"])[np.digitize(y, [-1.5, 0])]
     weights[::5] = 0.0
     kept = weights > 0
-    model = model_class().fit(rows, y, weights)
-    without = model_class().fit(rows[kept], y[kept], 1e5 * weights[kept])
-    plain = model_class().fit(rows[kept], y[kept])
+    model = model_class(random_state=0).fit(rows, y, weights)
+    without = model_class(random_state=0).fit(rows[kept], y[kept], 1e5 * weights[kept])
+    plain = model_class(random_state=0).fit(rows[kept], y[kept])
     np.testing.assert_allclose(answers(model, rows), answers(without, rows), rtol=1e-6)
     assert not np.allclose(answers(model, rows), answers(plain, rows), rtol=1e-3)
-    equal = model_class().fit(rows[kept], y[kept], np.full(kept.sum(), 3.0))
+    equal = model_class(random_state=0).fit(rows[kept], y[kept], np.full(kept.sum(), 3.0))
     assert equal.sample_weight_fit_ is None if hasattr(equal, "sample_weight_fit_") else True
     np.testing.assert_array_equal(answers(equal, rows), answers(plain, rows))
 
@@ -318,20 +332,22 @@ def test_rows_of_no_weight_are_not_there_and_units_do_not_matter(model_class):
 def test_weights_of_classes(model_class):
     X, y, weights = sample(n=90)
     rows, labels = matrices(model_class, X), np.where(y > 0.7, "rare", "common")
-    heavy = model_class(class_weight={"rare": 30.0, "common": 1.0}).fit(rows, labels)
-    plain = model_class().fit(rows, labels)
+    heavy = model_class(class_weight={"rare": 30.0, "common": 1.0}, random_state=0).fit(
+        rows, labels
+    )
+    plain = model_class(random_state=0).fit(rows, labels)
     assert heavy.predict_proba(rows)[:, 1].mean() > 1.3 * plain.predict_proba(rows)[:, 1].mean()
-    balanced = model_class(class_weight="balanced").fit(rows, labels, weights)
+    balanced = model_class(class_weight="balanced", random_state=0).fit(rows, labels, weights)
     product = weights * compute_sample_weight("balanced", labels)
-    by_hand = model_class().fit(rows, labels, product)
+    by_hand = model_class(random_state=0).fit(rows, labels, product)
     np.testing.assert_allclose(answers(balanced, rows), answers(by_hand, rows), rtol=1e-6)
     with pytest.raises(ValueError, match="all rows at once"):
         balanced.partial_fit(rows, labels)
-    without = model_class(class_weight={"rare": 1.0, "common": 0.0})
+    without = model_class(class_weight={"rare": 1.0, "common": 0.0}, random_state=0)
     with pytest.raises(ValueError, match="2 classes"):
         without.fit(rows, labels)
     with pytest.raises(ValueError, match=r"class_weight of 'rare' is -1"):
-        model_class(class_weight={"rare": -1.0}).fit(rows, labels)
+        model_class(class_weight={"rare": -1.0}, random_state=0).fit(rows, labels)
 
 
 @each("model_class", CLASSIFIERS)
@@ -339,9 +355,11 @@ def test_rare_classes_that_nothing_tells_apart_stay_rare(model_class):
     X, _, _ = sample(n=200)
     labels = np.resize([0] * 9 + [1], 200)
     rows = matrices(model_class, X)
-    shares = model_class().fit(rows, labels).predict_proba(rows).mean(axis=0)
+    shares = model_class(random_state=0).fit(rows, labels).predict_proba(rows).mean(axis=0)
     assert shares[1] == pytest.approx(0.1, abs=0.03)
-    balanced = model_class(class_weight="balanced").fit(rows, labels).predict_proba(rows)
+    balanced = (
+        model_class(class_weight="balanced", random_state=0).fit(rows, labels).predict_proba(rows)
+    )
     assert balanced.mean(axis=0)[1] == pytest.approx(0.5, abs=0.1)
 
 
@@ -360,7 +378,7 @@ def test_bad_weights_leave_everything_as_it_was(model_class, weights, message):
     X, y, _ = sample(n=30)
     rows = matrices(model_class, X)
     y = np.where(y > 0, 1, 0) if model_class in CLASSIFIERS else y
-    model = model_class().fit(rows, y)
+    model = model_class(random_state=0).fit(rows, y)
     before = answers(model, rows)
     for call in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match=message):
@@ -375,14 +393,14 @@ def test_weights_of_all_sizes_of_double_precision(model_class):
     if model_class in CLASSIFIERS:
         y = np.digitize(y, [-0.5])
     weights = np.geomspace(1e-300, 1e300, len(y))
-    model = model_class(optimizer=None).fit(X, y, weights)
+    model = model_class(optimizer=None, random_state=0).fit(X, y, weights)
     assert np.all(np.isfinite(answers(model, X)))
     assert np.isfinite(model.log_marginal_likelihood())
 
 
 def test_a_solver_without_weights_says_so():
     X, y, weights = sample()
-    model = IntersectionGPRegressor(solver="coordinate-descent", optimizer=None)
+    model = IntersectionGPRegressor(solver="coordinate-descent", optimizer=None, random_state=0)
     with pytest.raises(ValueError, match="no sample_weight"):
         model.fit(X, y, weights)
 

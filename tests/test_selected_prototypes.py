@@ -12,10 +12,12 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import validation
 
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
+from histrs.metrics._induced import induced_by
 from histrs.metrics._registry import METRICS
-from histrs.neighbors import MetricKNNClassifier
+from histrs.neighbors import MetricKNNClassifier, _space
 from histrs.neighbors._space import Space
 from histrs.prototypes import (
     CondensedNN,
@@ -70,6 +72,56 @@ def draw(problem):
     X, y = points(rng, n, n_classes, ties=ties)
     y = np.unique(y, return_inverse=True)[1]
     return X, y, euclidean(X, y), np.random.RandomState(seed)
+
+
+# ---- checks of arguments -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """Count the checks of rows by scikit-learn and by the package."""
+    shapes = []
+    check = validation.check_array  # noqa: TID251
+
+    def counted(X, *arguments, **options):
+        shapes.append(np.shape(X))
+        return check(X, *arguments, **options)
+
+    monkeypatch.setattr(validation, "check_array", counted)
+    return shapes
+
+
+@pytest.mark.parametrize("metric", ["chi2", "intersection", "jbld", "sinkhorn"])
+@pytest.mark.parametrize("make", [CondensedNN, ReducedNN, RandomMutationNN])
+def test_samples_are_checked_as_often_for_many_prototypes_as_for_few(rng, checks, make, metric):
+    X, y = data_for(metric, rng, 45)
+    # Of labels that say nothing most samples are prototypes.
+    counts = []
+    for labels in (y, np.arange(45) // 3):
+        checks.clear()
+        model = make(metric=metric, metric_params=PARAMS.get(metric), random_state=0)
+        model.fit(X, labels)
+        counts.append(sum(shape[:1] == (45,) and len(shape) > 1 for shape in checks))
+    assert counts == [1, 1]
+
+
+@pytest.mark.parametrize("metric", ["hellinger", "intersection"])
+def test_kernels_of_samples_with_themselves_are_computed_once(rng, monkeypatch, metric):
+    X, _ = data_for(metric, rng, 45)
+    kernel, rows = METRICS[metric].kernel, []
+
+    def counted(A, B, **options):
+        rows.append(A.shape[0])
+        return kernel(A, B, **options)
+
+    own = METRICS[metric]._replace(distances=induced_by(counted))
+    monkeypatch.setattr(_space, "METRICS", {**METRICS, metric: own})
+    model = CondensedNN(metric=metric, random_state=0).fit(X, np.arange(45) // 3)
+    n = len(model.prototypes_)
+    assert n > 20
+    # For each prototype its own value, and its kernel with all samples; what is known of samples
+    # before and after does not grow with the prototypes.
+    assert sum(rows) <= n * (1 + 45) + 6 * 45
 
 
 # ---- the rules ------------------------------------------------------------------------------

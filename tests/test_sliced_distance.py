@@ -371,5 +371,5 @@ def test_a_model_of_histograms_finds_an_interaction_on_projections(rng):
     X = rng.uniform(-1.0, 1.0, size=(300, 2))
     y = X[:, 0] * X[:, 1]
     sliced = SlicedDistanceMap(200, random_state=0).fit(X[:200])
-    model = IntersectionGPRegressor().fit(sliced.transform(X[:200]), y[:200])
+    model = IntersectionGPRegressor(random_state=0).fit(sliced.transform(X[:200]), y[:200])
     assert model.score(sliced.transform(X[200:]), y[200:]) > 0.9

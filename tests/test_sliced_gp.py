@@ -52,7 +52,7 @@ from tests.oracles import sliced as oracle
 def few(**parameters):
     """A regressor with so few projections that it is quick."""
     usual = {"n_projections": 96, "n_metric_steps": 1, "smoothness": "linear"}
-    return SlicedGPRegressor(**{**usual, **parameters})
+    return SlicedGPRegressor(**{"random_state": 0, **usual, **parameters})
 
 
 def few_smooth(**parameters):
@@ -60,7 +60,7 @@ def few_smooth(**parameters):
 
 
 def few_classes(**parameters):
-    return SlicedGPClassifier(**{"n_projections": 96, **parameters})
+    return SlicedGPClassifier(**{"random_state": 0, "n_projections": 96, **parameters})
 
 
 BOTH = pytest.mark.parametrize("make", [few, few_classes])
@@ -523,7 +523,7 @@ def test_spreads_of_columns_are_in_one_unit(rng, unit):
 def test_given_metrics_are_kept(rng, model_class, metric):
     X = rng.normal(size=(80, 4)) * [1.0, 1.0, 5.0, 20.0]
     y = X[:, 3] > 0.0
-    model = model_class(n_projections=32, metric=metric).fit(X, y)
+    model = model_class(n_projections=32, metric=metric, random_state=0).fit(X, y)
     A = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(model.metric_, first_metric(metric, A, X.std(axis=0)), atol=1e-9)
     assert model.score(X, y) > 0.5
@@ -541,9 +541,11 @@ def test_components_are_found_once_where_they_are_asked_for(rng, monkeypatch, me
 @pytest.mark.parametrize("n", [600, 1500])
 def test_images_are_left_in_their_unit(n):
     X, y = load_digits(return_X_y=True)
-    model = SlicedGPClassifier(n_interactions=0, n_metric_steps=1).fit(X[:n], y[:n])
+    model = SlicedGPClassifier(n_interactions=0, n_metric_steps=1, random_state=0).fit(X[:n], y[:n])
     P = model.predict_proba(X[n:])
-    plain = SlicedGPClassifier(metric="identity").fit(X[:n], y[:n]).predict_proba(X[n:])
+    plain = (
+        SlicedGPClassifier(metric="identity", random_state=0).fit(X[:n], y[:n]).predict_proba(X[n:])
+    )
     assert log_loss(y[n:], P) < 0.9 * log_loss(y[n:], plain)
     # The corners are hardly ever dark.
     corners = [0, 7, 56, 63]
@@ -552,7 +554,7 @@ def test_images_are_left_in_their_unit(n):
 
 def test_measurements_of_different_units_are_standardised():
     X, y = load_wine(return_X_y=True)
-    model = SlicedGPClassifier().fit(X, y)
+    model = SlicedGPClassifier(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.metric_, np.eye(13))
 
 
@@ -726,7 +728,7 @@ def test_an_interaction_is_found_where_an_additive_model_fails(table):
     X, y = table
     model = few(n_projections=200).fit(X[:120], y[:120])
     assert model.score(X[120:], y[120:]) > 0.6
-    additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor())
+    additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor(random_state=0))
     assert additive.fit(X[:120], y[:120]).score(X[120:], y[120:]) < 0.3
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     assert np.min(model.feature_importances_[:2]) > 3.0 * np.max(model.feature_importances_[2:])
@@ -815,7 +817,7 @@ def test_more_rows_are_as_a_fit_with_the_same_projections(table):
     X, y = table
     model = few(tol=1e-8).fit(X[:80], y[:80])
     whole = IntersectionGPRegressor(
-        **{**model._inner.get_params(), "noise": model.noise_, "amplitude": model.noise_}
+        **{**model._inner.get_params(), "noise": model.noise_, "amplitude": model.noise_},
     )
     T = model._projection.apply(X, 1)
     model.partial_fit(X[80:100], y[80:100]).partial_fit(X[100:], y[100:])
@@ -1280,9 +1282,14 @@ def test_projections_that_are_asked_for(table):
     model = few(n_projections=40, n_metric_steps=3).fit(X, y)
     assert model.directions_.shape == (4, 40 + 8 * len(model.interactions_) + 4)
     assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
-    model = SlicedGPRegressor(n_interactions=0, smoothness="linear").fit(X[:40], y[:40])
+    model = SlicedGPRegressor(n_interactions=0, smoothness="linear", random_state=0).fit(
+        X[:40], y[:40]
+    )
     assert model.directions_.shape == (4, 4 * 256 + 4)
-    assert SlicedGPClassifier().fit(X[:40], y[:40] > 0).directions_.shape == (4, 2048 + 4)
+    assert SlicedGPClassifier(random_state=0).fit(X[:40], y[:40] > 0).directions_.shape == (
+        4,
+        2048 + 4,
+    )
 
 
 @given(

@@ -26,7 +26,13 @@ def make(smoothness, rough, solver="cholesky", **given):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
     given = {"optimizer": None, "slope_weight": 0.8, "amplitude": 0.7, "noise": 0.2, **given}
     return IntersectionGPClassifier(
-        smoothness=smoothness, solver=solver, tol=1e-9, variance="exact", **extra, **given
+        smoothness=smoothness,
+        solver=solver,
+        tol=1e-9,
+        variance="exact",
+        **extra,
+        **given,
+        random_state=0,
     )
 
 
@@ -124,14 +130,14 @@ def test_rows_that_come_and_go(smoothness, rough, solver, likelihood):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_learns_how_smooth_functions_are(n_classes):
     X, y, w, others = sample(n_classes, n=150)
-    model = IntersectionGPClassifier(smoothness="both").fit(X, y, w)
+    model = IntersectionGPClassifier(smoothness="both", random_state=0).fit(X, y, w)
     assert model.likelihood_ == ("bernoulli" if n_classes == 2 else "gaussian")
     assert model.smoothness_ == "both"
     assert model.slope_weight_ > 0.0
     assert model.rough_weight_ > 0.0
     assert model.score(X, y) > 0.8
     rows = sparse.csr_array(X)
-    same = IntersectionGPClassifier(smoothness="both").fit(rows, y, w)
+    same = IntersectionGPClassifier(smoothness="both", random_state=0).fit(rows, y, w)
     np.testing.assert_allclose(same.predict_proba(others), model.predict_proba(others), atol=1e-5)
 
 
@@ -140,7 +146,7 @@ def test_many_weighted_rows():
     rng = np.random.default_rng(0)
     X = rng.random((1300, 2))
     y = (X[:, 0] + 0.3 * rng.normal(size=1300) > 0.6).astype(int)
-    model = IntersectionGPClassifier(smoothness="cubic", likelihood="bernoulli")
+    model = IntersectionGPClassifier(smoothness="cubic", likelihood="bernoulli", random_state=0)
     assert model.fit(X, y, rng.choice([0.5, 2.0], 1300)).score(X, y) > 0.75
 
 
@@ -159,8 +165,8 @@ def test_many_weighted_rows():
 def test_what_smooth_functions_do_not_go_with_is_refused(options):
     X, y, _, others = sample()
     with pytest.raises(ValueError, match="smooth"):
-        IntersectionGPClassifier(smoothness="both", **options).fit(X, y)
-    model = IntersectionGPClassifier(smoothness="both").fit(X, y)
+        IntersectionGPClassifier(smoothness="both", **options, random_state=0).fit(X, y)
+    model = IntersectionGPClassifier(smoothness="both", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="smooth"):
         model.export_tables()
     with pytest.raises(ValueError, match="smooth"):

@@ -49,7 +49,9 @@ def covariance(model, A, B, X, masses=None):
 
 def make(smoothness, rough, **options):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
-    return IntersectionGPRegressor(smoothness=smoothness, **extra, **{**KEPT, **options})
+    return IntersectionGPRegressor(
+        smoothness=smoothness, **extra, **{**KEPT, **options}, random_state=0
+    )
 
 
 @pytest.mark.parametrize(("smoothness", "rough"), KINDS)
@@ -137,6 +139,7 @@ def test_one_feature_is_a_smoothing_spline(weighted):
         feature_weights=None,
         optimizer=None,
         solver="cholesky",
+        random_state=0,
     ).fit(x[:, None], y, sample_weight=weights)
     # Beyond the range, both are lines.
     grid = np.linspace(2.0, 8.0, 300)
@@ -147,7 +150,7 @@ def test_one_feature_is_a_smoothing_spline(weighted):
 
 def test_scikit_learn_finds_the_same_likelihood(data):
     X, y, X_star = data
-    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
     unit = y.std()
 
     class Definition(Kernel):
@@ -231,7 +234,7 @@ def test_iterations_are_few_and_deviations_right(smoothness):
     f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + np.exp(X[:, 2])
     y = f + 0.3 * rng.standard_normal(len(f))
     options = {"smoothness": smoothness, "rough_weight": 1e-3, "noise": 0.1, "amplitude": 5.0}
-    fitted = IntersectionGPRegressor(**options, solver="cg", optimizer=None)
+    fitted = IntersectionGPRegressor(**options, solver="cg", optimizer=None, random_state=0)
     fitted.fit(X[:2000], y[:2000])
     assert fitted.n_iter_.max() <= 20
     plain = clone(fitted).set_params(preconditioner=None).fit(X[:2000], y[:2000])
@@ -250,12 +253,12 @@ def test_of_many_rows_some_tell_the_weights():
     rng = np.random.default_rng(0)
     X = rng.random((2100, 3))
     y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(len(X))
-    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
     assert len(model.theta_) == 3
     assert model.noise_ * y.var() == pytest.approx(0.04, rel=0.1)
     values = np.log([model.noise_, model.amplitude_, model.slope_weight_])
     np.testing.assert_allclose(model.theta_, values)
-    whole = IntersectionGPRegressor(smoothness="cubic", solver="cholesky").fit(X, y)
+    whole = IntersectionGPRegressor(smoothness="cubic", solver="cholesky", random_state=0).fit(X, y)
     gap = whole.log_marginal_likelihood() - whole.log_marginal_likelihood(model.theta_)
     assert -0.1 < gap < 2.0
 
@@ -269,7 +272,9 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
     for name, f in (("smooth", smooth), ("steps", steps)):
         y = f + 0.1 * rng.standard_normal(400)
         for smoothness in ("linear", "cubic", "both"):
-            model = IntersectionGPRegressor(smoothness=smoothness).fit(X[:200], y[:200])
+            model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(
+                X[:200], y[:200]
+            )
             error[name, smoothness] = np.sqrt(np.mean((model.predict(X[200:]) - f[200:]) ** 2))
     assert error["smooth", "cubic"] < 0.7 * error["smooth", "linear"]
     assert error["smooth", "both"] < 0.8 * error["smooth", "linear"]
@@ -293,7 +298,7 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
 )
 def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
     X, y, _ = data
-    model = IntersectionGPRegressor(smoothness="cubic", **options)
+    model = IntersectionGPRegressor(smoothness="cubic", **options, random_state=0)
     with pytest.raises(ValueError, match=next(iter(options)).replace("n_i", "i")):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
@@ -301,7 +306,7 @@ def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
 
 def test_what_is_asked_of_a_fit_is_refused_too(data):
     X, y, _ = data
-    model = IntersectionGPRegressor(smoothness="cubic").fit(X, y)
+    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="smoothness"):
         model.export_tables()
     with pytest.raises(ValueError, match="n_bins"):
@@ -313,9 +318,13 @@ def test_what_is_asked_of_a_fit_is_refused_too(data):
 
 def test_awkward_rows(data):
     X, y, _ = data
-    one = IntersectionGPRegressor(smoothness="both", optimizer=None).fit(X[:1], y[:1])
+    one = IntersectionGPRegressor(smoothness="both", optimizer=None, random_state=0).fit(
+        X[:1], y[:1]
+    )
     assert one.predict(X[:3]) == pytest.approx(y[0])
-    model = IntersectionGPRegressor(smoothness="cubic", optimizer=None, feature_weights=None)
+    model = IntersectionGPRegressor(
+        smoothness="cubic", optimizer=None, feature_weights=None, random_state=0
+    )
     with pytest.raises(ValueError, match="Scale the features down"):
         model.fit(X * 1e150, y)
     scaled = clone(model).set_params(feature_weights="scale").fit(X * 1e150, y)
@@ -325,7 +334,7 @@ def test_awkward_rows(data):
 
 def test_threads_do_not_matter(data):
     X, y, X_star = data
-    model = IntersectionGPRegressor(smoothness="both", solver="cg", optimizer=None)
+    model = IntersectionGPRegressor(smoothness="both", solver="cg", optimizer=None, random_state=0)
     found = [clone(model).set_params(n_jobs=n).fit(X, y).predict(X_star) for n in (1, 2, 7)]
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -379,7 +388,7 @@ def test_a_search_that_is_not_converged_says_so(data):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_rows_as_far_outside_as_there_are_numbers(rng, smoothness, container):
     X, y = rng.random((30, 3)), rng.normal(size=30)
-    model = IntersectionGPRegressor(smoothness=smoothness).fit(X, y)
+    model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
     std = [
         model.predict(container(X[:2] * scale), return_std=True)[1]
         for scale in (1.0, 1e50, 1e100, 1e160, 1e300)

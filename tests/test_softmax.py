@@ -52,7 +52,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     X, t, w, others = sample()
     w = w / w.mean() if weighted else np.ones(len(t))
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
-    model = IntersectionGPClassifier(amplitude=amplitude, **GIVEN)
+    model = IntersectionGPClassifier(amplitude=amplitude, **GIVEN, random_state=0)
     model.fit(X, t, sample_weight=w if weighted else None)
     ours, spread = model.latent_mean_and_variance(others)
     np.testing.assert_allclose(ours, mean, rtol=1e-5, atol=1e-6)
@@ -130,7 +130,7 @@ def test_kernels_that_are_singular_and_large():
 def test_two_classes_are_those_of_the_bernoulli_likelihood():
     X, t, w, others = sample(1, n_classes=2)
     models = [
-        IntersectionGPClassifier(**{**GIVEN, "likelihood": name}).fit(X, t, w)
+        IntersectionGPClassifier(**{**GIVEN, "likelihood": name}, random_state=0).fit(X, t, w)
         for name in ("softmax", "bernoulli")
     ]
     assert models[0].likelihood_ == "bernoulli"
@@ -141,7 +141,9 @@ def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(40) % 3 > 0)
     w[:3] = 1.0
-    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
+    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN, random_state=0).fit(
+        X, t, sample_weight=w
+    )
     kept = w > 0
     *_, mean, _ = by_definition(X[kept], t[kept], w[kept] / w[kept].mean(), others, 2.0)
     np.testing.assert_allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
@@ -149,7 +151,7 @@ def test_a_row_of_no_weight_leaves_no_trace():
 
 def test_rows_come_and_go():
     X, t, w, others = sample(3, n=60)
-    model = IntersectionGPClassifier(amplitude=5.0, **{**GIVEN, "tol": 1e-8})
+    model = IntersectionGPClassifier(amplitude=5.0, **{**GIVEN, "tol": 1e-8}, random_state=0)
     grown = pickle.loads(pickle.dumps(model.fit(X[:40], t[:40], w[:40])))
     unit = w[:40].mean()
     grown.partial_fit(X[40:], t[40:], sample_weight=w[40:])
@@ -170,7 +172,9 @@ def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
     X, y = X[::3], y[::3]
     first = y < 2
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X[first], y[first], None)
+    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(
+        X[first], y[first], None
+    )
     # Of two classes there is one function.
     assert model.likelihood_ == "bernoulli"
     begun = np.append(np.flatnonzero(first), 49)
@@ -178,7 +182,7 @@ def test_a_class_that_comes_later():
     later = np.setdiff1d(np.arange(50), begun)
     X[later[0]], y[later[0]] = X[later[0]], 3
     model.partial_fit(X[later], y[later])
-    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN).fit(X, y)
+    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
     order = np.argsort(np.append(begun, later))
     np.testing.assert_allclose(model.dual_coef_[order], at_once.dual_coef_, atol=1e-5)
     assert model.predict_proba(X).shape == (50, 4)
@@ -186,10 +190,10 @@ def test_a_class_that_comes_later():
 
 def test_tables_explanations_and_sparse_rows():
     X, t, _, others = sample(5)
-    model = IntersectionGPClassifier(likelihood="softmax").fit(X, t)
+    model = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t)
     logits = model.decision_function(others)
     np.testing.assert_allclose(model.export_tables().scores(others), logits, atol=1e-8)
-    csr = IntersectionGPClassifier(likelihood="softmax").fit(sparse.csr_array(X), t)
+    csr = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(sparse.csr_array(X), t)
     np.testing.assert_allclose(csr.decision_function(others), logits, atol=1e-6)
     explanation = model.explain(others)
     means = explanation.values.sum(axis=1) + explanation.offset
@@ -206,7 +210,9 @@ def test_lower_log_loss_on_digits():
     scaler = MinMaxScaler(clip=True).fit(A)
     loss = {}
     for name in ("gaussian", "softmax", "auto"):
-        model = IntersectionGPClassifier(likelihood=name).fit(scaler.transform(A), a)
+        model = IntersectionGPClassifier(likelihood=name, random_state=0).fit(
+            scaler.transform(A), a
+        )
         P = model.predict_proba(scaler.transform(B))
         loss[name] = log_loss(b, P)
         np.testing.assert_array_equal(P.argmax(axis=1), model.predict(scaler.transform(B)))
@@ -216,7 +222,9 @@ def test_lower_log_loss_on_digits():
 
 def test_without_calibration():
     X, t, _, others = sample(6)
-    model = IntersectionGPClassifier(amplitude=4.0, calibration=None, **GIVEN).fit(X, t)
+    model = IntersectionGPClassifier(amplitude=4.0, calibration=None, **GIVEN, random_state=0).fit(
+        X, t
+    )
     *_, mean, variance = by_definition(X, t, np.ones(40), others, 4.0)
     expected = softmax(mean / np.sqrt(1.0 + np.pi / 8.0 * variance), axis=1)
     np.testing.assert_allclose(model.predict_proba(others), expected, atol=1e-6)
@@ -233,29 +241,35 @@ def test_without_calibration():
 def test_what_goes_without_it(parameters, said):
     X, t, _, _ = sample()
     with pytest.raises(ValueError, match=said):
-        IntersectionGPClassifier(likelihood="softmax", **parameters).fit(X, t)
+        IntersectionGPClassifier(likelihood="softmax", **parameters, random_state=0).fit(X, t)
 
 
 def test_what_is_chosen():
     X, t, _, _ = sample(n=420)
-    model = IntersectionGPClassifier().fit(X, t)
+    model = IntersectionGPClassifier(random_state=0).fit(X, t)
     assert model.likelihood_ == "softmax"
-    assert IntersectionGPClassifier().fit(X[:399], t[:399]).likelihood_ == "gaussian"
+    assert IntersectionGPClassifier(random_state=0).fit(X[:399], t[:399]).likelihood_ == "gaussian"
     for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
-        other = IntersectionGPClassifier(**parameters).fit(X, t)
+        other = IntersectionGPClassifier(**parameters, random_state=0).fit(X, t)
         assert other.likelihood_ == "gaussian"
-    assert IntersectionGPClassifier().fit(X, np.arange(420) % 65).likelihood_ == "gaussian"
+    assert (
+        IntersectionGPClassifier(random_state=0).fit(X, np.arange(420) % 65).likelihood_
+        == "gaussian"
+    )
     # A bound of time: its cube, times the classes, is too large.
     many = np.random.default_rng(0).random((2400, 2))
-    assert IntersectionGPClassifier().fit(many, np.arange(2400) % 3).likelihood_ == "gaussian"
+    assert (
+        IntersectionGPClassifier(random_state=0).fit(many, np.arange(2400) % 3).likelihood_
+        == "gaussian"
+    )
 
 
 def test_units_of_columns_do_not_matter():
     X, t, _, others = sample(8, n=60)
-    model = IntersectionGPClassifier(likelihood="softmax").fit(X, t)
+    model = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t)
     P = model.predict_proba(others)
     for scale in (1e-100, 1e100):
-        scaled = IntersectionGPClassifier(likelihood="softmax").fit(scale * X, t)
+        scaled = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(scale * X, t)
         np.testing.assert_allclose(scaled.predict_proba(scale * others), P, atol=1e-5)
 
 
@@ -263,10 +277,10 @@ def test_classes_that_are_rare_or_alike():
     rng = np.random.default_rng(0)
     X = rng.random((50, 2))
     t = np.append(np.arange(49) % 2, 2)
-    P = IntersectionGPClassifier(likelihood="softmax").fit(X, t).predict_proba(X)
+    P = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t).predict_proba(X)
     assert np.all(np.isfinite(P))
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
-    constant = IntersectionGPClassifier(likelihood="softmax").fit(
+    constant = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(
         np.ones((60, 2)), np.arange(60) % 3
     )
     np.testing.assert_allclose(constant.predict_proba(X[:3]), 1.0 / 3.0, atol=0.02)

@@ -173,8 +173,8 @@ def test_vectors_pass(format_):
 # ---- every public entry --------------------------------------------------------------------------
 
 ESTIMATORS = {
-    "IntersectionGPRegressor": IntersectionGPRegressor(optimizer=None),
-    "MinMaxGPRegressor": MinMaxGPRegressor(optimizer=None),
+    "IntersectionGPRegressor": IntersectionGPRegressor(optimizer=None, random_state=0),
+    "MinMaxGPRegressor": MinMaxGPRegressor(optimizer=None, random_state=0),
     "AdditiveChi2Map": AdditiveChi2Map(n_components=3),
     "AdditiveChi2Map(periodic)": AdditiveChi2Map(n_components=3, method="periodic"),
     "ExpChi2Sampler": ExpChi2Sampler(n_components=8, random_state=0),
@@ -283,7 +283,7 @@ FUNCTIONS = {
     "fit_rows": lambda X: PCARidge().fit_rows(X, LABELS),
     "active_learning": lambda X: list(
         active_learning.learn(
-            IntersectionGPRegressor(optimizer=None),
+            IntersectionGPRegressor(optimizer=None, random_state=0),
             X,
             LABELS.__getitem__,
             labelled=[0, 1],

@@ -51,7 +51,7 @@ def covariance(kernel, X, Z, gamma, reference):
 @each_kernel
 def test_predictions_are_their_definition(rng, kernel):
     (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
-    model = SPDGPRegressor(kernel, **GIVEN).fit(X, y)
+    model = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X, y)
     reference = airm_mean(X)
     A = AMPLITUDE * covariance(kernel, X, X, GAMMA, reference) + NOISE * np.eye(40)
     k = AMPLITUDE * covariance(kernel, X, X_star, GAMMA, reference)
@@ -64,9 +64,9 @@ def test_predictions_are_their_definition(rng, kernel):
     std = model.predict(X_star, return_std=True)[1]
     assert_close(std, np.sqrt(np.diag(cov)), 1e-9)
     assert model.gamma_ == pytest.approx(GAMMA)
-    flat = SPDGPRegressor(kernel, n_jobs=2, **GIVEN).fit(X.reshape(40, 9), y)
+    flat = SPDGPRegressor(kernel, n_jobs=2, **GIVEN, random_state=0).fit(X.reshape(40, 9), y)
     assert_close(flat.predict(X_star.reshape(7, 9)), found, 1e-10)
-    single = SPDGPRegressor(kernel, **GIVEN).fit(X.astype(np.float32), y)
+    single = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X.astype(np.float32), y)
     assert_close(single.predict(X_star.astype(np.float32)), found, 1e-4)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X_star), found)
@@ -77,12 +77,12 @@ def test_predictions_are_their_definition(rng, kernel):
 @each_kernel
 def test_the_inverse_temperature_of_largest_likelihood_is_found(rng, kernel):
     X, y = matrices(rng, 60)
-    model = SPDGPRegressor(kernel).fit(X, y)
+    model = SPDGPRegressor(kernel, random_state=0).fit(X, y)
     assert len(model.theta_) == 3
     learned = model.log_marginal_likelihood()
     for factor in (0.3, 0.6, 1.7, 3.0):
         gamma = max(0.5, factor * model.gamma_)
-        other = SPDGPRegressor(kernel, gamma=gamma).fit(X, y)
+        other = SPDGPRegressor(kernel, gamma=gamma, random_state=0).fit(X, y)
         assert len(other.theta_) == 2
         assert learned > other.log_marginal_likelihood() - 0.05
     theta = np.log([0.1, 0.7, 0.8])
@@ -118,7 +118,7 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
 def test_rows_come_and_go(rng, model_class, kernel):
     X, y = matrices(rng, 50)
     y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    grown = model_class(kernel, **GIVEN).partial_fit(X[:30], y[:30])
+    grown = model_class(kernel, **GIVEN, random_state=0).partial_fit(X[:30], y[:30])
     grown.partial_fit(X[30:], y[30:]).forget([3, 45])
     kept = np.setdiff1d(np.arange(50), [3, 45])
     # The reference stays that of the first matrices.
@@ -140,7 +140,7 @@ def classes(rng, n, p=4, n_classes=3):
 def test_classes_have_calibrated_probabilities(kernel):
     rng = np.random.default_rng(0)
     (X, y), (X_test, y_test) = classes(rng, 200), classes(rng, 600)
-    model = SPDGPClassifier(kernel).fit(X, y)
+    model = SPDGPClassifier(kernel, random_state=0).fit(X, y)
     P = model.predict_proba(X_test)
     np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X_test))
     assert model.score(X_test, y_test) > 0.75
@@ -172,14 +172,14 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     Y -= Y.mean(axis=0)
     expected = left_out_by_definition(K, 0.4, Y)
     assert_close(centred_leave_one_out(K, 0.4, Y), expected, 1e-9)
-    model = SPDGPClassifier(gamma=GAMMA).fit(X, y)
+    model = SPDGPClassifier(gamma=GAMMA, random_state=0).fit(X, y)
     K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
     targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
     found = model._scores_left_out(model._posterior, model.Y_fit_)
     s = model.noise_ / model.amplitude_
     assert_close(found, left_out_by_definition(K, s, targets), 1e-7)
     # A level that is not open is left out with the row.
-    model = SPDGPClassifier(**GIVEN).fit(X, y)
+    model = SPDGPClassifier(**GIVEN, random_state=0).fit(X, y)
     found = model._scores_left_out(model._posterior, model.Y_fit_)
     for i in (0, 17):
         rest = np.arange(30) != i
@@ -189,7 +189,7 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
 
 def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
     X, y = classes(rng, 60)
-    model = SPDGPClassifier().fit(X, y)
+    model = SPDGPClassifier(random_state=0).fit(X, y)
     history = model.optimization_history_
     assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "scaled_gamma"}
     assert {len(values) for values in history.values()} == {4 * 9}
@@ -214,21 +214,30 @@ def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
 
 def test_bounds_and_given_values_are_kept_when_rows_are_left_out(rng):
     X, y = classes(rng, 40)
-    fixed = SPDGPClassifier(noise=0.3, noise_bounds="fixed", gamma=0.2).fit(X, y)
+    fixed = SPDGPClassifier(noise=0.3, noise_bounds="fixed", gamma=0.2, random_state=0).fit(X, y)
     assert (fixed.noise_, len(fixed.theta_)) == (0.3, 1)
     assert fixed.gamma_ == pytest.approx(0.2)
     both = SPDGPClassifier(
-        noise=0.3, amplitude=0.7, noise_bounds="fixed", amplitude_bounds="fixed", gamma=0.2
+        noise=0.3,
+        amplitude=0.7,
+        noise_bounds="fixed",
+        amplitude_bounds="fixed",
+        gamma=0.2,
+        random_state=0,
     ).fit(X, y)
     assert (both.noise_, both.amplitude_, len(both.theta_)) == (0.3, 0.7, 0)
-    narrow = SPDGPClassifier(noise_bounds=(0.05, 0.1), amplitude_bounds=(1.0, 2.0)).fit(X, y)
+    narrow = SPDGPClassifier(
+        noise_bounds=(0.05, 0.1), amplitude_bounds=(1.0, 2.0), random_state=0
+    ).fit(X, y)
     assert 0.05 <= narrow.noise_ <= 0.1
     assert 1.0 <= narrow.amplitude_ <= 2.0
     with pytest.raises(ValueError, match="leave-one-out"):
-        SPDGPClassifier("jbld", optimizer="leave-one-out").fit(X, y)
+        SPDGPClassifier("jbld", optimizer="leave-one-out", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="leave-one-out"):
-        SPDGPClassifier(optimizer="leave-one-out", shared_hyperparameters=False).fit(X, y)
-    own = SPDGPClassifier(shared_hyperparameters=False).fit(X, y)
+        SPDGPClassifier(
+            optimizer="leave-one-out", shared_hyperparameters=False, random_state=0
+        ).fit(X, y)
+    own = SPDGPClassifier(shared_hyperparameters=False, random_state=0).fit(X, y)
     assert own.noise_.shape == (3,)
 
 
@@ -248,8 +257,8 @@ def test_few_trials_in_many_dimensions_are_predicted_as_well_as_by_means():
     loss = {
         name: log_loss(y_test, model.fit(X, y).predict_proba(X_test))
         for name, model in {
-            "left out": SPDGPClassifier(),
-            "likelihood": SPDGPClassifier(optimizer="l-bfgs-b"),
+            "left out": SPDGPClassifier(random_state=0),
+            "likelihood": SPDGPClassifier(optimizer="l-bfgs-b", random_state=0),
             "means": MDM(),
         }.items()
     }
@@ -270,7 +279,7 @@ def test_a_handful_of_trials_does_not_make_certain(n_each):
         C = A @ sources
         C = C @ C.transpose(0, 2, 1) / 40
         n = 2 * n_each
-        model = SPDGPClassifier().fit(C[:n], y[:n])
+        model = SPDGPClassifier(random_state=0).fit(C[:n], y[:n])
         losses.append(log_loss(y[n:], model.predict_proba(C[n:])))
     assert np.mean(losses) < np.log(2) + 0.02
 
@@ -278,18 +287,20 @@ def test_a_handful_of_trials_does_not_make_certain(n_each):
 def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
     (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
     A = rng.standard_normal((3, 3))
-    model = SPDGPRegressor(**GIVEN).fit(X, y)
-    moved = SPDGPRegressor(**GIVEN).fit(A @ X @ A.T, y)
+    model = SPDGPRegressor(**GIVEN, random_state=0).fit(X, y)
+    moved = SPDGPRegressor(**GIVEN, random_state=0).fit(A @ X @ A.T, y)
     assert_close(moved.predict(A @ X_star @ A.T), model.predict(X_star), 1e-6)
-    learned = SPDGPRegressor().fit(X, y).predict(X_star)
-    assert_close(SPDGPRegressor().fit(1e12 * X, y).predict(1e12 * X_star), learned, 1e-5)
+    learned = SPDGPRegressor(random_state=0).fit(X, y).predict(X_star)
+    assert_close(
+        SPDGPRegressor(random_state=0).fit(1e12 * X, y).predict(1e12 * X_star), learned, 1e-5
+    )
 
 
 def test_a_pipeline_from_signals(rng):
     trials = rng.standard_normal((80, 4, 60))
     y = np.arange(80) % 2
     trials[:, 1] *= 1 + y[:, None]
-    model = make_pipeline(Covariances(), SPDGPClassifier()).fit(trials[:50], y[:50])
+    model = make_pipeline(Covariances(), SPDGPClassifier(random_state=0)).fit(trials[:50], y[:50])
     assert model.score(trials[50:], y[50:]) > 0.85
     linear = make_pipeline(Covariances(), TangentSpace()).fit_transform(trials)
     assert linear.shape == (80, 10)
@@ -297,7 +308,7 @@ def test_a_pipeline_from_signals(rng):
 
 def test_log_euclidean_is_the_kernel_of_metrics(rng):
     X, y = matrices(rng, 20)
-    model = SPDGPRegressor("logeuclid", **GIVEN).fit(X, y)
+    model = SPDGPRegressor("logeuclid", **GIVEN, random_state=0).fit(X, y)
     K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(20)
     expected = y.mean() + (K - NOISE * np.eye(20)) @ np.linalg.solve(K, y - y.mean())
     assert_close(model.predict(X), expected, 1e-9)
@@ -306,12 +317,12 @@ def test_log_euclidean_is_the_kernel_of_metrics(rng):
 def test_what_is_refused(rng):
     X, y = matrices(rng, 20)
     with pytest.raises(NotFittedError):
-        SPDGPRegressor().predict(X)
+        SPDGPRegressor(random_state=0).predict(X)
     with pytest.raises(ValueError, match="kernel"):
-        SPDGPRegressor("airm").fit(X, y)
+        SPDGPRegressor("airm", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"gamma = 0.3: .* not positive definite below 1/2"):
-        SPDGPRegressor("jbld", gamma=0.3).fit(X, y)
-    model = SPDGPRegressor(**GIVEN).fit(X, y)
+        SPDGPRegressor("jbld", gamma=0.3, random_state=0).fit(X, y)
+    model = SPDGPRegressor(**GIVEN, random_state=0).fit(X, y)
     bad = X.copy()
     bad[4] = -bad[4]
     before = clone(model).fit(X, y).predict(X)
@@ -322,11 +333,11 @@ def test_what_is_refused(rng):
     with pytest.raises(ValueError, match="single matrix"):
         model.predict(X[0])
     with pytest.raises(ValueError, match="signals of shape"):
-        SPDGPRegressor().fit(rng.standard_normal((5, 3, 30)), y[:5])
+        SPDGPRegressor(random_state=0).fit(rng.standard_normal((5, 3, 30)), y[:5])
 
 
 def test_equal_matrices_and_one_row(rng):
     X, y = matrices(rng, 20)
-    model = SPDGPRegressor(**GIVEN).fit(np.broadcast_to(X[:1], X.shape), y)
+    model = SPDGPRegressor(**GIVEN, random_state=0).fit(np.broadcast_to(X[:1], X.shape), y)
     assert_close(model.predict(X[:1]), [y.mean()], 1e-6)
     assert model.distance_scale_ > 0.0

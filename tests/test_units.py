@@ -28,8 +28,8 @@ def coverage(model, X, y):
 def test_predictions_scale_with_the_targets(rng, solver, unit):
     X, y = smooth(rng)
     X_star, y_star = smooth(rng)
-    model = IntersectionGPRegressor(solver=solver).fit(X, y)
-    scaled = IntersectionGPRegressor(solver=solver).fit(X, unit * y)
+    model = IntersectionGPRegressor(solver=solver, random_state=0).fit(X, y)
+    scaled = IntersectionGPRegressor(solver=solver, random_state=0).fit(X, unit * y)
     # The arithmetic is the same but for the rounding of the targets.
     np.testing.assert_allclose(scaled.noise_, model.noise_, rtol=1e-4)
     np.testing.assert_allclose(scaled.amplitude_, model.amplitude_, rtol=1e-4)
@@ -48,8 +48,8 @@ def test_predictions_scale_with_the_targets(rng, solver, unit):
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**-17, 2.0**23, 2.0**40])
 def test_powers_of_two_leave_every_bit(rng, unit):
     X, y = smooth(rng)
-    model = IntersectionGPRegressor().fit(X, y)
-    scaled = IntersectionGPRegressor().fit(X, unit * y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
+    scaled = IntersectionGPRegressor(random_state=0).fit(X, unit * y)
     assert (scaled.noise_, scaled.amplitude_) == (model.noise_, model.amplitude_)
     for actual, expected in zip(
         scaled.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
@@ -63,24 +63,27 @@ def test_units_of_columns_do_not_matter(rng, model_class):
     if model_class is IntersectionGPClassifier:
         y = y > np.median(y)
     units = np.array([1e-6, 1.0, 1e9])
-    model, scaled = model_class().fit(X, y), model_class().fit(X * units, y)
+    model, scaled = (
+        model_class(random_state=0).fit(X, y),
+        model_class(random_state=0).fit(X * units, y),
+    )
     np.testing.assert_allclose(scaled.feature_weights_ * units, model.feature_weights_, rtol=1e-9)
     means = model.latent_mean_and_variance(X)[0]
     assert_close(scaled.latent_mean_and_variance(X * units)[0], means, 1e-6)
     # Without weights the largest column is all that counts.
     parameters = {"feature_weights": None, "intercept_variance": 0.0, "optimizer": None}
-    plain = model_class(**parameters).fit(X, y)
+    plain = model_class(**parameters, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="feature 2 spread over"):
-        carried = model_class(**parameters).fit(X * units, y)
+        carried = model_class(**parameters, random_state=0).fit(X * units, y)
     means = plain.latent_mean_and_variance(X)[0]
     assert np.ptp(carried.latent_mean_and_variance(X * units)[0] - means) > 0.1 * np.ptp(means)
 
 
 def test_outliers_hardly_move_the_spread(rng):
     X, y = smooth(rng, 1000)
-    weights = IntersectionGPRegressor(optimizer=None).fit(X, y).feature_weights_
+    weights = IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, y).feature_weights_
     X[0, 0] = 1e6
-    moved = IntersectionGPRegressor(optimizer=None).fit(X, y).feature_weights_
+    moved = IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, y).feature_weights_
     np.testing.assert_allclose(moved, weights, rtol=0.05)
 
 
@@ -88,11 +91,11 @@ def test_outliers_hardly_move_the_spread(rng):
 def test_each_target_is_fitted_as_if_alone(rng, solver):
     X, y = smooth(rng)
     Y = np.column_stack([y, 1e6 * rng.normal(size=len(y)), 1e-6 * X[:, 2]])
-    model = IntersectionGPRegressor(solver=solver).fit(X, Y)
+    model = IntersectionGPRegressor(solver=solver, random_state=0).fit(X, Y)
     assert model.noise_.shape == model.amplitude_.shape == (3,)
     mean, std = model.predict(X, return_std=True)
     for k in range(3):
-        alone = IntersectionGPRegressor(solver=solver).fit(X, Y[:, k])
+        alone = IntersectionGPRegressor(solver=solver, random_state=0).fit(X, Y[:, k])
         expected_mean, expected_std = alone.predict(X, return_std=True)
         assert isinstance(alone.noise_, float)
         if solver == "auto":
@@ -105,21 +108,21 @@ def test_each_target_is_fitted_as_if_alone(rng, solver):
 def test_one_pair_for_all_targets_on_request(rng):
     X, y = smooth(rng)
     Y = np.column_stack([y, rng.normal(size=len(y))])
-    shared = IntersectionGPRegressor(shared_hyperparameters=True).fit(X, Y)
-    each = IntersectionGPRegressor(shared_hyperparameters=False).fit(X, Y)
+    shared = IntersectionGPRegressor(shared_hyperparameters=True, random_state=0).fit(X, Y)
+    each = IntersectionGPRegressor(shared_hyperparameters=False, random_state=0).fit(X, Y)
     assert isinstance(shared.noise_, float)
     assert np.min(each.noise_) < shared.noise_ < np.max(each.noise_)
     assert each.log_marginal_likelihood() > shared.log_marginal_likelihood()
     np.testing.assert_array_equal(
-        each.noise_, IntersectionGPRegressor().fit(X, Y).noise_, "is the default"
+        each.noise_, IntersectionGPRegressor(random_state=0).fit(X, Y).noise_, "is the default"
     )
 
 
 def test_classes_share_unless_told(rng):
     X, y = smooth(rng)
     y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-    assert isinstance(IntersectionGPClassifier().fit(X, y).noise_, float)
-    model = IntersectionGPClassifier(shared_hyperparameters=False).fit(X, y)
+    assert isinstance(IntersectionGPClassifier(random_state=0).fit(X, y).noise_, float)
+    model = IntersectionGPClassifier(shared_hyperparameters=False, random_state=0).fit(X, y)
     assert model.noise_.shape == (3,)
     assert model.predict(X, return_std=True)[1].shape == (len(y), 3)
     assert model.score(X, y) > 0.6
@@ -129,23 +132,27 @@ def test_given_values_for_each_target(rng):
     X, y = smooth(rng)
     Y = np.column_stack([y, 10 * y])
     parameters = {"optimizer": None, "variance": "exact"}
-    both = IntersectionGPRegressor(noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters).fit(X, Y)
+    both = IntersectionGPRegressor(
+        noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters, random_state=0
+    ).fit(X, Y)
     mean, std = both.predict(X, return_std=True)
     for k, (noise, amplitude) in enumerate([(0.1, 1.0), (0.5, 2.0)]):
-        alone = IntersectionGPRegressor(noise=noise, amplitude=amplitude, **parameters)
+        alone = IntersectionGPRegressor(
+            noise=noise, amplitude=amplitude, **parameters, random_state=0
+        )
         expected_mean, expected_std = alone.fit(X, Y[:, k]).predict(X, return_std=True)
         np.testing.assert_allclose(mean[:, k], expected_mean, rtol=1e-8)
         np.testing.assert_allclose(std[:, k], expected_std, rtol=1e-8)
     for noise in ([0.1, 0.2, 0.3], [0.1, -0.2], [0.1, np.nan]):
         with pytest.raises(ValueError, match="noise"):
-            IntersectionGPRegressor(noise=noise, **parameters).fit(X, Y)
+            IntersectionGPRegressor(noise=noise, **parameters, random_state=0).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e160, 1e-300])
 def test_constant_targets(rng, value):
     X = rng.random((20, 2))
     with pytest.warns(ConvergenceWarning, match="constant"):
-        model = IntersectionGPRegressor().fit(X, np.full(20, value))
+        model = IntersectionGPRegressor(random_state=0).fit(X, np.full(20, value))
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_array_equal(mean, value)
     assert np.all(std > 0.0)
@@ -155,31 +162,31 @@ def test_constant_targets(rng, value):
 def test_one_row(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = IntersectionGPRegressor().fit([[1.0, 2.0]], [3.0])
+        model = IntersectionGPRegressor(random_state=0).fit([[1.0, 2.0]], [3.0])
     mean, std = model.predict([[1.0, 2.0], [5.0, 0.0]], return_std=True)
     np.testing.assert_array_equal(mean, 3.0)
     assert np.all(np.isfinite(std))
     model.partial_fit([[2.0, 1.0]], [5.0])
     assert model.predict([[2.0, 1.0]]) > model.predict([[1.0, 2.0]])
     with pytest.raises(ValueError, match="at least 2 classes"):
-        IntersectionGPClassifier().fit([[1.0, 2.0]], [3])
+        IntersectionGPClassifier(random_state=0).fit([[1.0, 2.0]], [3])
 
 
 def test_targets_that_overflow_say_so(rng):
     X = rng.random((4, 2))
     with pytest.raises(ValueError, match="Scale y down"):
-        IntersectionGPRegressor().fit(X, [1.7e308, -1.7e308, 1.7e308, 0.0])
+        IntersectionGPRegressor(random_state=0).fit(X, [1.7e308, -1.7e308, 1.7e308, 0.0])
 
 
 def test_a_column_that_carries_the_kernel_is_named(rng):
     X = rng.random((60, 3)) * [1.0, 1e5, 2.0]
     with pytest.warns(UserWarning, match=r"feature 1 spread over .* feature_weights=\"scale\""):
-        IntersectionGPRegressor(feature_weights=None, intercept_variance=0.0, optimizer=None).fit(
-            X, X[:, 0]
-        )
+        IntersectionGPRegressor(
+            feature_weights=None, intercept_variance=0.0, optimizer=None, random_state=0
+        ).fit(X, X[:, 0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        IntersectionGPRegressor(optimizer=None).fit(X, X[:, 0])
+        IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, X[:, 0])
         # A transform may make them alike.
         IntersectionGPRegressor(
             feature_weights=None,
@@ -187,9 +194,10 @@ def test_a_column_that_carries_the_kernel_is_named(rng):
             optimizer=None,
             feature_transform="power",
             exponent=0.05,
+            random_state=0,
         ).fit(X, X[:, 0])
         # Columns of one unit, and one beside constants.
         for rows in (X[:, [0, 2]], X[:, [1]], X * [0.0, 1.0, 0.0]):
             IntersectionGPRegressor(
-                feature_weights=None, intercept_variance=0.0, optimizer=None
+                feature_weights=None, intercept_variance=0.0, optimizer=None, random_state=0
             ).fit(rows, X[:, 0])

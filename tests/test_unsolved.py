@@ -36,8 +36,8 @@ def test_powers_of_two_variables_are_solved(rng):
     X_star, y_star = powers(rng, 500)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        found = IntersectionGPRegressor().fit(X, y)
-        expected = IntersectionGPRegressor(solver="cholesky").fit(X, y)
+        found = IntersectionGPRegressor(random_state=0).fit(X, y)
+        expected = IntersectionGPRegressor(solver="cholesky", random_state=0).fit(X, y)
     assert rmse(found, X_star, y_star) < 1.05 * rmse(expected, X_star, y_star)
     assert found.score(X_star, y_star) > 0.99
     assert np.all(found.residual_ <= 2e-4 * np.abs(y - y.mean()).max())
@@ -71,10 +71,10 @@ def test_what_iterations_do_not_solve_is_factorised(rng, monkeypatch):
     iterate_first(monkeypatch)
     X, y, parameters = stagnating(rng)
     with pytest.warns(ConvergenceWarning, match="stopped after"):
-        IntersectionGPRegressor(solver="cg", max_iter=50, **parameters).fit(X, y)
+        IntersectionGPRegressor(solver="cg", max_iter=50, **parameters, random_state=0).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model = IntersectionGPRegressor(max_iter=50, **parameters).fit(X, y)
+        model = IntersectionGPRegressor(max_iter=50, **parameters, random_state=0).fit(X, y)
     assert "factor" in vars(model._posterior.system)
     K = oracle.intersection_kernel(X) + 1e-9 * np.eye(len(X))
     Y = (y - y.mean())[:, None]
@@ -84,8 +84,10 @@ def test_what_iterations_do_not_solve_is_factorised(rng, monkeypatch):
 def test_the_factor_that_was_made_serves_variances(rng, monkeypatch):
     iterate_first(monkeypatch)
     X, y, parameters = stagnating(rng)
-    model = IntersectionGPRegressor(max_iter=50, **parameters).fit(X, y)
-    exact = IntersectionGPRegressor(**{**parameters, "solver": "cholesky"}).fit(X, y)
+    model = IntersectionGPRegressor(max_iter=50, **parameters, random_state=0).fit(X, y)
+    exact = IntersectionGPRegressor(**{**parameters, "solver": "cholesky"}, random_state=0).fit(
+        X, y
+    )
     assert model.std_error_ == 0.0
     assert_close(
         model.predict(X[:30], return_std=True)[1], exact.predict(X[:30], return_std=True)[1], 1e-6
@@ -98,11 +100,13 @@ def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, 
     X, y, parameters = stagnating(rng)
     X = rng.random((400, 3))
     parameters |= {"noise": 1e-3, "tol": 1e-6, "max_iter": 60}
-    model = IntersectionGPRegressor(**parameters).fit(X, y)
+    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
     assert "factor" not in vars(model._posterior.system)
     # Without a preconditioner it takes more iterations than that, and knots do with the rest.
     assert 60 < model.n_iter_.max() < 120
-    exact = IntersectionGPRegressor(**{**parameters, "solver": "cholesky"}).fit(X, y)
+    exact = IntersectionGPRegressor(**{**parameters, "solver": "cholesky"}, random_state=0).fit(
+        X, y
+    )
     assert_close(model.predict(X), exact.predict(X), 1e-3)
 
 
@@ -116,7 +120,7 @@ def test_predictions_are_of_one_of_the_states(rng, model_class):
     y = X[:, 0] + rng.normal(size=80)
     if model_class is IntersectionGPClassifier:
         y = (y > np.median(y)).astype(int)
-    model = model_class(optimizer=None).fit(X[:60], y[:60])
+    model = model_class(optimizer=None, random_state=0).fit(X[:60], y[:60])
     X_star = rng.random((5, 4))
 
     def answer():
@@ -164,8 +168,8 @@ def test_two_fits_at_once_leave_the_threads_of_blas(rng):
             fits = [
                 pool.submit(model.fit, X, target)
                 for model, target in [
-                    (IntersectionGPRegressor(), y),
-                    (IntersectionGPClassifier(solver="cg"), y > 0.5),
+                    (IntersectionGPRegressor(random_state=0), y),
+                    (IntersectionGPClassifier(solver="cg", random_state=0), y > 0.5),
                 ]
             ]
             for fit in fits:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.simd_paths
 def fit(X, noise=0.1, amplitude=1.0, **parameters):
     y = np.sin(np.arange(len(dense(X))))
     parameters = {**PLAIN, "noise": noise, "amplitude": amplitude, "tol": 1e-10, **parameters}
-    return IntersectionGPRegressor(**parameters).fit(X, y)
+    return IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
 
 
 def variance(model, X, name, **parameters):
@@ -154,10 +154,13 @@ def test_everything_that_needs_a_variance_uses_it(rng, name):
         feature_weights=None,
         intercept_variance=0.0,
         calibration=None,
+        random_state=0,
     ).fit(X[:300], y[:300])
     latent = model.latent_mean_and_variance(X[300:])[1]
     np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)
-    exact = IntersectionGPClassifier(noise=3.0, calibration=None, **PLAIN).fit(X[:300], y[:300])
+    exact = IntersectionGPClassifier(noise=3.0, calibration=None, **PLAIN, random_state=0).fit(
+        X[:300], y[:300]
+    )
     assert np.all(latent >= exact.latent_mean_and_variance(X[300:])[1])
     probabilities = model.predict_proba(X[300:])
     assert probabilities.max(axis=1).mean() < exact.predict_proba(X[300:]).max(axis=1).mean()

@@ -32,7 +32,7 @@ def _exact_std(model, X_train, y, X):
 def test_exact_deviations_are_between_the_bounds(rng, solver, noise, rtol):
     X, y = _histograms(rng, 163)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=noise, solver=solver, max_iter=5000, amplitude=0.7
+        **PLAIN, noise=noise, solver=solver, max_iter=5000, amplitude=0.7, random_state=0
     ).fit(X[:120], y[:120])
     lower, upper = model.std_bounds(X[120:], rtol)
     exact = _exact_std(model, X[:120], y[:120], X[120:])
@@ -44,7 +44,7 @@ def test_exact_deviations_are_between_the_bounds(rng, solver, noise, rtol):
 def test_bounds_hold_where_they_are_not_near(rng):
     X, y = _histograms(rng, 163)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=1e-5, solver="cg", preconditioner=None, max_iter=1
+        **PLAIN, noise=1e-5, solver="cg", preconditioner=None, max_iter=1, random_state=0
     )
     with pytest.warns(ConvergenceWarning):
         model.fit(X[:120], y[:120])
@@ -57,7 +57,9 @@ def test_bounds_hold_where_they_are_not_near(rng):
 
 def test_bounds_of_more_rows_than_are_solved_at_a_time_and_of_csr(rng):
     X, y = _histograms(rng, 230)
-    model = IntersectionGPRegressor(**PLAIN, noise=0.1, solver="cg").fit(X[:60], y[:60])
+    model = IntersectionGPRegressor(**PLAIN, noise=0.1, solver="cg", random_state=0).fit(
+        X[:60], y[:60]
+    )
     bounds = model.std_bounds(X[60:])
     exact = _exact_std(model, X[:60], y[:60], X[60:])
     assert np.all((bounds[0] <= exact * (1 + 1e-9)) & (exact <= bounds[1] * (1 + 1e-9)))
@@ -70,10 +72,12 @@ def test_every_regressor_has_bounds_around_its_exact_deviations(rng, name):
     X, y = _histograms(rng, 100)
     Y = np.column_stack([y, 100 * X[:, 2] + rng.normal(size=100)])
     model = {
-        "intersection": IntersectionGPRegressor(variance="exact"),
-        "sliced": SlicedGPRegressor(n_projections=64, smoothness="linear", variance="exact"),
-        "smooth": SlicedGPRegressor(n_projections=64, smoothness="cubic"),
-        "minmax": MinMaxGPRegressor(),
+        "intersection": IntersectionGPRegressor(variance="exact", random_state=0),
+        "sliced": SlicedGPRegressor(
+            n_projections=64, smoothness="linear", variance="exact", random_state=0
+        ),
+        "smooth": SlicedGPRegressor(n_projections=64, smoothness="cubic", random_state=0),
+        "minmax": MinMaxGPRegressor(random_state=0),
     }[name].fit(X[:80], Y[:80])
     lower, upper = model.std_bounds(X[80:])
     _, std = model.predict(X[80:], return_std=True)
@@ -85,7 +89,7 @@ def test_every_regressor_has_bounds_around_its_exact_deviations(rng, name):
 @pytest.mark.parametrize("rtol", [0.0, -1.0, np.nan])
 def test_a_gap_must_be_positive(rng, rtol):
     X, y = _histograms(rng, 20)
-    model = IntersectionGPRegressor(optimizer=None).fit(X, y)
+    model = IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="rtol"):
         model.std_bounds(X, rtol)
 
@@ -95,7 +99,9 @@ def test_rounding_is_counted_where_noise_hardly_is_there(rng, noise):
     """Thirty rows, each ten times: as one row with a tenth of the noise."""
     X = rng.gamma(0.7, size=(30, 5))
     y = rng.normal(size=30)
-    model = IntersectionGPRegressor(**PLAIN, noise=noise, solver="cg", max_iter=3000)
+    model = IntersectionGPRegressor(
+        **PLAIN, noise=noise, solver="cg", max_iter=3000, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))

@@ -26,7 +26,7 @@ def digits(strategy, seed):
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, train_size=500, random_state=seed)
     first = [np.flatnonzero(y == digit)[0] for digit in range(10)]
-    model = IntersectionGPClassifier(noise=10.0, optimizer=None)
+    model = IntersectionGPClassifier(noise=10.0, optimizer=None, random_state=0)
     rounds = active_learning.learn(
         model, X, y.take, labelled=first, n_rounds=45, n_instances=2, strategy=strategy,
         random_state=seed,
@@ -41,7 +41,7 @@ def crowded(strategy, seed):
     X, X_test = rng.beta(0.4, 2.5, (2000, 3)), rng.random((2000, 3))
     y, y_test = (np.sin(5 * M).sum(axis=1) for M in (X, X_test))
     y += 0.1 * rng.standard_normal(len(y))
-    model = IntersectionGPRegressor(noise=0.01, amplitude=2.0, optimizer=None)
+    model = IntersectionGPRegressor(noise=0.01, amplitude=2.0, optimizer=None, random_state=0)
     rounds = active_learning.learn(
         model, X, y.take, labelled=range(5), n_rounds=55, strategy=strategy, random_state=seed
     )

@@ -15,7 +15,9 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 scaler = MinMaxScaler().set_output(transform="pandas")
-model = IntersectionGPRegressor(feature_weights="ard").fit(scaler.fit_transform(X), y)
+model = IntersectionGPRegressor(feature_weights="ard", random_state=0).fit(
+    scaler.fit_transform(X), y
+)
 
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.9), layout="constrained")
 plot_relevance(model, ax=axes[0])

@@ -17,7 +17,7 @@ def draw_posterior(ax):
     rng = np.random.default_rng(7)
     X = rng.gamma(2.0, 0.15, size=(60, 1)).clip(max=1.0)
     y = np.sin(7 * X[:, 0]) + 0.15 * rng.standard_normal(60)
-    model = IntersectionGPRegressor().fit(X, y)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
     grid = np.linspace(0, 1, 401)
     mean, std = model.predict(grid[:, None], return_std=True)
     ax.fill_between(grid, mean - 2 * std, mean + 2 * std, alpha=0.2, lw=0, label="±2 std")
@@ -37,7 +37,12 @@ def draw_iterations(ax):
     ways = [(None, "x", "none"), ("pivoted-cholesky", "s", None), ("knots", "o", None)]
     for name, marker, label in ways:
         model = IntersectionGPRegressor(
-            noise=0.25, solver="cg", preconditioner=name, optimizer=None, max_iter=5000
+            noise=0.25,
+            solver="cg",
+            preconditioner=name,
+            optimizer=None,
+            max_iter=5000,
+            random_state=0,
         )
         found = [model.fit(X[:n], y[:n]).n_iter_[0] for n in sizes]
         ax.loglog(sizes, found, marker=marker, label=label or f'"{name}"')

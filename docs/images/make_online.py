@@ -27,7 +27,7 @@ def stream():
 def errors(*, window):
     """Return the error on every batch before it is learned from."""
     batches = stream()
-    model = IntersectionGPRegressor().fit(*next(batches))
+    model = IntersectionGPRegressor(random_state=0).fit(*next(batches))
     found = []
     for X, y in batches:
         found.append(np.sqrt(np.mean((model.predict(X) - y) ** 2)))

@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 X = rng.random((400, 300))
 y = np.sin(6 * X[:, 7]) + 2 * np.abs(X[:, 42] - 0.4) + X[:, 123] ** 3
 y += 0.2 * rng.standard_normal(400)
-model = IntersectionGPRegressor(amplitude=0.01, feature_weights="ard").fit(X, y)
+model = IntersectionGPRegressor(amplitude=0.01, feature_weights="ard", random_state=0).fit(X, y)
 
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.9), layout="constrained")
 plot_relevance(model, max_features=6, ax=axes[0])

@@ -29,8 +29,8 @@ tables = {
     "steps": (U, (U[:, 0] > 0.5) * (U[:, 1] > 0.3) + 0.1 * rng.normal(size=1000)),
 }
 models = {
-    "additive GP": make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor()),
-    "sliced GP": SlicedGPRegressor(),
+    "additive GP": make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor(random_state=0)),
+    "sliced GP": SlicedGPRegressor(random_state=0),
     "boosted trees": HistGradientBoostingRegressor(random_state=0),
     "random forest": RandomForestRegressor(random_state=0),
 }

@@ -19,7 +19,7 @@ def draw_variances(ax):
     rng = np.random.default_rng(0)
     t = np.concatenate([rng.uniform(0.05, 0.4, 40), rng.uniform(0.7, 0.8, 15)])
     y = np.sin(8 * t) + 0.1 * rng.standard_normal(len(t))
-    model = IntersectionGPRegressor(noise=0.01, optimizer=None)
+    model = IntersectionGPRegressor(noise=0.01, optimizer=None, random_state=0)
     model.fit(np.column_stack([t, 1 - t]), y)
     grid = np.linspace(0, 1, 401)
     rows = np.column_stack([grid, 1 - grid])
@@ -41,7 +41,7 @@ def draw_tables(ax):
     rng = np.random.default_rng(0)
     X = X + rng.gamma(1.0, size=X.shape)  # so that no column has few values
     X_train, X_test, y_train, _ = train_test_split(X, y, random_state=0)
-    model = IntersectionGPClassifier().fit(X_train, y_train)
+    model = IntersectionGPClassifier(random_state=0).fit(X_train, y_train)
     exact = model.decision_function(X_test)
     n_bins = [5, 10, 20, 50, 100, 200, 500]
     for (word, marker), colour in zip(

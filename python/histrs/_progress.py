@@ -150,3 +150,22 @@ class ChainProgress(_Progress):
         """Show how many columns the state has."""
         if self._verbose:
             self._show(f"{n_columns} columns")
+
+
+class StepProgress(_Progress):
+    """Shows the steps of a fit, with a line on what each led to.
+
+    Parameters
+    ----------
+    description : str
+        What is fitted.
+    verbose : int
+        0 shows nothing.
+    total : int, default=None
+        Number of steps, where it is known.
+    """
+
+    def __call__(self, state: str) -> None:
+        """Show one more step."""
+        if self._verbose:
+            self._show(state)

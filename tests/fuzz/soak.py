@@ -30,9 +30,13 @@ def fits(n: int) -> Iterator[Any]:
     """Fit every kind of model in turn, each on new data, and use it."""
     rng = np.random.default_rng(0)
     makers = [
-        lambda: IntersectionGPRegressor(optimizer=None, solver="cholesky", n_jobs=2),
-        lambda: IntersectionGPRegressor(optimizer=None, solver="cg", preconditioner="knots"),
-        lambda: IntersectionGPClassifier(optimizer=None, solver="cg", n_bins=10),
+        lambda: IntersectionGPRegressor(
+            optimizer=None, solver="cholesky", n_jobs=2, random_state=0
+        ),
+        lambda: IntersectionGPRegressor(
+            optimizer=None, solver="cg", preconditioner="knots", random_state=0
+        ),
+        lambda: IntersectionGPClassifier(optimizer=None, solver="cg", n_bins=10, random_state=0),
         lambda: MetricKNNClassifier(2, metric="euclidean"),
         lambda: IntersectionSVC(max_iter=5, random_state=0),
         lambda: BundleSVC(alpha=0.1, max_iter=20),

@@ -62,6 +62,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Iterations of the mixture, which warns when they do not suffice.
     random_state : int, RandomState instance or None, default=None
         For the sample and the mixture's start.
+    verbose : int, default=0
+        Above 0, the mixture of scikit-learn prints its iterations.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         "max_samples": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -131,6 +134,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         max_samples: int = 100_000,
         max_iter: int = 100,
         random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.power = power
@@ -140,6 +144,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.max_samples = max_samples
         self.max_iter = max_iter
         self.random_state = random_state
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Sets, y: object = None) -> Self:
@@ -171,6 +176,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 int(self.n_components),
                 covariance_type="diag",
                 max_iter=self.max_iter,
+                verbose=int(self.verbose),
                 random_state=random.randint(2**31 - 1),
             )
             sample = local.sample(self.max_samples, random).astype(np.float64, copy=False)

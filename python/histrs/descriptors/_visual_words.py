@@ -67,6 +67,8 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Local features, drawn at random, that k-means sees.
     random_state : int, RandomState instance or None, default=None
         For the sample and k-means.
+    verbose : int, default=0
+        Above 0, the k-means of scikit-learn prints its iterations.
 
     Attributes
     ----------
@@ -120,6 +122,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "positions": ["boolean"],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -134,6 +137,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         positions: bool = False,
         max_samples: int = 100_000,
         random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_words = n_words
         self.assignment = assignment
@@ -144,6 +148,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.positions = positions
         self.max_samples = max_samples
         self.random_state = random_state
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Sets, y: object = None) -> Self:
@@ -174,7 +179,9 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             sample = local.sample(self.max_samples, random)
             if sample.dtype == np.float32 and np.max(np.abs(sample), initial=0.0) > _LARGEST:
                 sample = sample.astype(np.float64)
-            means = KMeans(int(self.n_words), n_init=1, random_state=random).fit(sample)
+            means = KMeans(
+                int(self.n_words), n_init=1, verbose=int(self.verbose), random_state=random
+            ).fit(sample)
             self.words_ = means.cluster_centers_.astype(local.features.dtype, copy=False)
             self.bandwidth_ = self._choose_bandwidth(float(means.inertia_) / len(sample))
         return self

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
 from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.detection._evaluation import average_precision, non_maximum_suppression
@@ -109,6 +110,8 @@ class PartDetector(BaseEstimator):
         Draws cells, codewords and the first negatives.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -189,6 +192,7 @@ class PartDetector(BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     roots_: list[NDArray[np.float32]]
@@ -217,6 +221,7 @@ class PartDetector(BaseEstimator):
         max_iter: int = 300,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_parts = n_parts
@@ -235,6 +240,7 @@ class PartDetector(BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---- learning ------------------------------------------------------------------------------
 
@@ -285,7 +291,10 @@ class PartDetector(BaseEstimator):
                 Budget(self.C, self.max_negatives, self.tol, self.max_iter),
             )
             of_images = np.split(groups, np.cumsum([len(each) for each in own])[:-1])
-            self._train(training, pixels, own, of_images, rng, part_shape)
+            n_rounds = 1 + self.n_root_rounds + (self.n_part_rounds if self.n_parts else 0)
+            with StepProgress("PartDetector", self.verbose, n_rounds) as progress:
+                training.progress = progress
+                self._train(training, pixels, own, of_images, rng, part_shape)
             self._take(training)
         if len(self.roots_) < self.n_components:
             warn(

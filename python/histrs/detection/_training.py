@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -223,6 +223,8 @@ class Training:
         self.settings, self.budget = settings, budget
         self.positives = [Examples() for _ in components]
         self.negatives = [Examples() for _ in components]
+        self.progress: Callable[[str], None] | None = None
+        """Is told of each round."""
         self.gap = 0.0
         """The largest certified gap of the last round, as a part of the objective."""
         self._learned = [False for _ in components]
@@ -340,6 +342,9 @@ class Training:
             if len(self.positives[c]) and len(self.negatives[c]):
                 self._learn(c)
                 self._learned[c] = True
+        if self.progress is not None:
+            n_hard = sum(map(len, self.negatives))
+            self.progress(f"{n_hard} negatives, gap {self.gap:.2g} of the objective")
 
     def _learn(self, c: int) -> None:
         n_threads = self.settings.n_threads

@@ -148,8 +148,10 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         two are often two to three times too large.
     n_eigenvectors : int, default=2
         Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
-    random_state : int, RandomState or None, default=0
-        Random vectors of the Lanczos quadrature, the same for all hyper-parameters, and starts.
+    random_state : int, RandomState or None, default=None
+        Draws the random vectors of the Lanczos quadrature, which are the same for all
+        hyper-parameters, the rows that some of them are learned from, and starts; a fit to few
+        rows draws nothing. An int gives the same fit every time.
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and classes.
     likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
@@ -362,7 +364,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         likelihood: LikelihoodName = "auto",
         calibration: Literal["leave-one-out"] | None = "leave-one-out",

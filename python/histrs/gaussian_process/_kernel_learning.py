@@ -15,12 +15,7 @@ from histrs._dask import is_dask
 from histrs._progress import SolverProgress
 from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import (
-    Matrix,
-    check_random_state,
-    count_threads,
-    to_core,
-)
+from histrs._validation import Matrix, count_threads, to_core
 from histrs._warnings import warn
 from histrs.gaussian_process._distributed.arrays import (
     check_supported as check_supported_of_dask,
@@ -96,7 +91,7 @@ class LearnedKernel(IntersectionParameters):
         )
         if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._without_seed()
         centred = Y - self._level_of_regression(Y)
         start = self._with_chosen_weights(X, centred, start)
         if self.smoothness != "linear":
@@ -181,7 +176,7 @@ class LearnedKernel(IntersectionParameters):
         """
         if likelihood.is_exact(likelihood.system(start.kernel, start.scales()[0])):
             return self._learn_hyperparameters(start, likelihood)
-        some = smooth_choice.some_rows(len(Y), self._seed)
+        some = smooth_choice.some_rows(self, len(Y))
         start = self._learn_hyperparameters(start, exact_likelihood(self, X, Y, some))
         start = self._learn_hyperparameters(start, likelihood, SCALES)
         self.theta_ = self._search_space(start).pack(start)
@@ -310,7 +305,7 @@ class LearnedKernel(IntersectionParameters):
             Y,
             tol=self.tol,
             log_det=self.log_det,
-            seed=self._seed,
+            seed=lambda: self._seed,
             row_scale=roots(self.sample_weight_fit_),
         )
 

@@ -95,10 +95,12 @@ class BaseLikelihood:
         """Return the likelihood of this kernel under every noise and amplitude."""
         raise NotImplementedError
 
-    def _spectrum_of(self, system: KernelMatrix, seed: int, *, exact: bool) -> Spectrum:
+    def _spectrum_of(
+        self, system: KernelMatrix, seed: Callable[[], int], *, exact: bool
+    ) -> Spectrum:
         if exact and len(self._Y) <= _MAX_EIGEN_ROWS:
             return ExactSpectrum(system, self._Y, self._log_jacobian)
-        return LanczosSpectrum(system, self._Y, np.random.default_rng(seed), self._log_jacobian)
+        return LanczosSpectrum(system, self._Y, np.random.default_rng(seed()), self._log_jacobian)
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, and its derivatives by the logarithms of what is named."""
@@ -138,8 +140,8 @@ class Likelihood(BaseLikelihood):
         Tolerance of the solver, for targets of scale 1.
     log_det : {"lanczos", "bound"}
         How the log-determinant is found.
-    seed : int
-        Of the random vectors, which are the same for all hyper-parameters.
+    seed : callable
+        Returns that of the random vectors, which are the same for all hyper-parameters.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows, as the systems have them; None for 1.
     """
@@ -152,7 +154,7 @@ class Likelihood(BaseLikelihood):
         *,
         tol: float,
         log_det: LogDetName,
-        seed: int,
+        seed: Callable[[], int],
         row_scale: Array | None = None,
     ) -> None:
         self._make_system = make_system
@@ -246,7 +248,7 @@ class Likelihood(BaseLikelihood):
         return B, data, solved
 
     def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self._seed)
+        return np.random.default_rng(self._seed())
 
     def _log_det(self, system: KernelSystem, n_outputs: int, *, derivative: bool) -> LogDet:
         n = len(self._Y)

@@ -153,10 +153,16 @@ class Search:
         self.history.likelihoods.append(likelihood)
         self._callback(likelihood)
 
-    def run(self, n_restarts: int, rng: np.random.Generator) -> Optimum:
-        """Search from the start of the space and from some between its bounds; keep the best."""
+    def run(self, n_restarts: int, make_rng: Callable[[], np.random.Generator]) -> Optimum:
+        """Search from the start of the space and from some between its bounds; keep the best.
+
+        There is a generator where there is something to draw.
+        """
         low, high = self._space.bounds.T
-        drawn = [self._space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
+        drawn = []
+        if n_restarts > 0:
+            rng = make_rng()
+            drawn = [self._space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
         optima = [self._run(self._best_start())]
         for start in drawn:
             # Between the bounds there may be starts at which nothing can be solved.

@@ -102,7 +102,7 @@ class IntersectionParameters(GaussianProcess):
         n_restarts_optimizer: int = 0,
         variance: VarianceName = "auto",
         n_eigenvectors: int = 2,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -18,6 +18,7 @@ from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
+from histrs._validation import check_random_state
 from histrs._warnings import warn
 from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
@@ -42,13 +43,36 @@ class GaussianProcess(BaseEstimator):
     n_restarts_optimizer: int
     verbose: int
     sample_weight_fit_: Array | None = None
-    _seed: int
+    random_state: int | np.random.RandomState | None
+    _drawn_seed: NDArray[np.int64]
+    """The seed of the fit, which copies of the estimator share; -1 until it is asked for."""
     _standard_weights: Array
     Y_fit_: Array
     _targets_are_single: bool = True
     """Whether targets were of single precision; labels have none."""
     _weight_unit: float
     """What a weight of 1 was when rows were first given."""
+
+    # ---- randomness --------------------------------------------------------------------------
+
+    def _without_seed(self) -> None:
+        """Begin a fit, which has drawn nothing yet."""
+        self._drawn_seed = np.array([-1])
+
+    @property
+    def _seed(self) -> int:
+        """What all random choices of the fit begin with, drawn when the first of them is made."""
+        if self._drawn_seed[0] < 0:
+            self._random()
+        return int(self._drawn_seed[0])
+
+    def _random(self) -> np.random.RandomState:
+        """Return the generator of further draws, of which the seed is the first."""
+        random = check_random_state(self.random_state)
+        seed = random.randint(np.iinfo(np.int32).max)
+        if self._drawn_seed[0] < 0:
+            self._drawn_seed[0] = seed
+        return random
 
     # ---- the kernel and its systems ----------------------------------------------------------
 
@@ -244,7 +268,7 @@ class GaussianProcess(BaseEstimator):
         ):
             kernels = self._kernels_to_try(space)
             search = Search(likelihood, space, method, progress, kernels)
-            best = search.run(self.n_restarts_optimizer, np.random.default_rng(self._seed))
+            best = search.run(self.n_restarts_optimizer, lambda: np.random.default_rng(self._seed))
         self.optimization_history_ = search.history.arrays(space.names)
         self.theta_ = space.pack(best.values)
         if best.complaint is not None:

@@ -48,7 +48,7 @@ def likelier_weights(model: Any, X: Matrix, Y: Array, start: Hyperparameters) ->
     start : Hyperparameters
         With the weights that are kept unless others are likelier.
     """
-    some = some_rows(X.shape[0], model._seed, _MOST_ROWS)
+    some = some_rows(model, X.shape[0], _MOST_ROWS)
     if not np.any(Y[some]):
         return start
     likelihood = exact_likelihood(model, X, Y, some)

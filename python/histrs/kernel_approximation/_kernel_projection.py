@@ -46,6 +46,8 @@ class KernelProjectionMap(LandmarkMap):
         For k-means or the sample.
     n_jobs : int, default=None
         Number of threads of the kernels by name; None and -1 mean one a core.
+    verbose : int, default=0
+        Above 0, the k-means of scikit-learn prints its iterations.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class KernelProjectionMap(LandmarkMap):
         kernel_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.n_landmarks = n_landmarks
@@ -111,6 +114,7 @@ class KernelProjectionMap(LandmarkMap):
         self.kernel_params = kernel_params
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _set_inner_product(self, product: DenseInnerProduct) -> None:
         self.__dict__.pop("whitening_", None)

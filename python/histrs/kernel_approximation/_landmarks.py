@@ -55,6 +55,7 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "kernel_params": [dict, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     kernel: Kernel
@@ -63,6 +64,7 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     kernel_params: dict[str, Any] | None
     random_state: int | np.random.RandomState | None
     n_jobs: int | None
+    verbose: int
     landmarks_: Matrix
     inner_product_: DenseInnerProduct | IdentityInnerProduct
 
@@ -128,9 +130,9 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return X[np.sort(rows)].astype(np.float64)
         _check_histograms(self, X)
         check_squares(X)
-        means = KMeans(count, n_init=1, random_state=self.random_state).fit(
-            small_indices(X.astype(np.float64))
-        )
+        means = KMeans(
+            count, n_init=1, verbose=int(self.verbose), random_state=self.random_state
+        ).fit(small_indices(X.astype(np.float64)))
         # A mean of non-negative values may be negative by rounding.
         centers: Array = means.cluster_centers_
         return centers if callable(self.kernel) else np.maximum(centers, 0.0)

@@ -64,6 +64,8 @@ class SparseKernelMap(LandmarkMap):
         For k-means or the sample.
     n_jobs : int, default=None
         Number of threads of the selection and of the kernels by name; None and -1 mean one a core.
+    verbose : int, default=0
+        Above 0, the k-means of scikit-learn prints its iterations.
 
     Attributes
     ----------
@@ -125,6 +127,7 @@ class SparseKernelMap(LandmarkMap):
         kernel_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.n_landmarks = n_landmarks
@@ -135,6 +138,7 @@ class SparseKernelMap(LandmarkMap):
         self.kernel_params = kernel_params
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _set_inner_product(self, product: DenseInnerProduct) -> None:
         self.__dict__.pop("whitening_", None)

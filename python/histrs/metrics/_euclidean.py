@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 
+from histrs._checked import rows_of
 from histrs._validation import Matrix, count_threads
 
 # Up to here sums of very many squares are far from the end of single precision.
@@ -16,6 +17,7 @@ _LARGEST_SINGLE = 1e12
 
 def euclidean_distances(X: Matrix, Y: Matrix, *, n_jobs: int | None, **params: Any) -> NDArray[Any]:
     """Return Euclidean distances; in double precision where single holds no squares."""
+    X, Y = rows_of(X), rows_of(Y)
     if X.dtype == Y.dtype == np.float32 and max(map(_largest, (X, Y))) > _LARGEST_SINGLE:
         X, Y = X.astype(np.float64), Y.astype(np.float64)
     # joblib would start as many threads as it is asked for.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from histrs._checked import Checked
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     CoreMatrix,
@@ -48,6 +49,8 @@ def checked_vectors(X: ArrayLike | Matrix, name: str) -> Matrix:
     return vectors
 
 
-def _checked_rows(X: ArrayLike | Matrix, name: str) -> Matrix:
+def _checked_rows(X: ArrayLike | Matrix | Checked, name: str) -> Matrix:
+    if isinstance(X, Checked):
+        return X.rows
     checks = {**HISTOGRAM_CHECKS, "ensure_min_samples": 0, "ensure_min_features": 0}
     return canonical(check_array(X, input_name=name, **checks))

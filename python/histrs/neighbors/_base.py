@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._progress import RowsProgress
 from histrs._scale import may_overflow
 from histrs._validation import Matrix
 from histrs.neighbors._search import check_count, in_precision
@@ -34,6 +35,7 @@ class BaseMetricKNN(BaseEstimator):
         "weights": [StrOptions({"uniform", "distance", "auto"})],
         "metric_params": [dict, None],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     X_fit_: Any
@@ -47,12 +49,14 @@ class BaseMetricKNN(BaseEstimator):
         weights: WeightsName = "uniform",
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.weights = weights
         self.metric_params = metric_params
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _keep(self, X: Any, y: ArrayLike, sample_weight: Any, **checks: Any) -> NDArray[Any]:
         """Check and keep the training data of positive weight; return their targets."""
@@ -105,7 +109,11 @@ class BaseMetricKNN(BaseEstimator):
         rules: tuple[str, ...] = (
             ("uniform", "distance") if self.weights == "auto" else (self.weights_,)
         )
-        distances, indices = self.kneighbors(n_neighbors=max(counts))
+        with RowsProgress(type(self).__name__, None, self.verbose) as progress:
+            distances, indices = self._space().nearest(
+                self.X_fit_, self.X_fit_, max(counts), others=True, progress=progress
+            )
+        distances = in_precision(distances, self.X_fit_.dtype)
         costs = {
             (k, rule): cost(votes(distances[:, :k], rule), indices[:, :k])
             for k in counts

@@ -50,6 +50,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Factors of the votes of each class; not for several labels a row.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core.
+    verbose : int, default=0
+        Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
+        on stderr where not).
 
     Attributes
     ----------
@@ -109,6 +112,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         metric_params: dict[str, Any] | None = None,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             n_neighbors,
@@ -116,6 +120,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             weights=weights,
             metric_params=metric_params,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.class_weight = class_weight
 

@@ -30,6 +30,9 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
         Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core.
+    verbose : int, default=0
+        Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
+        on stderr where not).
 
     Attributes
     ----------

@@ -32,15 +32,15 @@ def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArra
 
 def nearest(D: NDArray[Any], k: int) -> Found:
     """Return the `k` smallest entries of each row, and their places."""
-    distances = np.empty((len(D), k), dtype=np.float64)
-    indices = np.empty((len(D), k), dtype=np.intp)
-    for i, row in enumerate(D):
-        # Ties at the last place are broken by index, as everywhere else.
-        last = np.partition(row, k - 1)[k - 1]
-        near = np.flatnonzero(row <= last)
-        indices[i] = near[np.argsort(row[near], kind="stable")[:k]]
-        distances[i] = row[indices[i]]
-    return distances, indices
+    last = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
+    rows, columns = np.nonzero(last >= D)
+    # Ties, at the last place too, are broken by index, as everywhere else.
+    order = np.lexsort((D[rows, columns], rows))
+    counts = np.bincount(rows, minlength=len(D))
+    first = np.cumsum(counts) - counts
+    indices = columns[order[first[:, None] + np.arange(k)]]
+    distances = np.take_along_axis(D, indices, axis=1)
+    return distances.astype(np.float64, copy=False), indices
 
 
 def nearest_by_bounds(

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, gen_batches
 
+from histrs._checked import Checked, rows_of
 from histrs._scale import check_squares
-from histrs._validation import Matrix, NameOptions, canonical, validate_data
+from histrs._validation import Matrix, NameOptions, canonical, check_array, validate_data
 from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked
@@ -55,33 +56,58 @@ class Space:
         """Return rows as what the metric is between: covariances become matrices."""
         return stacked(np.asarray(X)) if self.kind == "covariances" and X.ndim == 2 else X
 
-    def distances(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
+    def checked(self, X: Matrix) -> Checked:
+        """Return rows of a user or of a fit, which may have changed since, looked at again."""
+        if self._is_known:
+            X = canonical(check_array(X, **CHECKS[self.kind]))
+        return Checked(self.shaped(X))
+
+    def distances(self, X: Matrix | Checked, Y: Matrix | Checked) -> NDArray[Any]:
         """Return the distances of all pairs."""
-        return self._all_pairs(self.shaped(X), self.shaped(Y))
+        return self._all_pairs(self._ready(X), self._ready(Y))
 
-    def centroid(self, X: Matrix) -> NDArray[Any]:
+    def _ready(self, X: Matrix | Checked) -> Any:
+        return X if isinstance(X, Checked) else self.shaped(X)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the metric has a name, and does what those with a name do."""
+        return self._metric in METRICS.values()
+
+    def centroid(self, X: Matrix | Checked) -> NDArray[Any]:
         """Return a stack of one: the centre of `X`."""
-        return self._metric.centroid(self.shaped(X), **self._options)
+        return self._metric.centroid(self.shaped(rows_of(X)), **self._options)
 
-    def nearest(self, X: Matrix, Y: Matrix, k: int, *, others: bool = False) -> Found:
+    def nearest(
+        self,
+        X: Matrix,
+        Y: Matrix,
+        k: int,
+        *,
+        others: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Found:
         """Return distances and places of the `k` rows of `Y` that are nearest to those of `X`.
 
-        With `others` both are the same, and a row is no neighbour of its own.
+        With `others` both are the same, and a row is no neighbour of its own. `progress` is told
+        of how many more rows of `X` they are known.
         """
-        X, Y = self.shaped(X), self.shaped(Y)
+        left, right = self.checked(X), self.checked(Y)
         distances = np.empty((X.shape[0], k), dtype=np.float64)
         indices = np.empty((X.shape[0], k), dtype=np.intp)
-        for batch in self._batches(X, Y):
+        for batch in self._batches(left, right):
             excluded = np.arange(batch.start, batch.stop) if others else None
-            distances[batch], indices[batch] = self._nearest(X[batch], Y, k, excluded)
+            distances[batch], indices[batch] = self._nearest(left[batch], right, k, excluded)
+            if progress is not None:
+                progress(batch.stop - batch.start)
         return distances, indices
 
-    def _batches(self, X: Matrix, Y: Matrix) -> Iterator[slice]:
+    def _batches(self, X: Checked, Y: Checked) -> Iterator[slice]:
         size = max(1, _BATCH // max(1, Y.shape[0]))
         return gen_batches(X.shape[0], size)  # type: ignore[no-any-return]
 
-    def _nearest(self, X: Matrix, Y: Matrix, k: int, excluded: NDArray[np.intp] | None) -> Found:
-        bounds, of_pairs = self._bounds(X, Y, k), self._metric.of_pairs
+    def _nearest(self, X: Checked, Y: Checked, k: int, excluded: NDArray[np.intp] | None) -> Found:
+        bounds, of_pairs = self._bounds(X.rows, Y.rows, k), self._metric.of_pairs
         D = self._all_pairs(X, Y) if bounds is None else bounds
         if excluded is not None:
             D[np.arange(len(D)), excluded] = np.inf
@@ -89,15 +115,15 @@ class Space:
             return nearest(D, k)
 
         def of_some(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
-            return of_pairs(X, Y, rows, columns, **self._options)
+            return of_pairs(X.rows, Y.rows, rows, columns, **self._options)
 
         return nearest_by_bounds(D, of_some, k)
 
-    def _all_pairs(self, X: Matrix, Y: Matrix) -> NDArray[Any]:
+    def _all_pairs(self, X: Any, Y: Any) -> NDArray[Any]:
         """Return the distances of all pairs, which may be written to."""
-        D = self._metric.distances(X, Y, **self._options)
-        if self._metric in METRICS.values():
-            return D
+        if self._is_known:
+            return self._metric.distances(X, Y, **self._options)
+        D = self._metric.distances(rows_of(X), rows_of(Y), **self._options)
         # The matrix of a callable is its own, and may be of anything.
         D = np.array(D, dtype=np.float64)
         if D.shape != (X.shape[0], Y.shape[0]):

@@ -52,7 +52,7 @@ def plot_partial_dependence(
     >>> from histrs.gaussian_process import SlicedGPRegressor
     >>> from histrs.plotting import plot_partial_dependence
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = SlicedGPRegressor().fit(X, X[:, 0] * X[:, 1])  # doctest: +SKIP
+    >>> model = SlicedGPRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])  # doctest: +SKIP
     >>> ax = plot_partial_dependence(model.partial_dependence(X, (0, 1)))  # doctest: +SKIP
     """
     mean, std, grid = dependence.mean, dependence.std, dependence.grid

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._checked import Checked
 from histrs._estimator import BaseEstimator
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import encode, factors_of_classes
@@ -171,7 +172,8 @@ class Training(NamedTuple):
     """Samples to choose from, and the metric to choose in."""
 
     space: Space
-    X: Matrix
+    X: Any
+    """Rows; `Checked` ones where prototypes are added one by one."""
     labels: Labels
     classes: NDArray[Any]
     weights: NDArray[np.float64] | None = None
@@ -238,10 +240,11 @@ class SelectedPrototypes(InSpace):
             if weight is not None:
                 X, y, weight = X[used], y[used], weight[used]
             self.classes_, labels = encode(y)
+            rows = Checked(space.shaped(X))
             # Refuses what every prediction would refuse.
-            space.distances(X, X[:1])
+            space.distances(rows, rows[:1])
             weight = self._with_classes(weight, labels)
-            training = Training(space, X, labels, self.classes_, weight)
+            training = Training(space, rows, labels, self.classes_, weight)
             places = self._select(training)
             check_count(self.n_neighbors, len(places))
             self.prototypes_ = space.shaped(X[places])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._progress import StepProgress
 from histrs._validation import check_random_state
 from histrs.prototypes._base import Places, SelectedPrototypes, Training
 
@@ -34,6 +35,8 @@ class CondensedNN(SelectedPrototypes):
         Draws the order in which samples are looked at.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class CondensedNN(SelectedPrototypes):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -88,19 +92,29 @@ class CondensedNN(SelectedPrototypes):
         n_neighbors: int = 1,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
         self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _select(self, training: Training) -> Places:
-        return condense(training, check_random_state(self.random_state))
+        with StepProgress("CondensedNN", self.verbose) as progress:
+            return condense(training, check_random_state(self.random_state), progress)
 
 
-def condense(training: Training, random: np.random.RandomState) -> Places:
-    """Return places of samples that classify all others right, in the order of their choice."""
+def condense(
+    training: Training,
+    random: np.random.RandomState,
+    progress: Callable[[str], None] | None = None,
+) -> Places:
+    """Return places of samples that classify all others right, in the order of their choice.
+
+    After each, `progress` is told how many there are.
+    """
     labels, n = training.labels, len(training.labels)
     order = random.permutation(n)
     nearest = np.full(n, np.inf)
@@ -120,4 +134,7 @@ def condense(training: Training, random: np.random.RandomState) -> Places:
         D = training.distances(np.array([i]))[:, 0]
         nearer = nearest > D
         nearest[nearer], predicted[nearer] = D[nearer], labels[i]
+        if progress is not None:
+            n_right = np.count_nonzero(predicted == labels)
+            progress(f"{len(chosen)} prototypes, {n_right}/{n} right")
     return np.array(chosen, dtype=np.intp)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._progress import StepProgress
 from histrs.prototypes._base import Places, SelectedPrototypes, Training
 
 
@@ -35,6 +36,8 @@ class FastCondensedNN(SelectedPrototypes):
         Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -77,6 +80,11 @@ class FastCondensedNN(SelectedPrototypes):
     array([14,  4])
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
         *,
@@ -84,13 +92,19 @@ class FastCondensedNN(SelectedPrototypes):
         metric_params: dict[str, Any] | None = None,
         n_neighbors: int = 1,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
         self.n_neighbors = n_neighbors
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _select(self, training: Training) -> Places:
+        with StepProgress("FastCondensedNN", self.verbose) as progress:
+            return self._condense(training, progress)
+
+    def _condense(self, training: Training, progress: StepProgress) -> Places:
         labels, n = training.labels, len(training.labels)
         chosen = np.empty(0, dtype=np.intp)
         is_chosen = np.zeros(n, dtype=bool)
@@ -106,6 +120,7 @@ class FastCondensedNN(SelectedPrototypes):
             order = np.lexsort((nearest[enemies], cell[enemies]))
             _, first = np.unique(cell[enemies[order]], return_index=True)
             added = enemies[order[first]]
+            progress(f"{len(chosen)} prototypes, {len(enemies)} samples wrong")
         return chosen
 
 

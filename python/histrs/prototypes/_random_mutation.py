@@ -11,6 +11,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs._progress import StepProgress
 from histrs._validation import check_random_state
 from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
 from histrs.prototypes._sample import class_sample
@@ -47,6 +48,8 @@ class RandomMutationNN(SelectedPrototypes):
         Draws the sample and the exchanges.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -96,6 +99,7 @@ class RandomMutationNN(SelectedPrototypes):
         "compression": COMPRESSION_CONSTRAINTS,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -109,6 +113,7 @@ class RandomMutationNN(SelectedPrototypes):
         max_iter: int = 500,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.compression = compression
         self.metric = metric
@@ -118,15 +123,24 @@ class RandomMutationNN(SelectedPrototypes):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _select(self, training: Training) -> Places:
         random = check_random_state(self.random_state)
         sample = class_sample(training.labels, training.classes, self.compression, random)
         self.n_iter_ = self.max_iter
-        return hill_climb(training, sample, self.max_iter, random)
+        n_blocks = -(-self.max_iter // _TOGETHER)
+        with StepProgress("RandomMutationNN", self.verbose, n_blocks) as progress:
+            return hill_climb(training, sample, self.max_iter, random, progress)
 
 
-def hill_climb(training: Training, sample: Places, max_iter: int, random: RandomState) -> Places:
+def hill_climb(
+    training: Training,
+    sample: Places,
+    max_iter: int,
+    random: RandomState,
+    progress: Callable[[str], None] | None = None,
+) -> Places:
     """Return a sample as large, that misclassifies no more training samples.
 
     Parameters
@@ -139,6 +153,8 @@ def hill_climb(training: Training, sample: Places, max_iter: int, random: Random
         Number of exchanges that are tried.
     random : RandomState
         Draws them.
+    progress : callable, optional
+        Is told now and then how many samples are right.
     """
     labels, n = training.labels, len(training.labels)
     chosen = sample.copy()
@@ -165,4 +181,6 @@ def hill_climb(training: Training, sample: Places, max_iter: int, random: Random
                 best = right
             else:
                 chosen[place], D[place] = before, kept
+        if progress is not None:
+            progress(f"{start + size}/{max_iter} exchanges, {best:g} right")
     return chosen

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._progress import StepProgress
 from histrs._validation import check_random_state
 from histrs.prototypes._base import Labels, Places, SelectedPrototypes, Training
 from histrs.prototypes._condensed import condense
@@ -34,6 +35,8 @@ class ReducedNN(SelectedPrototypes):
         Draws the order in which samples are looked at.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class ReducedNN(SelectedPrototypes):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -88,18 +92,26 @@ class ReducedNN(SelectedPrototypes):
         n_neighbors: int = 1,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.metric_params = metric_params
         self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _select(self, training: Training) -> Places:
-        chosen = condense(training, check_random_state(self.random_state))
+        with StepProgress("ReducedNN", self.verbose) as progress:
+            return self._reduce(training, progress)
+
+    def _reduce(self, training: Training, progress: StepProgress) -> Places:
+        chosen = condense(training, check_random_state(self.random_state), progress)
         labels = training.labels
         D = training.distances(chosen)
-        return chosen[needed(D, labels, labels[chosen], training.weights)]
+        kept = needed(D, labels, labels[chosen], training.weights)
+        progress(f"{np.count_nonzero(kept)} of {len(chosen)} prototypes needed")
+        return chosen[kept]
 
 
 def needed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,14 @@ def learn(
     max_iter: int,
     rng: np.random.RandomState,
     n_threads: int,
+    progress: Callable[[str], None],
 ) -> tuple[Array, int]:
     """Return codebooks of shape (n_blocks, n_codes, width), and the most iterations of a block.
 
-    Narrower blocks have zeros behind their columns.
+    Narrower blocks have zeros behind their columns. `progress` is told of each block.
     """
     seeds = rng.randint(np.iinfo(np.int32).max, size=len(offsets) - 1)
+    lock = Lock()
     kind = KMeans if algorithm == "lloyd" else MiniBatchKMeans
 
     def centres(start: int, stop: int, seed: int) -> tuple[Array, int]:
@@ -52,6 +55,8 @@ def learn(
         # OpenMP counts for each thread by itself.
         with threadpool_limits(1, user_api="openmp"):
             means.fit(metric.coordinates(block(X, start, stop)))
+        with lock:
+            progress(f"columns {start} to {stop}, {means.n_iter_} iterations of k-means")
         return metric.values(means.cluster_centers_), int(means.n_iter_)
 
     # One thread for each block: so many threads give the same bits as one.

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _archive, _histrs
 from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
 from histrs._scale import check_squares, may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -117,6 +118,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Draws rows and first codewords.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
@@ -183,6 +186,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     codebooks_: NDArray[Any]
@@ -205,6 +209,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         max_iter: int = 25,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_blocks = n_blocks
         self.n_codes = n_codes
@@ -216,6 +221,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---- learning ------------------------------------------------------------------------------
 
@@ -335,10 +341,11 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.block_offsets_ = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.n_levels_ = int(self.n_levels)
         self.rotation_ = None
-        if self.rotation is None and self.n_levels_ == 1:
-            codebooks, self.n_iter_ = self._learn_level(rows, rng)
-        else:
-            codebooks = self._learn_levels(rows, rng)
+        with StepProgress("ProductQuantizer", self.verbose) as progress:
+            if self.rotation is None and self.n_levels_ == 1:
+                codebooks, self.n_iter_ = self._learn_level(rows, rng, progress)
+            else:
+                codebooks = self._learn_levels(rows, rng, progress)
         self.codebooks_ = codebooks.astype(rows.dtype)
         codes = self._encode(rows)
         self.counts_ = np.stack(
@@ -346,7 +353,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         ).astype(np.float64)
 
     def _learn_level(
-        self, rows: Matrix, rng: np.random.RandomState
+        self, rows: Matrix, rng: np.random.RandomState, progress: StepProgress
     ) -> tuple[NDArray[np.float64], int]:
         codebooks, n_iter = _codebooks.learn(
             rows,
@@ -357,6 +364,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self.max_iter,
             rng,
             count_threads(self.n_jobs),
+            progress,
         )
         codebooks = _codebooks.refine(
             rows,
@@ -367,7 +375,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         )
         return codebooks, n_iter
 
-    def _learn_levels(self, rows: Matrix, rng: np.random.RandomState) -> NDArray[np.float64]:
+    def _learn_levels(
+        self, rows: Matrix, rng: np.random.RandomState, progress: StepProgress
+    ) -> NDArray[np.float64]:
         """Learn the rotation, and return the codebooks of all levels."""
         n_threads = count_threads(self.n_jobs)
         left_over = rotated(rows, None, n_threads).astype(np.float64, copy=False)
@@ -384,11 +394,12 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                     rng,
                     n_threads,
                     self._nearest,
+                    progress,
                 )
                 left_over = rotated(left_over, self.rotation_, n_threads)
                 self.rotation_ = self.rotation_.astype(rows.dtype)
             else:
-                codebooks, n_iter = self._learn_level(left_over, rng)
+                codebooks, n_iter = self._learn_level(left_over, rng, progress)
             levels.append(codebooks)
             n_iters.append(n_iter)
             if level + 1 < self.n_levels_:

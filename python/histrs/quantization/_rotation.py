@@ -96,6 +96,7 @@ def learn(
     rng: np.random.RandomState,
     n_threads: int,
     encode: Callable[[Array, Array], NDArray[Any]],
+    progress: Callable[[str], None],
 ) -> tuple[Array, Array, int]:
     """Return an orthogonal matrix, codebooks of rows times it, and the iterations they took.
 
@@ -118,8 +119,10 @@ def learn(
             max_iter,
             rng,
             n_threads,
+            progress,
         )
-        runs.append(run := _Alternation(X, offsets, rotation, codebooks, encode, n_threads))
+        run = _Alternation(X, offsets, rotation, codebooks, encode, n_threads, progress)
+        runs.append(run)
         run.improve(min(max_iter, _TRIED))
         n_iter = max(n_iter, n_means)
     best = min(runs, key=lambda run: run.error)
@@ -138,7 +141,9 @@ class _Alternation:
         codebooks: Array,
         encode: Callable[[Array, Array], NDArray[Any]],
         n_threads: int,
+        progress: Callable[[str], None],
     ) -> None:
+        self._progress = progress
         self._X, self._offsets, self._encode, self._n_threads = X, offsets, encode, n_threads
         self._squares = float(np.sum(X**2))
         self._ended = False
@@ -161,6 +166,7 @@ class _Alternation:
                 left, values, right = leavable(np.linalg.svd, product)
             self.rotation = left @ right
             before, self.error = self.error, self._squares + squares - 2 * float(values.sum())
+            self._progress(f"rotation, round {self.n_rounds}")
             self._ended = before - self.error <= _TOL * max(self.error, 0.0)
 
 

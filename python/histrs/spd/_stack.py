@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._checked import Checked
 from histrs._sparse import is_sparse
 from histrs._validation import check_array
 
@@ -23,8 +24,10 @@ STACK_CHECKS: Mapping[str, Any] = {
 }
 
 
-def as_stack(X: ArrayLike, name: str = "X") -> Stack:
+def as_stack(X: ArrayLike | Checked, name: str = "X") -> Stack:
     """Return matrices, stacked or flattened, as an array of shape (n, p, p)."""
+    if isinstance(X, Checked):
+        return stacked(np.asarray(X.rows), name)
     empty = {"ensure_min_samples": 0, "ensure_min_features": 0}
     if _is_list_of_matrices(X):
         _check_one_size(X, name)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from histrs._checked import Checked
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array, real_array
 
 
@@ -23,7 +24,9 @@ def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Mat
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
 
 
-def _check(X: ArrayLike | Matrix, name: str) -> Matrix:
+def _check(X: ArrayLike | Matrix | Checked, name: str) -> Matrix:
+    if isinstance(X, Checked):
+        return X.rows
     checks = {**HISTOGRAM_CHECKS, "ensure_min_samples": 0}
     return canonical(check_array(X, input_name=name, **checks))
 

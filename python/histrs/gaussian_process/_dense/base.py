@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import check_random_state, count_threads
+from histrs._validation import count_threads
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.posterior import DensePosterior
@@ -72,7 +74,7 @@ class BaseDenseGP(GaussianProcess):
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -125,23 +127,24 @@ class BaseDenseGP(GaussianProcess):
             check_variances(name, np.array(getattr(self, name), dtype=np.float64), n_pairs)
             for name in SCALES
         )
-        random = check_random_state(self.random_state)
-        self._seed = int(random.randint(np.iinfo(np.int32).max))
+        self._without_seed()
+        # Once for all draws, and not at all where there is none.
+        make_random = cache(self._random)
         values = Hyperparameters(noise, amplitude, kernel)
         centred = Y - self._level(Y)
         scale = roots(self.sample_weight_fit_)
         some = np.arange(n)
         if many:
-            some = np.sort(random.choice(n, _SCALE_ROWS, replace=False))
+            some = np.sort(make_random().choice(n, _SCALE_ROWS, replace=False))
         parts = kernel.parts(X[some] if many else X, None, n_threads)
         likelihood = DenseLikelihood(
             X[some] if many else X,
             parts,
             centred[some],
-            seed=self._seed,
+            seed=lambda: self._seed,
             row_scale=None if scale is None else scale[some],
         )
-        values = self._learn(values, likelihood, random)
+        values = self._learn(values, likelihood, make_random)
         systems = self._systems(X, values, scale, parts=None if many else parts)
         self._solve_targets(systems, Y, None)
 
@@ -171,13 +174,16 @@ class BaseDenseGP(GaussianProcess):
         )
 
     def _learn(
-        self, values: Hyperparameters, likelihood: DenseLikelihood, random: np.random.RandomState
+        self,
+        values: Hyperparameters,
+        likelihood: DenseLikelihood,
+        make_random: Callable[[], np.random.RandomState],
     ) -> Hyperparameters:
         """Return hyper-parameters of largest likelihood, those of the kernel from fewer rows."""
         n = likelihood.shape[0]
         if n <= _LEARNING_ROWS or not self._kernel_bounds():
             return self._learn_hyperparameters(values, likelihood)
-        some = np.sort(random.choice(n, _LEARNING_ROWS, replace=False))
+        some = np.sort(make_random().choice(n, _LEARNING_ROWS, replace=False))
         values = self._learn_hyperparameters(values, likelihood.of_some(some))
         values = self._learn_hyperparameters(values, likelihood, SCALES)
         self.theta_ = self._search_space(values).pack(values)
@@ -236,7 +242,7 @@ class BaseDenseGP(GaussianProcess):
             system.X,
             system.parts,
             Y - self._level(Y),
-            seed=self._seed,
+            seed=lambda: self._seed,
             row_scale=system.row_scale,
         )
 

@@ -6,7 +6,7 @@ labels nearly exactly. What rows are predicted to be without them asks for more,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,7 +79,10 @@ class Candidate(NamedTuple):
 
 
 def learn_by_leaving_out(
-    likelihood: DenseLikelihood, space: SearchSpace, kernels: Sequence[DenseKernel]
+    likelihood: DenseLikelihood,
+    space: SearchSpace,
+    kernels: Sequence[DenseKernel],
+    progress: Callable[[float], None] | None = None,
 ) -> tuple[dict[str, Array], Hyperparameters]:
     """Return every candidate as arrays, and the hyper-parameters of the simplest good one.
 
@@ -91,6 +94,8 @@ def learn_by_leaving_out(
         With the bounds of noise and amplitude; what is not free keeps its value.
     kernels : sequence of DenseKernel
         The smoothest first.
+    progress : callable, optional
+        Is told of the least loss with each kernel.
     """
     r = likelihood.row_scale
     Y = likelihood.targets if r is None else likelihood.targets / r[:, None]
@@ -100,7 +105,10 @@ def learn_by_leaving_out(
     values: list[Hyperparameters] = []
     for k, kernel in enumerate(kernels):
         K = likelihood.kernel_matrix(kernel)
-        for candidate in _candidates(k, K, Y, places, (least / high, most / low), r):
+        candidates = _candidates(k, K, Y, places, (least / high, most / low), r)
+        if progress is not None:
+            progress(min(float(np.mean(each.losses)) for each in candidates))
+        for candidate in candidates:
             s = candidate.s
             amplitude = np.clip(candidate.amplitude, max(low, least / s), min(high, most / s))
             noise = np.clip(s * amplitude, least, most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +29,8 @@ class DenseLikelihood(BaseLikelihood):
         What their kernel matrix is made of.
     Y : ndarray of shape (n_samples, n_outputs)
         Targets.
-    seed : int
-        Of the random vectors for the spectrum of many rows.
+    seed : callable
+        Returns that of the random vectors for the spectrum of many rows.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows; None for 1.
     """
@@ -41,7 +41,7 @@ class DenseLikelihood(BaseLikelihood):
         parts: tuple[Array, ...],
         Y: Array,
         *,
-        seed: int,
+        seed: Callable[[], int],
         row_scale: Array | None = None,
     ) -> None:
         super().__init__(Y, row_scale)

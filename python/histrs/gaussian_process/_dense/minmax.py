@@ -146,7 +146,7 @@ class BaseMinMaxGP(BaseDenseGP):
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -243,8 +243,9 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=0
-        Starts, and, above 2,048 rows, those that the weight is learned from.
+    random_state : int, RandomState or None, default=None
+        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
+        the same fit every time.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -359,8 +360,9 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=0
-        Starts, and, above 2,048 rows, those that the weight is learned from.
+    random_state : int, RandomState or None, default=None
+        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
+        the same fit every time.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each. None leaves the
@@ -437,7 +439,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
         class_weight: ClassWeight = None,
         n_jobs: int | None = None,

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._sparse import refuse_sparse
@@ -68,7 +69,7 @@ class BaseSPDGP(BaseDenseGP):
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -198,8 +199,9 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=0
-        Starts, and, above 2,048 matrices, those that `gamma` is learned from.
+    random_state : int, RandomState or None, default=None
+        Draws starts, and, above 2,048 matrices, those that `gamma` is learned from. An int gives
+        the same fit every time.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -303,8 +305,9 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     n_restarts_optimizer : int, default=0
         Further searches for the largest likelihood, from starts drawn between the bounds; the best
         is kept.
-    random_state : int, RandomState or None, default=0
-        Starts, and, above 2,048 matrices, those that hyper-parameters are learned from.
+    random_state : int, RandomState or None, default=None
+        Draws starts, and, above 2,048 matrices, those that hyper-parameters are learned from. An
+        int gives the same fit every time.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training matrices without each. None leaves the
@@ -391,7 +394,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
         n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
         class_weight: ClassWeight = None,
         n_jobs: int | None = None,
@@ -461,8 +464,11 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         if self.gamma == "learned":
             kernels = [start.kernel.with_parameters({"scaled_gamma": value}) for value in _TRIED]
         few = likelihood.shape[0] <= _FEW
-        with blas_threads_at_most(1) if few else nullcontext():
-            found, chosen = learn_by_leaving_out(likelihood, space, kernels)
+        with (
+            TrainingProgress(type(self).__name__, self.verbose) as progress,
+            blas_threads_at_most(1) if few else nullcontext(),
+        ):
+            found, chosen = learn_by_leaving_out(likelihood, space, kernels, progress)
         constant = max(1.0, _CONSTANT * float(chosen.noise[0] / chosen.amplitude[0]))
         chosen = chosen.with_values({"constant": constant})
         self.optimization_history_ = found

@@ -76,8 +76,14 @@ def chosen_pairs(
     if model.n_interactions == 0 or X.shape[1] < 2:
         return np.empty((0, 2), dtype=np.intp)
     alpha, strength = _additive_fit(likelihood, values)
-    rng = np.random.default_rng(model._seed)
-    return strongest_pairs(X, alpha, strength, model.n_interactions, model.n_interaction_knots, rng)
+    return strongest_pairs(
+        X,
+        alpha,
+        strength,
+        model.n_interactions,
+        model.n_interaction_knots,
+        lambda: np.random.default_rng(model._seed),
+    )
 
 
 def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters) -> BaseLikelihood:
@@ -87,11 +93,12 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
     of many, that of some rows, which hardly had a say in which pairs there are.
     """
     n = len(Y)
-    order = np.random.default_rng(model._seed).permutation(n)
     few = n <= 2 * _MOST_ROWS
-    if model.interactions is not None or not few or n < 2 * _MIN_HALF:
-        some = np.sort(order[: 2 * _MOST_ROWS if few else _MOST_ROWS])
-        return exact_likelihood(model, X, Y, some)
+    if few and (model.interactions is not None or n < 2 * _MIN_HALF):
+        return exact_likelihood(model, X, Y, np.arange(n))
+    order = np.random.default_rng(model._seed).permutation(n)
+    if not few:
+        return exact_likelihood(model, X, Y, np.sort(order[:_MOST_ROWS]))
     additive = replace(values, kernel=replace(values.kernel, pairs=None))
     likelihoods, kernels = [], []
     for rows in (np.sort(order[: n // 2]), np.sort(order[n // 2 :])):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ def strongest_pairs(
     strength: Array,
     n_pairs: int,
     n_knots: int,
-    rng: np.random.Generator,
+    make_rng: Callable[[], np.random.Generator],
 ) -> NDArray[np.intp]:
     r"""Return the pairs of features whose histograms tell most of the residuals, best first.
 
@@ -53,13 +53,13 @@ def strongest_pairs(
         At most so many pairs.
     n_knots : int
         Knots of a feature, at most.
-    rng : Generator
-        Draws rows, where there are more than 131,072.
+    make_rng : callable
+        Returns the generator that draws rows, where there are more than 131,072.
     """
     varied = np.argsort(-strength, kind="stable")[:MOST_FEATURES]
     features = np.sort(varied)
     if len(residuals) > _MOST_ROWS:
-        some = np.sort(rng.choice(len(residuals), _MOST_ROWS, replace=False))
+        some = np.sort(make_rng().choice(len(residuals), _MOST_ROWS, replace=False))
         X, residuals = X[some], residuals[some]
     columns = dense_columns(X, features)
     gains = dict(_gains(columns, residuals, n_knots))

@@ -53,6 +53,8 @@ MANY_ROWS = 100_000
 _SCALE_ROWS = 8192
 # Rows whose projections are in memory at once.
 _BLOCK = 16_384
+# What the user's state draws is rows and projections; fits on those take the same vectors.
+INNER_SEED = 0
 # What may be set after a fit.
 _OF_PREDICTIONS = ("n_bins", "interpolation", "variance", "n_jobs", "verbose")
 
@@ -89,7 +91,7 @@ class BaseSlicedGP(BaseEstimator):
         n_bins: int | None = None,
         interpolation: Interpolation = "linear",
         variance: VarianceName = "auto",
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -325,7 +327,7 @@ class BaseSlicedGP(BaseEstimator):
         >>> import numpy as np
         >>> from histrs.gaussian_process import SlicedGPRegressor
         >>> X = np.random.default_rng(0).normal(size=(200, 3))
-        >>> model = SlicedGPRegressor(n_projections=100).fit(X, X[:, 0] * X[:, 1])
+        >>> model = SlicedGPRegressor(n_projections=100, random_state=0).fit(X, X[:, 0] * X[:, 1])
         >>> found = model.partial_dependence(X, (0, 1), grid_resolution=5)
         >>> found.mean.shape, found.std.shape
         ((5, 5), (5, 5))

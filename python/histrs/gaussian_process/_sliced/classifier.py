@@ -26,6 +26,7 @@ from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
+    INNER_SEED,
     MANY_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
@@ -86,9 +87,9 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         What a cell of the table holds.
     variance : str, default="auto"
         As for `IntersectionGPClassifier`.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that the metric is learned from, and of more than 8,192
-        those that tell the noise.
+        those that tell the noise. An int gives the same fit every time.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of rows are multiplied. "balanced" makes them
         inversely proportional to the classes' numbers of rows.
@@ -132,7 +133,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     >>> X_train, X_test, y_train, y_test = train_test_split(
     ...     *load_wine(return_X_y=True), random_state=0
     ... )
-    >>> model = SlicedGPClassifier().fit(X_train, y_train)
+    >>> model = SlicedGPClassifier(random_state=0).fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.95
     True
     """
@@ -157,7 +158,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         n_bins: int | None = None,
         interpolation: Interpolation = "linear",
         variance: VarianceName = "auto",
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         class_weight: ClassWeight = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -265,6 +266,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             intercept_variance=0.0,
             likelihood="gaussian",
             noise_bounds=_NOISE_BOUNDS,
+            random_state=INNER_SEED,
             **self._inner_parameters(),
         )
         T = self._keep_projection(columns, learned, numbers[kept], learned.weights)

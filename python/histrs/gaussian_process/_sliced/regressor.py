@@ -30,6 +30,7 @@ from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
     EXACT_ROWS,
+    INNER_SEED,
     LEARNING_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
@@ -118,10 +119,10 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         What a cell of the table holds.
     variance : str, default="auto"
         As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that metric and variances are learned from where there are
         more than 4,096 and 2,048; of more than 8,192, so many tell the noise, and 4,096 where
-        kernels are smooth.
+        kernels are smooth. An int gives the same fit every time.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
     verbose : int, default=0
@@ -183,7 +184,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 4))
     >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=400)
-    >>> model = SlicedGPRegressor(n_projections=400).fit(X[:300], y[:300])
+    >>> model = SlicedGPRegressor(n_projections=400, random_state=0).fit(X[:300], y[:300])
     >>> model.score(X[300:], y[300:]) > 0.8
     True
     >>> bool(model.feature_importances_[:2].sum() > 0.8)
@@ -212,7 +213,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         n_bins: int | None = None,
         interpolation: Interpolation = "linear",
         variance: VarianceName = "auto",
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -318,7 +319,12 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         }
         if smooth.any():
             dense = ProjectedGPRegressor(
-                weights, smooth, n_jobs=self.n_jobs, verbose=self.verbose, **scales
+                weights,
+                smooth,
+                random_state=INNER_SEED,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+                **scales,
             )
             dense = self._with_scales(dense, T, y[kept], random, LEARNING_ROWS, weights_of_rows)
             self._inner = dense.fit(T, y[kept], weights_of_rows)
@@ -326,6 +332,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             inner = IntersectionGPRegressor(
                 feature_weights=None,
                 intercept_variance=0.0,
+                random_state=INNER_SEED,
                 **scales,
                 **self._inner_parameters(),
             )

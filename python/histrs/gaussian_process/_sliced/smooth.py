@@ -55,7 +55,7 @@ class ProjectedGPRegressor(RealTargets, BaseDenseGP):
         optimizer: Any = None,
         noise_bounds: Bounds = (1e-6, 1e12),
         amplitude_bounds: Bounds = (1e-12, 1e12),
-        random_state: Any = 0,
+        random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

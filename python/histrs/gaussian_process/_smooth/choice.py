@@ -18,9 +18,11 @@ _ROUGH = (1e-3, 1.0, 1e3)
 _MOST_ROWS = 1024
 
 
-def some_rows(n: int, seed: int, most: int = _MOST_ROWS) -> NDArray[np.intp]:
-    """Return the rows that weights of the kernel are learned by."""
-    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
+def some_rows(model: Any, n: int, most: int = _MOST_ROWS) -> NDArray[np.intp]:
+    """Return the rows that weights of the kernel are learned by: all, or `most` drawn ones."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(model._seed).permutation(n)[:most])
 
 
 def check_supported(model: Any) -> None:

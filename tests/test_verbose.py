@@ -1,0 +1,65 @@
+"""What takes long says how far it is, where it is asked, and nothing else speaks."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
+from histrs.quantization import ProductQuantizer
+from tests.all_estimators import CASES, data
+
+# Of those whose case has nothing to search or to learn by iterations.
+INSTEAD = {
+    MetricKNNClassifier: {"n_neighbors": "auto"},
+    MetricKNNRegressor: {"n_neighbors": "auto"},
+}
+SPEAKING = [case for case in CASES if "verbose" in case.make().get_params(deep=False)]
+each = pytest.mark.parametrize("case", SPEAKING, ids=lambda case: type(case.make()).__name__)
+
+
+def fitted(case, verbose):
+    X, y = data(case)
+    model = case.make()
+    model.set_params(verbose=verbose, **INSTEAD.get(type(model), {}))
+    return model.fit(X, y)
+
+
+def test_those_that_take_long_can_be_asked():
+    names = {type(case.make()).__name__ for case in SPEAKING}
+    assert names >= {
+        "BagOfVisualWords",
+        "CondensedNN",
+        "FastCondensedNN",
+        "FisherVector",
+        "KernelProjectionMap",
+        "MetricKNNClassifier",
+        "MetricKNNRegressor",
+        "PartDetector",
+        "ProductQuantizer",
+        "RandomMutationNN",
+        "ReducedNN",
+        "SparseKernelMap",
+    }
+
+
+@each
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_progress_is_shown_where_it_is_asked_for(case, verbose, capfd):
+    fitted(case, verbose)
+    output = "".join(capfd.readouterr())
+    assert bool(output) == bool(verbose)
+
+
+@pytest.mark.parametrize("parameters", [{"rotation": "opq"}, {"n_levels": 2}, {"n_blocks": 3}])
+def test_a_quantizer_tells_of_blocks_and_rounds(parameters, rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X = rng.random((60, 6))
+    quantizer = ProductQuantizer(2, 4, random_state=0).set_params(**parameters)
+    quiet = clone(quantizer).fit(X)
+    assert capfd.readouterr().err == ""
+    loud = quantizer.set_params(verbose=1).fit(X)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) >= quantizer.n_blocks
+    assert all(line.startswith("ProductQuantizer: iteration ") for line in lines)
+    np.testing.assert_array_equal(loud.codebooks_, quiet.codebooks_)
