@@ -425,8 +425,6 @@ def histograms(rng, n):
 
 @pytest.mark.parametrize("metric", sorted(set(EVERY_METRIC) - set(METRICS)))
 def test_metrics_of_histograms(rng, metric):
-    if metric == "emd":
-        pytest.importorskip("ot")
     (X, y), (queries, _) = histograms(rng, 40), histograms(rng, 7)
     model = MetricKNNClassifier(3, metric=metric, metric_params=PARAMS.get(metric)).fit(X, y)
     D = np.array([[DEFINITIONS[metric](query, x) for x in X] for query in queries])
@@ -531,7 +529,6 @@ def test_bounds_below_airm_are_sharp_where_matrices_are_near(rng):
 @settings(deadline=None, max_examples=50)
 @given(M=ground_distances(d=5), metric=st.booleans(), seed=st.integers(0, 99))
 def test_bounds_below_transport(M, metric, seed):
-    pytest.importorskip("ot")
     rng = np.random.default_rng(seed)
     X = rng.gamma(0.3, size=(6, 5)) + 1e-9
     X /= X.sum(axis=1, keepdims=True)
@@ -558,8 +555,6 @@ def test_what_is_a_metric():
 @pytest.mark.parametrize("metric", ["airm", "emd", "sinkhorn"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_bounds_spare_distances(rng, monkeypatch, metric, k):
-    if metric == "emd":
-        pytest.importorskip("ot")
     if metric == "airm":
         (X, y), (queries, _) = matrices(rng, 120), matrices(rng, 15)
     else:
@@ -584,7 +579,6 @@ def test_bounds_spare_distances(rng, monkeypatch, metric, k):
 
 
 def test_chosen_pairs_are_those_of_all(rng):
-    pytest.importorskip("ot")
     X, _ = histograms(rng, 30)
     Y = X[::-1][:20]
     rows, columns = rng.integers(0, 30, size=400), rng.integers(0, 20, size=400)

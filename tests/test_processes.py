@@ -373,8 +373,6 @@ except KeyboardInterrupt:
     ],
 )
 def test_ctrl_c_stops_single_long_calls_within_a_second(what):
-    if what.startswith("emd"):
-        pytest.importorskip("ot")
     # The time is the wall's: on a busy machine another process may have had it. A call that
     # cannot be left takes longer every time.
     elapsed = [seconds_to_leave(what)]

@@ -230,8 +230,6 @@ def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng
 @each_rule
 @pytest.mark.parametrize("metric", sorted(METRICS))
 def test_every_metric(rng, rule, metric):
-    if metric == "emd":
-        pytest.importorskip("ot")
     X, y = data_for(metric, rng)
     names = np.array(["b", "a", "c"])[y]
     model = rule(metric=metric, metric_params=PARAMS.get(metric))

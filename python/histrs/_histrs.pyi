@@ -40,6 +40,9 @@ __all__ = [
     "cubic_spline_gram",
     "dispersion_mean",
     "distance_transform",
+    "emd_distances",
+    "emd_pairs",
+    "emd_plan",
     "exp_chi2_gram",
     "group_lasso_path",
     "hellinger_gram",
@@ -156,6 +159,18 @@ def sinkhorn_pairs(
     regularized: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64]: ...
+def emd_distances(
+    x: _Histograms, y: _Histograms | None, m: _Float64, n_threads: int
+) -> NDArray[Any]: ...
+def emd_pairs(
+    x: _Histograms,
+    y: _Histograms,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    m: _Float64,
+    n_threads: int,
+) -> NDArray[Any]: ...
+def emd_plan(a: _Float64, b: _Float64, m: _Float64, n_threads: int) -> _Float64 | None: ...
 def histogram_compression_loss(
     x: _Histograms,
     labels: NDArray[np.int64],

@@ -61,8 +61,8 @@ mod _histrs {
     use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
     #[pymodule_export]
     use crate::transport::{
-        check_masses, histogram_compression_loss, relaxed_distances, sinkhorn_distances,
-        sinkhorn_pairs,
+        check_masses, emd_distances, emd_pairs, emd_plan, histogram_compression_loss,
+        relaxed_distances, sinkhorn_distances, sinkhorn_pairs,
     };
 
     #[pymodule_init]

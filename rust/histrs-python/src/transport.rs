@@ -138,9 +138,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
         .with_tol(tol)
         .with_max_iter(max_iter)
         .with_regularized(regularized);
-    let (rows, columns) = (rows.as_slice()?, columns.as_slice()?);
-    let pairs: Vec<(usize, usize)> =
-        rows.iter().zip(columns).map(|(&i, &j)| (i as usize, j as usize)).collect();
+    let pairs = pairs_of(&rows, &columns)?;
     let (m, y) = (m.as_array(), Some(y));
     let starts = starts.as_ref().map(|starts| starts.as_array());
     with_pair!(&x, y, |left, right| {
@@ -150,6 +148,67 @@ pub(crate) fn sinkhorn_pairs<'py>(
         let found = with_executor(py, n_threads, work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
     })
+}
+
+/// Exact earth mover's distances of all pairs; both arguments have the same element type.
+#[pyfunction]
+#[pyo3(signature = (x, y, m, n_threads))]
+pub(crate) fn emd_distances<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Option<Histograms<'py>>,
+    m: PyReadonlyArray2<'py, f64>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let m = m.as_array();
+    with_pair!(&x, y, |left, right| {
+        let work = |e: &Executor| core::emd_distances(e, &left, right, m);
+        Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+    })
+}
+
+/// Exact earth mover's distances of the pairs `(rows[k], columns[k])`.
+#[pyfunction]
+#[pyo3(signature = (x, y, rows, columns, m, n_threads))]
+pub(crate) fn emd_pairs<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    y: Histograms<'py>,
+    rows: PyReadonlyArray1<'py, i64>,
+    columns: PyReadonlyArray1<'py, i64>,
+    m: PyReadonlyArray2<'py, f64>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let pairs = pairs_of(&rows, &columns)?;
+    let (m, y) = (m.as_array(), Some(y));
+    with_pair!(&x, y, |left, right| {
+        let right = right.unwrap_or(&left);
+        let work = |e: &Executor| core::emd_pairs(e, &left, right, &pairs, m);
+        Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+    })
+}
+
+/// The exact plan between two histograms, or none where no plan is allowed.
+#[pyfunction]
+#[pyo3(signature = (a, b, m, n_threads))]
+pub(crate) fn emd_plan<'py>(
+    py: Python<'py>,
+    a: PyReadonlyArray1<'py, f64>,
+    b: PyReadonlyArray1<'py, f64>,
+    m: PyReadonlyArray2<'py, f64>,
+    n_threads: usize,
+) -> PyResult<Option<Matrix<'py>>> {
+    let (a, b, m) = (a.as_array(), b.as_array(), m.as_array());
+    let plan = with_executor(py, n_threads, |e| core::emd_plan(e, a, b, m))?;
+    Ok(plan.map(|plan| plan.into_pyarray(py)))
+}
+
+fn pairs_of(
+    rows: &PyReadonlyArray1<'_, i64>,
+    columns: &PyReadonlyArray1<'_, i64>,
+) -> PyResult<Vec<(usize, usize)>> {
+    let (rows, columns) = (rows.as_slice()?, columns.as_slice()?);
+    Ok(rows.iter().zip(columns).map(|(&i, &j)| (i as usize, j as usize)).collect())
 }
 
 type LossAndGradient<'py> = (f64, Matrix<'py>, f64);
