@@ -39,6 +39,12 @@ const MOST: usize = 64;
 /// [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad entry;
 /// [`Error::Mass`] when two rows do not sum alike or one is empty.
 ///
+/// [`Error::Shape`]: crate::Error::Shape
+/// [`Error::GroundDistance`]: crate::Error::GroundDistance
+/// [`Error::Negative`]: crate::Error::Negative
+/// [`Error::NotFinite`]: crate::Error::NotFinite
+/// [`Error::Mass`]: crate::Error::Mass
+///
 /// # Examples
 ///
 /// ```
@@ -89,6 +95,8 @@ pub fn emd_distances<'a, T: Element>(
 /// # Errors
 ///
 /// As [`emd_distances`], and [`Error::Shape`] when a pair names a row that is not there.
+///
+/// [`Error::Shape`]: crate::Error::Shape
 ///
 /// # Examples
 ///
