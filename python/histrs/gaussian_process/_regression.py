@@ -473,9 +473,9 @@ class RealTargets(MissingTargets, GaussianProcess):
         """
         if self._has_patterns():
             found = np.full((2, *self.Y_fit_.shape), np.nan)
-            for fit, places in zip(self._fits_now(), self._places(), strict=True):
+            for fit, indices in zip(self._fits_now(), self._indices(), strict=True):
                 for answer, of_fit in zip(found, fit.predict_leave_one_out(), strict=True):
-                    answer[places] = of_fit
+                    answer[indices] = of_fit
             return found[0], found[1]
         state = self._state()
         posterior: AnyPosterior = state["_posterior"]

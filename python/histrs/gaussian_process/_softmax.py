@@ -100,7 +100,7 @@ class SoftmaxPrior:
         Parameters
         ----------
         labels : ndarray of shape (n_samples,)
-            The places of the rows' classes.
+            The indices of the rows' classes.
         n_classes : int
             How many classes there are.
         sample_weight : ndarray of shape (n_samples,) or None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state
-from histrs.prototypes._base import Places, SelectedPrototypes, Training
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 
 
 class CondensedNN(SelectedPrototypes):
@@ -52,7 +52,7 @@ class CondensedNN(SelectedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+        Their indices in the training data.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -101,7 +101,7 @@ class CondensedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("CondensedNN", self.verbose) as progress:
             return condense(training, check_random_state(self.random_state), progress)
 
@@ -110,8 +110,8 @@ def condense(
     training: Training,
     random: np.random.RandomState,
     progress: Callable[[str], None] | None = None,
-) -> Places:
-    """Return places of samples that classify all others right, in the order of their choice.
+) -> Indices:
+    """Return indices of samples that classify all others right, in the order of their choice.
 
     After each, `progress` is told how many there are.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._progress import StepProgress
-from histrs.prototypes._base import Places, SelectedPrototypes, Training
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 
 
 class FastCondensedNN(SelectedPrototypes):
@@ -53,7 +53,7 @@ class FastCondensedNN(SelectedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+        Their indices in the training data.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -100,11 +100,11 @@ class FastCondensedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("FastCondensedNN", self.verbose) as progress:
             return self._condense(training, progress)
 
-    def _condense(self, training: Training, progress: StepProgress) -> Places:
+    def _condense(self, training: Training, progress: StepProgress) -> Indices:
         labels, n = training.labels, len(training.labels)
         chosen = np.empty(0, dtype=np.intp)
         is_chosen = np.zeros(n, dtype=bool)
@@ -124,8 +124,8 @@ class FastCondensedNN(SelectedPrototypes):
         return chosen
 
 
-def centres(training: Training) -> Places:
-    """Return the place of the sample of each class that is nearest to the centroid."""
+def centres(training: Training) -> Indices:
+    """Return the index of the sample of each class that is nearest to the centroid."""
     space, X = training.space, training.X
 
     def centre(label: int) -> int:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state
-from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
 from histrs.prototypes._sample import class_sample
 
 # Candidates whose distances are computed together.
@@ -65,7 +65,7 @@ class RandomMutationNN(SelectedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+        Their indices in the training data.
     n_iter_ : int
         Exchanges tried.
     n_features_in_ : int
@@ -125,7 +125,7 @@ class RandomMutationNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         random = check_random_state(self.random_state)
         sample = class_sample(training.labels, training.classes, self.compression, random)
         self.n_iter_ = self.max_iter
@@ -136,11 +136,11 @@ class RandomMutationNN(SelectedPrototypes):
 
 def hill_climb(
     training: Training,
-    sample: Places,
+    sample: Indices,
     max_iter: int,
     random: RandomState,
     progress: Callable[[str], None] | None = None,
-) -> Places:
+) -> Indices:
     """Return a sample as large, that misclassifies no more training samples.
 
     Parameters
@@ -148,7 +148,7 @@ def hill_climb(
     training : Training
         Samples to choose from.
     sample : ndarray of shape (n_prototypes,)
-        Places of the prototypes at the start.
+        Indices of the prototypes at the start.
     max_iter : int
         Number of exchanges that are tried.
     random : RandomState
@@ -167,20 +167,20 @@ def hill_climb(
     best = n_right()
     for start in range(0, max_iter, _TOGETHER):
         size = min(_TOGETHER, max_iter - start)
-        places, candidates = random.randint(len(chosen), size=size), random.randint(n, size=size)
+        indices, candidates = random.randint(len(chosen), size=size), random.randint(n, size=size)
         columns = training.distances(candidates).T
-        for place, candidate, column in zip(places, candidates, columns, strict=True):
-            before = chosen[place]
+        for index, candidate, column in zip(indices, candidates, columns, strict=True):
+            before = chosen[index]
             only = np.sum(labels[chosen] == labels[before]) == 1
             if candidate in chosen or (only and labels[candidate] != labels[before]):
                 continue
-            kept = D[place].copy()
-            chosen[place], D[place] = candidate, column
+            kept = D[index].copy()
+            chosen[index], D[index] = candidate, column
             right = n_right()
             if right >= best:
                 best = right
             else:
-                chosen[place], D[place] = before, kept
+                chosen[index], D[index] = before, kept
         if progress is not None:
             progress(f"{start + size}/{max_iter} exchanges, {best:g} right")
     return chosen

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from histrs._validation import check_random_state
-from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
 from histrs.prototypes._sample import class_sample
 
 
@@ -49,7 +49,7 @@ class RandomSubset(SelectedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+        Their indices in the training data.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -98,6 +98,6 @@ class RandomSubset(SelectedPrototypes):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         random = check_random_state(self.random_state)
         return class_sample(training.labels, training.classes, self.compression, random)

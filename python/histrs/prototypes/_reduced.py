@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state
-from histrs.prototypes._base import Labels, Places, SelectedPrototypes, Training
+from histrs.prototypes._base import Indices, Labels, SelectedPrototypes, Training
 from histrs.prototypes._condensed import condense
 
 
@@ -52,7 +52,7 @@ class ReducedNN(SelectedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+        Their indices in the training data.
     n_features_in_ : int
         Number of features, p * p for matrices of p rows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -101,11 +101,11 @@ class ReducedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("ReducedNN", self.verbose) as progress:
             return self._reduce(training, progress)
 
-    def _reduce(self, training: Training, progress: StepProgress) -> Places:
+    def _reduce(self, training: Training, progress: StepProgress) -> Indices:
         chosen = condense(training, check_random_state(self.random_state), progress)
         labels = training.labels
         D = training.distances(chosen)

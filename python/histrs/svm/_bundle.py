@@ -554,8 +554,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         if given.ndim != 1 or not given.size or not np.all((given > 0) & np.isfinite(given)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive numbers.")
         alphas = np.unique(given)[::-1]
-        places = np.searchsorted(self.classes_, y)
-        parts = list(folds(places, check_random_state(self.random_state), self.cv))
+        indices = np.searchsorted(self.classes_, y)
+        parts = list(folds(indices, check_random_state(self.random_state), self.cv))
         if not parts:
             raise ValueError("alphas need two rows of a class or more, of which one is held out.")
         scores = np.empty((len(alphas), len(parts)))

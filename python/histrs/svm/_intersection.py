@@ -385,10 +385,10 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Return the factor of scores at which the labels of rows held out are most likely."""
         random = check_random_state(self.random_state)
-        places = np.searchsorted(self.classes_, y)
+        indices = np.searchsorted(self.classes_, y)
         model = clone(self).set_params(probability=False, verbose=0)
         scores, held_out = [], []
-        for learned, others in folds(places, random):
+        for learned, others in folds(indices, random):
             model.fit(X[learned], y[learned], sample_weight=weight[learned])
             found = model.decision_function(X[others]).astype(np.float64)
             scores.append(logits_of_classes(found.reshape(-1, self._n_problems())))
@@ -400,7 +400,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
         total = times_class_weights(weight, weights_of_classes(self.class_weight, y))
         distances = logits.max(axis=1, keepdims=True) - logits
-        return likely_inverse_temperature(distances, places[rows], total[rows])
+        return likely_inverse_temperature(distances, indices[rows], total[rows])
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a CSR matrix.
