@@ -121,14 +121,15 @@ def condense(
     predicted = np.full(n, -1)
     chosen: list[int] = []
     is_chosen = np.zeros(n, dtype=bool)
-    position = idle = 0
-    while idle < n:
-        i = order[position]
-        position = (position + 1) % n
-        if predicted[i] == labels[i] or is_chosen[i]:
-            idle += 1
-            continue
-        idle = 0
+    position = 0
+    while True:
+        wrong = (predicted != labels) & ~is_chosen
+        # The next one in turn: after the last sample the first follows.
+        ahead = np.flatnonzero(wrong[order])
+        if len(ahead) == 0:
+            return np.array(chosen, dtype=np.intp)
+        at = ahead[np.searchsorted(ahead, position) % len(ahead)]
+        i, position = order[at], at + 1
         chosen.append(i)
         is_chosen[i] = True
         D = training.distances(np.array([i]))[:, 0]
@@ -137,4 +138,3 @@ def condense(
         if progress is not None:
             n_right = np.count_nonzero(predicted == labels)
             progress(f"{len(chosen)} prototypes, {n_right}/{n} right")
-    return np.array(chosen, dtype=np.intp)

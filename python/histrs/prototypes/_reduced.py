@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs import _histrs
 from histrs._progress import StepProgress
-from histrs._validation import check_random_state
-from histrs.prototypes._base import Indices, Labels, SelectedPrototypes, Training
+from histrs._validation import check_random_state, count_threads
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 from histrs.prototypes._condensed import condense
 
 
@@ -107,40 +108,13 @@ class ReducedNN(SelectedPrototypes):
 
     def _reduce(self, training: Training, progress: StepProgress) -> Indices:
         chosen = condense(training, check_random_state(self.random_state), progress)
-        labels = training.labels
-        D = training.distances(chosen)
-        kept = needed(D, labels, labels[chosen], training.weights)
+        labels = np.asarray(training.labels, dtype=np.int64)
+        kept = _histrs.needed_prototypes(
+            training.distances(chosen),
+            labels,
+            labels[chosen],
+            training.weights,
+            count_threads(self.n_jobs),
+        )
         progress(f"{np.count_nonzero(kept)} of {len(chosen)} prototypes needed")
         return chosen[kept]
-
-
-def needed(
-    D: NDArray[Any], labels: Labels, own: Labels, weights: NDArray[np.float64] | None = None
-) -> NDArray[np.bool_]:
-    """Return which columns are left when those that change nothing for the worse are dropped.
-
-    Parameters
-    ----------
-    D : ndarray of shape (n_samples, n_prototypes)
-        Distances.
-    labels : ndarray of shape (n_samples,)
-        Classes of the samples.
-    own : ndarray of shape (n_prototypes,)
-        Classes of the prototypes.
-    weights : ndarray of shape (n_samples,), optional
-        Weights of the samples; None gives each a weight of 1.
-    """
-    weights = np.ones(len(labels)) if weights is None else weights
-    kept = np.ones(len(own), dtype=bool)
-    nearest = np.argmin(D, axis=1)
-    for j in range(len(own)):
-        cell = np.flatnonzero(nearest == j)
-        others = np.flatnonzero(kept & (np.arange(len(own)) != j))
-        if len(others) == 0:
-            break
-        heirs = others[np.argmin(D[np.ix_(cell, others)], axis=1)]
-        right, before = (weights[cell[by == labels[cell]]].sum() for by in (own[heirs], own[j]))
-        if right >= before:
-            kept[j] = False
-            nearest[cell] = heirs
-    return kept
