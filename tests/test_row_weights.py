@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.utils import compute_sample_weight
 
 from histrs import _histrs
-from histrs._solvers.preconditioners import Knots, PivotedCholesky
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import PivotedCholesky
 from histrs._validation import to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,

@@ -228,3 +228,17 @@ def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -
 def _blocks(n: int) -> Iterator[slice]:
     """Yield blocks of columns of a triangle, which stay in the cache while they are transposed."""
     return (slice(start, min(start + _CACHED, n)) for start in range(0, n, _CACHED))
+
+
+def factor_with_jitter(A: Array) -> Array:
+    """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
+    diagonal = np.diag(A).copy()
+    jitter = 0.0
+    while True:
+        try:
+            L: Array = linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            jitter = max(10.0 * jitter, len(A) * np.finfo(A.dtype).eps)
+            A[np.diag_indices_from(A)] = (1.0 + jitter) * diagonal
+        else:
+            return L

@@ -9,16 +9,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import (
-    Identity,
-    Knots,
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import (
     Landmarks,
     LowRank,
     PivotedCholesky,
-    Preconditioner,
     precision_of_factor,
     survives_single_precision,
 )
+from histrs._solvers.preconditioners import Identity, Preconditioner
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
 from histrs.gaussian_process._kernel_matrix import KernelMatrix
 from histrs.gaussian_process._smooth.term import SmoothTerm

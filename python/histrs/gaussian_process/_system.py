@@ -18,8 +18,8 @@ from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
+from histrs._solvers.knots import Knots
 from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import Knots
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
