@@ -541,7 +541,7 @@ def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
         offsets,
         np.eye(64),
         pq.codebooks_,
-        lambda rows, books: pq._nearest(rows, books),
+        pq._blocks().nearest,
         1,
         lambda state: None,
     )
