@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state, count_threads
 from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 from histrs.prototypes._condensed import condense
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 
+@documented(SELECTED_PROTOTYPES)
 class ReducedNN(SelectedPrototypes):
     """Nearest-neighbour classifier on what is needed of the condensed samples.
 
@@ -25,39 +28,27 @@ class ReducedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    {metric}
+    {metric_params}
+    {n_neighbors}
     random_state : int, RandomState instance or None, default=None
         Draws the order in which samples are looked at.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, in the order in which they were.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their indices in the training data.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {prototype_labels_}
+    {sample_indices_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._row_weights import ClassWeight
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -27,6 +28,7 @@ from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
 from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs.gaussian_process._docs import MINMAX_GP, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -114,6 +116,7 @@ class BaseMinMaxGP(BaseDenseGP):
         return tags
 
 
+@documented(REGRESSION_GP, MINMAX_GP)
 class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     r"""Gaussian process regressor on counts, for instance of the fragments of molecules.
 
@@ -136,17 +139,12 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
 
     Parameters
     ----------
-    noise : float or array-like of shape (n_targets,), default=0.1
-        Variance of the noise on the target, as part of the variance of the target, where the
-        search for it starts; an array, one for each target that has its own.
-    amplitude : float or array-like of shape (n_targets,), default=1.0
-        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    {noise}
+    {amplitude}
     intersection_weight : "learned" or float, default="learned"
         Weight `w` of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone.
         "learned" is that of largest likelihood, without an `optimizer` 0.5.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-        given.
+    {optimizer}
     shared_hyperparameters : bool or None, default=None
         Whether all targets share one noise and one amplitude. None is False: each target has
         its own, as if it were fitted alone.
@@ -154,9 +152,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=None
-        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
-        the same fit every time.
+    {random_state}
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -164,27 +160,16 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
 
     Attributes
     ----------
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training rows.
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred; NaN where they are missing.
+    {X_fit_}
+    {Y_fit_}
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    y_mean_ : ndarray of shape (n_targets,)
-        Mean of each target, subtracted before the fit.
-    y_std_ : ndarray of shape (n_targets,)
-        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
-        noise and amplitude.
-    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
-        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
-        the units of the target. Arrays for several targets that do not share them.
-    intersection_weight_ : float
-        Weight of the intersection kernel.
-    mean_sum_ : float
-        Mean sum of a training row in the first fit.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
-        intersection kernel where its weight is learned.
+    {y_mean_}
+    {y_std_}
+    {noise_}
+    {intersection_weight_}
+    {mean_sum_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -193,8 +178,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
-    pattern_targets_, pattern_rows_ : list of ndarray
-        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    {pattern_targets_}
     std_error_ : float
         Mean relative error of the standard deviations, on 32 training rows, each predicted without
         itself; 0 up to 10,000 rows.
@@ -244,6 +228,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         return posterior.std_error
 
 
+@documented(MINMAX_GP)
 class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     r"""Gaussian process classifier on counts, for instance of the fragments of molecules.
 
@@ -262,18 +247,14 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     intersection_weight : "learned" or float, default="learned"
         Weight of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone. "learned"
         is that of largest likelihood, without an `optimizer` 0.5.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-        given.
+    {optimizer}
     shared_hyperparameters : bool or None, default=None
         Whether all classes share one noise and one amplitude. None is True.
     noise_bounds, amplitude_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=None
-        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
-        the same fit every time.
+    {random_state}
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each. None leaves the
@@ -290,8 +271,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training rows.
+    {X_fit_}
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
@@ -300,13 +280,9 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
-    intersection_weight_ : float
-        Weight of the intersection kernel.
-    mean_sum_ : float
-        Mean sum of a training row in the first fit.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
-        intersection kernel where its weight is learned.
+    {intersection_weight_}
+    {mean_sum_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)

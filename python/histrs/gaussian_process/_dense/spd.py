@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
+from histrs._docs import documented
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
@@ -19,6 +20,7 @@ from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.spd_base import BaseSPDGP, KernelName
+from histrs.gaussian_process._docs import REGRESSION_GP, SPD_GP
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -31,6 +33,7 @@ _CONSTANT = 30.0
 _FEW = 1024
 
 
+@documented(REGRESSION_GP, SPD_GP)
 class SPDGPRegressor(RealTargets, BaseSPDGP):
     r"""Gaussian process regressor on covariance matrices.
 
@@ -52,13 +55,9 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         "jbld" is :func:`~histrs.metrics.jbld_kernel`, in which two kernel coefficients at which it
         is positive definite are mixed between them. The Gaussian of the affine-invariant distance
         is positive definite nowhere, and no covariance.
-    gamma : "learned" or float, default="learned"
-        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
-    noise : float or array-like of shape (n_targets,), default=0.1
-        Variance of the noise on the target, as part of the variance of the target, where the
-        search for it starts; an array, one for each target that has its own.
-    amplitude : float or array-like of shape (n_targets,), default=1.0
-        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    {gamma}
+    {noise}
+    {amplitude}
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
         given, of a learned `gamma` one over the mean squared distance, of "jbld" 1/2.
@@ -79,10 +78,8 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
 
     Attributes
     ----------
-    X_fit_ : ndarray
-        The training matrices, or their coordinates, as the kernel takes them.
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred; NaN where they are missing.
+    {X_fit_}
+    {Y_fit_}
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
@@ -91,19 +88,12 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     noise_, amplitude_ : float, or ndarray of shape (n_targets,)
         Variances of the fit, as parts of the variance of the target. Arrays for several targets
         that do not share them.
-    gamma_ : float
-        The kernel coefficient.
-    distance_scale_ : float
-        Mean squared distance of the first training coordinates; 1 for "jbld".
-    constant_ : float
-        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
-        where the level of the targets is left open.
-    kernel_ : str
-        The kernel of the fit.
-    reference_, whitener_ : ndarray of shape (p, p), or None
-        Of "tangent": the mean, and its inverse root.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed.
+    {gamma_}
+    {distance_scale_}
+    {constant_}
+    {kernel_}
+    {reference_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -112,8 +102,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
-    pattern_targets_, pattern_rows_ : list of ndarray
-        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    {pattern_targets_}
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 
@@ -139,6 +128,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     _of_columns = (*RealTargets._of_columns, "kernel_", "reference_", "whitener_")
 
 
+@documented(SPD_GP)
 class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
@@ -152,8 +142,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     kernel : {"tangent", "logeuclid", "jbld"}, default="tangent"
         The Gaussian in the tangent space at the geometric mean of the first training matrices, that
         of logarithms, or the kernel of the divergence: see `SPDGPRegressor`.
-    gamma : "learned" or float, default="learned"
-        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
+    {gamma}
     noise : float or array-like of shape (n_outputs,), default=0.1
         Variance of the noise on the targets, where the search for it starts; an array, one for
         each output, where these do not share it.
@@ -194,8 +183,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    X_fit_ : ndarray
-        The training matrices, or their coordinates, as the kernel takes them.
+    {X_fit_}
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
@@ -204,19 +192,12 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
-    gamma_ : float
-        The kernel coefficient.
-    distance_scale_ : float
-        Mean squared distance of the first training coordinates; 1 for "jbld".
-    constant_ : float
-        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
-        where the level of the targets is left open.
-    kernel_ : str
-        The kernel of the fit.
-    reference_, whitener_ : ndarray of shape (p, p), or None
-        Of "tangent": the mean, and its inverse root.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed.
+    {gamma_}
+    {distance_scale_}
+    {constant_}
+    {kernel_}
+    {reference_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
         hyper-parameter, of each evaluation.

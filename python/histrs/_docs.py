@@ -1,0 +1,35 @@
+"""Docstrings that share descriptions of parameters and attributes.
+
+A line of a docstring that is `{name}` alone stands for a description which several classes have in
+common, and which is written once. `help` and the manual show it in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from textwrap import indent
+from typing import TypeVar
+
+Documented = TypeVar("Documented", bound=type)
+
+_LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
+
+
+def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
+    """Return a decorator that puts shared descriptions into the docstring of a class.
+
+    Parameters
+    ----------
+    shared : mapping of str to str
+        Descriptions by their names; a docstring that names another raises a KeyError.
+    """
+    known = {name: text for part in shared for name, text in part.items()}
+
+    def put(cls: Documented) -> Documented:
+        # There are no docstrings with python -OO.
+        if cls.__doc__ is not None:
+            cls.__doc__ = _LINE.sub(lambda m: indent(known[m[2]].strip("\n"), m[1]), cls.__doc__)
+        return cls
+
+    return put
