@@ -1,4 +1,4 @@
-"""Rows that come and go, against the exact solution for the rows that there are."""
+"""Online updates, against the exact solution for the rows that there are."""
 
 import pickle
 

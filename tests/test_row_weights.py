@@ -229,7 +229,7 @@ def test_likeliest_noise_is_that_of_an_average_row():
     assert errors[0] < 0.7 * errors[1]
 
 
-# ---- rows that come and go --------------------------------------------------------------------
+# ---- online updates ---------------------------------------------------------------------------
 
 
 @each("weighted_first", [True, False])

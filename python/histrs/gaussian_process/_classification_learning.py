@@ -22,7 +22,7 @@ from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import replaced_whole
 
-# Part of the rows that may come and go before the calibration is learned anew.
+# Part of the rows that may be added or removed before the calibration is learned anew.
 _STALE = 0.1
 
 

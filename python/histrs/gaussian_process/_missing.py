@@ -282,7 +282,7 @@ class MissingTargets(RegressorMixin):
             found.append(copied(fit).set_params(**self._parameters_of(targets, n_targets)))
         return found
 
-    # ---- rows that come and go -----------------------------------------------------------------
+    # ---- online updates ------------------------------------------------------------------------
 
     def _add_to_patterns(self, rows: TrainingRows, n_rows: int, n_targets: int) -> None:
         """Add rows, behind `n_rows` that there are; targets part where they miss different ones."""

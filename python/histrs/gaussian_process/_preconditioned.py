@@ -50,7 +50,7 @@ class PreconditionedMatrix(KernelMatrix):
     amplitude: float
     preconditioner_name: PreconditionerName
     n_changed: int = 0
-    """Rows that have come and gone since the preconditioner was made."""
+    """Rows that were added or removed since the preconditioner was made."""
 
     @property
     def s(self) -> float:

@@ -158,7 +158,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     value. Neither units nor origins of features matter. A product takes four sums along each sorted
     column in place of two, and is preconditioned by a low-rank approximation. The two weights are
     those of largest likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several
-    starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
+    starts; noise and amplitude are learned by all rows. Rows added or removed move the mean that is
     taken away, so that systems are solved anew.
 
     `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,

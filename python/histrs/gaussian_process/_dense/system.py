@@ -143,7 +143,7 @@ class DenseSystem:
         Y = np.ascontiguousarray(scaled(self.row_scale, Y))
         return scaled(self.row_scale, self.factor.solve(Y))
 
-    # ---- rows that come and go ---------------------------------------------------------------
+    # ---- online updates ----------------------------------------------------------------------
 
     def insert(self, X: Any, B: Array, C: Array, row_scale: Array | None = None) -> Self:
         """Return the system with further rows behind its own.
