@@ -1,7 +1,7 @@
 """Docstrings that share descriptions of parameters and attributes.
 
-A line of a docstring that is `{name}` alone stands for a description which several classes have in
-common, and which is written once. `help` and the manual show it in its place.
+A line of a docstring that is `{name}` alone stands for a description which several classes or
+functions have in common, and which is written once. `help` and the manual show it in its place.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from textwrap import indent
-from typing import TypeVar
+from typing import Any, TypeVar
 
-Documented = TypeVar("Documented", bound=type)
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
-    """Return a decorator that puts shared descriptions into the docstring of a class.
+    """Return a decorator that puts shared descriptions into a docstring.
 
     Parameters
     ----------
@@ -26,10 +26,12 @@ def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]
     """
     known = {name: text for part in shared for name, text in part.items()}
 
-    def put(cls: Documented) -> Documented:
+    def put(owner: Documented) -> Documented:
         # There are no docstrings with python -OO.
-        if cls.__doc__ is not None:
-            cls.__doc__ = _LINE.sub(lambda m: indent(known[m[2]].strip("\n"), m[1]), cls.__doc__)
-        return cls
+        if owner.__doc__ is not None:
+            owner.__doc__ = _LINE.sub(
+                lambda m: indent(known[m[2]].strip("\n"), m[1]), owner.__doc__
+            )
+        return owner
 
     return put
