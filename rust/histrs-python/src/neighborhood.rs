@@ -1,23 +1,18 @@
 //! Training samples among prototypes.
 
 use histrs::neighborhood::{self as core, Labels};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use ndarray::Ix2;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::convert::{EitherArray, with_either};
 use crate::executor::with_executor;
-
-/// Distances in either precision.
-#[derive(FromPyObject)]
-pub(crate) enum Distances<'py> {
-    F64(PyReadonlyArray2<'py, f64>),
-    F32(PyReadonlyArray2<'py, f32>),
-}
 
 /// Which prototypes are left when those without which nothing gets worse are dropped.
 #[pyfunction]
 pub(crate) fn needed_prototypes<'py>(
     py: Python<'py>,
-    distances: Distances<'py>,
+    distances: EitherArray<'py, Ix2>,
     labels: PyReadonlyArray1<'py, i64>,
     prototype_labels: PyReadonlyArray1<'py, i64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
@@ -28,15 +23,10 @@ pub(crate) fn needed_prototypes<'py>(
         of_prototypes: prototype_labels.as_slice()?,
         weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
     };
-    let needed = match &distances {
-        Distances::F64(d) => {
-            let d = d.as_array();
-            with_executor(py, n_threads, |e| core::needed_prototypes(e, d, labels))
-        }
-        Distances::F32(d) => {
-            let d = d.as_array();
-            with_executor(py, n_threads, |e| core::needed_prototypes(e, d, labels))
-        }
-    };
-    Ok(needed?.into_pyarray(py))
+    with_either!(&distances, |distances| {
+        let distances = distances.as_array();
+        let needed =
+            with_executor(py, n_threads, |e| core::needed_prototypes(e, distances, labels))?;
+        Ok(needed.into_pyarray(py))
+    })
 }
