@@ -97,6 +97,20 @@ class CholeskyFactor:
         """Return the factor that is one triangle."""
         return cls(L, np.zeros((0, len(L))), np.zeros((0, 0)))
 
+    @classmethod
+    def with_noise(cls, K: Array, s: float, cure: str) -> Self:
+        """Return the factor of `K + s I`, which takes the place of `K`."""
+        largest = float(np.max(np.diagonal(K), initial=0.0))
+        K[np.diag_indices_from(K)] += s
+        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
+        try:
+            return cls.of(factorise_in_place(K.T))
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
+                f"{s:.1e} vanishes beside its largest entry, {largest:.1e}. {cure}"
+            ) from error
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.triangle) + len(self.corner)
