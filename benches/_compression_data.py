@@ -1,4 +1,4 @@
-"""Real sets to compress: covariances of spoken digits, and pictures as histograms of light."""
+"""Real sets to compress: covariances of spoken digits, and images as histograms of light."""
 
 import gzip
 from itertools import pairwise
@@ -66,7 +66,7 @@ def spoken_digits() -> Sets | None:
 
 
 SIDE = 7
-"""Cells along a side of a picture."""
+"""Cells along a side of an image."""
 
 
 def fashion_light(n_train: int = 2000, n_test: int = 1000) -> Sets | None:

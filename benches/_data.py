@@ -134,7 +134,7 @@ def named_classes(kind: str, n_train: int, n_columns: int, n_test: int, quick: b
 
 
 def letters() -> tuple[NDArray[np.float64], str] | None:
-    """Return sixteen numbers of each of 20,000 pictures of letters, shuffled, and their source."""
+    """Return sixteen numbers of each of 20,000 images of letters, shuffled, and their source."""
     path = data_folder() / "pmlb" / "letter.tsv.gz"
     if not path.is_file():
         return None

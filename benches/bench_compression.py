@@ -54,7 +54,7 @@ def digits(quick: bool) -> Comparison:
 
 
 def light(quick: bool) -> Comparison:
-    """Return pictures as histograms of light; a few of them when asked to be quick."""
+    """Return images as histograms of light; a few of them when asked to be quick."""
     sets = _part(fashion_light(500, 1000) or synthetic_light(), quick)
     M = light_ground_distance()
     learned = HistogramCompressor(M=M, gamma="cv", batch_size=100, max_iter=8)
@@ -172,6 +172,6 @@ def _cells(curve: CompressionCurve) -> tuple[list[float], list[float], list[floa
 row("compression-digits", "Error against compression, spoken digits")(
     partial(compression, build=digits)
 )
-row("compression-light", "Error against compression, pictures as histograms")(
+row("compression-light", "Error against compression, images as histograms")(
     partial(compression, build=light)
 )

@@ -85,7 +85,7 @@ def leaves(kind: str, folder: Path = FOLDER) -> Split:
 
 
 def gradients() -> Split:
-    """Return histograms of the directions of light in 4 x 4 parts of pictures of clothes."""
+    """Return histograms of the directions of light in 4 x 4 parts of images of clothes."""
     images = _fashion_mnist("t10k")
     if images is None:
         raise FileNotFoundError("fashion_mnist")

@@ -36,10 +36,10 @@ ax.axhline(whole, color="0.6", linestyle="--", label=f"rows of {X[0].nbytes} byt
 ax.semilogx(blocks, scores, ".-", base=2, label="codes")
 ax.set(xlabel="bytes a row", ylabel="share of right answers")
 ax.legend()
-pictures = [*decoded, X[5].reshape(8, 8)]
+images = [*decoded, X[5].reshape(8, 8)]
 titles = [*(f"{n} bytes" for n in blocks), "the row"]
-for ax, picture, title in zip(right.subplots(2, 4).ravel(), pictures, titles, strict=False):
-    ax.imshow(picture, cmap="gray_r")
+for ax, image, title in zip(right.subplots(2, 4).ravel(), images, titles, strict=False):
+    ax.imshow(image, cmap="gray_r")
     ax.set_title(title, fontsize="small")
 for ax in right.axes:
     ax.set(xticks=[], yticks=[])

@@ -1,10 +1,10 @@
 """
-Ten pictures instead of six hundred
+Ten images instead of six hundred
 ===================================
 
 Handwritten digits as histograms of ink, compared by optimal transport over the 8 x 8 cells. A
-nearest-neighbour classifier compares with every training picture;
-:class:`~histrs.prototypes.HistogramCompressor` learns one picture for each digit that takes
+nearest-neighbour classifier compares with every training image;
+:class:`~histrs.prototypes.HistogramCompressor` learns one image for each digit that takes
 their place.
 """
 
@@ -22,8 +22,8 @@ model = HistogramCompressor(1, M=M, gamma=10.0, max_iter=100, tol=0.3, random_st
 model.fit(X[:600], y[:600])
 drawn = RandomSubset(1, metric="sinkhorn", metric_params={"M": M, "reg": 0.4}, random_state=0)
 drawn.fit(X[:600], y[:600])
-print(f"one learned picture a digit: {model.score(X[600:1000], y[600:1000]):.1%} right")
-print(f"one random picture a digit:  {drawn.score(X[600:1000], y[600:1000]):.1%} right")
+print(f"one learned image a digit: {model.score(X[600:1000], y[600:1000]):.1%} right")
+print(f"one random image a digit:  {drawn.score(X[600:1000], y[600:1000]):.1%} right")
 
 # %%
 # What was learned is not a mean: it is what tells a digit from the others.

@@ -1,13 +1,13 @@
 """
-From pictures to a classifier in one pipeline
+From images to a classifier in one pipeline
 =============================================
 
-Local features say what small patches of a picture look like; a Fisher vector or a histogram of
-visual words says which of them a picture has, and a linear model or the intersection SVM does the
+Local features say what small patches of an image look like; a Fisher vector or a histogram of
+visual words says which of them an image has, and a linear model or the intersection SVM does the
 rest. All steps are transformers of one scikit-learn pipeline, which is fitted and validated as a
 whole.
 
-The pictures are scikit-learn's digits. Where the environment variable ``HISTRS_DATA`` names a
+The images are scikit-learn's digits. Where the environment variable ``HISTRS_DATA`` names a
 folder with ``caltech101/images.npz``, they are photographs of five kinds instead. At the end the
 same chain tells apart pieces of the two photographs that come with scikit-learn.
 """
@@ -78,12 +78,12 @@ def gradient_histograms(image, cell, stride, epsilon, n_directions=8):
 
 
 def describe(images, **grid):
-    """Return the local features of every picture."""
+    """Return the local features of every image."""
     return [gradient_histograms(image, **grid) for image in images]
 
 
 def pixels(images):
-    """Return every picture as a row of 8 x 8 means of its pixels."""
+    """Return every image as a row of 8 x 8 means of its pixels."""
     coarse = [
         [
             np.mean(part)
@@ -96,7 +96,7 @@ def pixels(images):
 
 
 # %%
-# Four pipelines, from pictures to labels. The cells are the whole picture and three stripes of it.
+# Four pipelines, from images to labels. The cells are the whole image and three stripes of it.
 # The last one keeps 256 bytes of every Fisher vector, and learns on these codes.
 local = FunctionTransformer(describe, kw_args=grid)
 cells = {"pyramid": (1, (3, 1)), "positions": True}
@@ -134,7 +134,7 @@ ax = right.subplots()
 bars = ax.bar(list(scores), list(scores.values()), color=["0.7", "C1", "C0", "C2"])
 ax.bar_label(bars, fmt="%.3f")
 ax.tick_params("x", labelsize="small")
-ax.set(ylabel="accuracy on held-out pictures", ylim=(0, 1.08))
+ax.set(ylabel="accuracy on held-out images", ylim=(0, 1.08))
 plt.show()
 
 # %%

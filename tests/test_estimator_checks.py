@@ -17,7 +17,7 @@ from histrs.gaussian_process import (
     SPDGPClassifier,
     SPDGPRegressor,
 )
-from histrs.gaussian_process._dense import spd as _dense_spd
+from histrs.gaussian_process._dense import spd_base as _dense_spd
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,

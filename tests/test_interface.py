@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import histrs
+from histrs import _docs
 from tests.fuzz.programs import public
 
 # What a screen of `help` shows of one parameter.
@@ -63,3 +64,30 @@ def test_signatures_are_short_enough_to_read(name):
 def test_predictions_and_features_have_a_type(name):
     annotation = inspect.signature(METHODS[name]).return_annotation
     assert annotation not in (inspect.Signature.empty, "Any"), annotation
+
+
+def test_shared_descriptions_stand_where_they_are_named():
+    @_docs.documented({"alpha": "\nalpha : float\n    Strength.\n"}, {"beta": "beta : int"})
+    class Model:
+        """A model.
+
+        Parameters
+        ----------
+        {alpha}
+        {beta}
+
+        Notes
+        -----
+        In a line {alpha} stays, as does {} alone.
+        """
+
+    text = inspect.getdoc(Model)
+    assert "----------\nalpha : float\n    Strength.\nbeta : int\n\nNotes" in text
+    assert "In a line {alpha} stays" in text
+
+
+def test_no_description_is_left_out():
+    for value in public().values():
+        assert not _docs._LINE.search(value.__doc__ or "")
+    with pytest.raises(KeyError, match="gamma"):
+        _docs.documented({})(type("Model", (), {"__doc__": "A model.\n\n{gamma}\n"}))

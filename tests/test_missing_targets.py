@@ -243,7 +243,7 @@ def test_any_pattern(bits, n_targets):
         assert_close(mean[:, k], alone("intersection", X, Y, k).predict(X), 1e-9)
 
 
-# ---- rows that come and go ----------------------------------------------------------------------
+# ---- online updates -----------------------------------------------------------------------------
 
 
 @EVERY

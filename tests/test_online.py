@@ -1,4 +1,4 @@
-"""Rows that come and go, against the exact solution for the rows that there are."""
+"""Online updates, against the exact solution for the rows that there are."""
 
 import pickle
 
@@ -14,7 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs._solvers.preconditioners import Identity, Knots, PivotedCholesky
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import PivotedCholesky
+from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.testing import histograms

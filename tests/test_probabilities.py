@@ -59,7 +59,7 @@ def test_scores_of_rows_left_out_are_those_of_models_of_the_others(rng):
         for i in range(30)
     ]
     np.testing.assert_allclose(found.scores, expected, rtol=1e-8)
-    np.testing.assert_array_equal(found.places, y)
+    np.testing.assert_array_equal(found.indices, y)
 
 
 def test_scores_beyond_single_precision_have_probabilities(rng):

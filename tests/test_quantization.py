@@ -483,7 +483,7 @@ def test_the_error_is_the_mean_distance_of_the_metric(digits, metric, monkeypatc
     pq = ProductQuantizer(4, 8, metric, random_state=0).fit(X)
     expected = distortion(X, pq) / 300
     np.testing.assert_allclose(pq.quantization_error(X), expected, rtol=1e-6)
-    monkeypatch.setattr("histrs.quantization._product._DENSE", 640)
+    monkeypatch.setattr("histrs.quantization._coder._DENSE", 640)
     np.testing.assert_allclose(pq.quantization_error(sparse.csr_array(X)), expected, rtol=1e-6)
 
 
@@ -541,7 +541,7 @@ def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
         offsets,
         np.eye(64),
         pq.codebooks_,
-        lambda rows, books: pq._nearest(rows, books),
+        pq._blocks().nearest,
         1,
         lambda state: None,
     )
@@ -696,7 +696,7 @@ def test_histograms_have_no_rotation_and_one_level(digits, metric, parameters):
 @pytest.mark.parametrize("name", REFINED)
 def test_rows_that_are_no_numbers_are_named(digits, name, monkeypatch):
     pq = refined(name).fit(digits)
-    monkeypatch.setattr("histrs.quantization._product._DENSE", 640)
+    monkeypatch.setattr("histrs.quantization._coder._DENSE", 640)
     bad = digits[:50].copy()
     bad[33, 5] = np.nan
     with pytest.raises(ValueError, match=r"X\[33, 5\] = NaN"):

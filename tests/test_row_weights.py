@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.utils import compute_sample_weight
 
 from histrs import _histrs
-from histrs._solvers.preconditioners import Knots, PivotedCholesky
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import PivotedCholesky
 from histrs._validation import to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
@@ -228,7 +229,7 @@ def test_likeliest_noise_is_that_of_an_average_row():
     assert errors[0] < 0.7 * errors[1]
 
 
-# ---- rows that come and go --------------------------------------------------------------------
+# ---- online updates ---------------------------------------------------------------------------
 
 
 @each("weighted_first", [True, False])

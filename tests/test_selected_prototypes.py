@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import validation
 
+from histrs import _histrs
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
 from histrs.metrics._induced import induced_by
 from histrs.metrics._registry import METRICS
@@ -30,7 +31,6 @@ from histrs.prototypes import (
 from histrs.prototypes._base import Training
 from histrs.prototypes._condensed import condense
 from histrs.prototypes._random_mutation import hill_climb
-from histrs.prototypes._reduced import needed
 from histrs.spd import jbld_mean
 from histrs.transport import grid_ground_distance, sinkhorn_barycenter
 from tests.oracles import prototypes as oracle
@@ -154,6 +154,10 @@ def test_condensed_samples_classify_all_others_right(problem):
         assert model.score(X[keep], y[keep]) == 1.0
 
 
+def needed(D, labels, own, weights=None, n_threads=1):
+    return _histrs.needed_prototypes(D, labels, own, weights, n_threads)
+
+
 @settings(deadline=None, max_examples=50)
 @given(problems)
 def test_reducing_is_its_definition(problem):
@@ -161,6 +165,9 @@ def test_reducing_is_its_definition(problem):
     D = training.distances(np.arange(len(y)))
     chosen = condense(training, random)
     kept = chosen[needed(D[:, chosen], y, y[chosen])]
+    for n_threads in (2, 7):
+        again = needed(D[:, chosen], y, y[chosen], None, n_threads)
+        assert chosen[again].tolist() == kept.tolist()
     assert kept.tolist() == oracle.reduced(D, y, chosen.tolist())
 
 

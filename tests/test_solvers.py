@@ -11,15 +11,15 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._solvers import cholesky
 from histrs._solvers.block_cg import block_cg
-from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import (
-    Identity,
-    Knots,
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import (
     PivotedCholesky,
     _pivoted_cholesky,
     factor_survives_single_precision,
     survives_single_precision,
 )
+from histrs._solvers.nested_cg import nested_cg
+from histrs._solvers.preconditioners import Identity
 from histrs.testing import histograms, spd_matrices
 from tests.helpers import assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle

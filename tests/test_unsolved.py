@@ -115,7 +115,7 @@ def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, 
 
 @pytest.mark.parametrize("model_class", [IntersectionGPRegressor, IntersectionGPClassifier])
 def test_predictions_are_of_one_of_the_states(rng, model_class):
-    """Rows come and go in one thread, while others predict."""
+    """Rows are added and removed in one thread, while others predict."""
     X = rng.random((80, 4))
     y = X[:, 0] + rng.normal(size=80)
     if model_class is IntersectionGPClassifier:

@@ -70,7 +70,7 @@ def labels(run: Run) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
     return rows, np.searchsorted(kept, y[rows]), names[kept]
 
 
-def pictures(run: Run) -> Iterator[Grey]:
+def grey_images(run: Run) -> Iterator[Grey]:
     """Yield the images, grey, from 0 to 1."""
     rows = labels(run)[0]
     if run.quick:
@@ -121,7 +121,7 @@ def local(image: Grey) -> NDArray[np.float32]:
 def _sampled(run: Run, n: int) -> list[NDArray[np.float32]]:
     """Return local features of some images, for codebooks."""
     some = set(np.random.default_rng(1).permutation(len(labels(run)[0]))[:n].tolist())
-    return [local(image) for i, image in enumerate(pictures(run)) if i in some]
+    return [local(image) for i, image in enumerate(grey_images(run)) if i in some]
 
 
 def _reducer(run: Run, n_columns: int) -> PCA:
@@ -138,7 +138,7 @@ def _encoded(run: Run, encoder: Any, pca: PCA, kept: set[int] | None = None) -> 
     encoder.fit([reduced(f) for f in _sampled(run, 600)])
     found, part = [], []
     total = len(labels(run)[0])
-    for i, image in enumerate(pictures(run)):
+    for i, image in enumerate(grey_images(run)):
         if kept is None or i in kept:
             part.append(reduced(local(image)))
         if part and (len(part) == 500 or i == total - 1):
@@ -187,7 +187,7 @@ def fisher_vectors(run: Run, n_components: int, n_classes: int) -> Described:
 
 def _of_all(run: Run, describe: Any, name: str) -> Described:
     _, y, names = labels(run)
-    found = run.cached(name, lambda: {"X": np.stack([describe(p) for p in pictures(run)])})
+    found = run.cached(name, lambda: {"X": np.stack([describe(p) for p in grey_images(run)])})
     return Described(found["X"], y, names)
 
 

@@ -64,7 +64,7 @@ def fit_calibration(
     scores : ndarray of shape (n_samples, n_outputs)
         Scores of rows that the model was not fitted to; one column for two classes.
     labels : ndarray of shape (n_samples,)
-        The places of their classes.
+        The indices of their classes.
     offset_std : float
         Standard deviation of offsets before anything is seen; that of couplings is 1.
     centred : bool

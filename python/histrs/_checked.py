@@ -45,9 +45,9 @@ class Checked:
         """Number of dimensions."""
         return len(self.shape)
 
-    def __getitem__(self, places: Any) -> Checked:
+    def __getitem__(self, indices: Any) -> Checked:
         """Return some of the rows, which are checked as well."""
-        return Checked(self.rows[places])
+        return Checked(self.rows[indices])
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what `make` does, which is called the first time only."""

@@ -58,6 +58,7 @@ __all__ = [
     "minmax_gram",
     "most_threads",
     "nearest_levels",
+    "needed_prototypes",
     "quantization_decode",
     "quantization_encode",
     "quantization_neighbors",
@@ -122,6 +123,13 @@ def compression_loss(
     gamma: float,
     n_threads: int,
 ) -> tuple[float, _Float64, _Float64]: ...
+def needed_prototypes(
+    distances: NDArray[Any],
+    labels: NDArray[np.int64],
+    prototype_labels: NDArray[np.int64],
+    weights: _Float64 | None,
+    n_threads: int,
+) -> NDArray[np.bool_]: ...
 def sinkhorn_distances(
     x: _Histograms,
     y: _Histograms | None,

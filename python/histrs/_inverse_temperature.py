@@ -33,7 +33,9 @@ def as_rows(weights: Float64) -> Float64:
     return found
 
 
-def likely_inverse_temperature(distances: Float64, places: NDArray[Any], weights: Float64) -> float:
+def likely_inverse_temperature(
+    distances: Float64, indices: NDArray[Any], weights: Float64
+) -> float:
     """Return the factor of distances to classes at which their softmax makes labels most likely.
 
     As in Platt's calibration labels are a little uncertain, so that the factor is finite where
@@ -41,11 +43,11 @@ def likely_inverse_temperature(distances: Float64, places: NDArray[Any], weights
     """
     present = np.isfinite(distances[0])
     distances = distances[:, present]
-    places = (np.cumsum(present) - 1)[places]
+    indices = (np.cumsum(present) - 1)[indices]
     if distances.shape[1] < 2 or not weights.any():
         return 1.0
     weights = as_rows(weights)
-    own = distances[np.arange(len(distances)), places]
+    own = distances[np.arange(len(distances)), indices]
     # In units of the largest, of which sums and quotients neither overflow nor vanish.
     largest = float(np.max(own))
     if not largest > 0.0:
@@ -61,7 +63,7 @@ def likely_inverse_temperature(distances: Float64, places: NDArray[Any], weights
     def loss(log_inverse_temperature: float) -> float:
         factor = min(float(np.exp(log_inverse_temperature)) / scale, _FAR)
         P = log_softmax(-factor * np.minimum(distances, _FAR / factor), axis=1)
-        right = P[np.arange(len(P)), places]
+        right = P[np.arange(len(P)), indices]
         return -float(weights @ ((1.0 - doubt) * right + doubt * P.mean(axis=1)))
 
     bounds = (np.log(_SEARCHED[0]), np.log(_SEARCHED[1]))

@@ -1,4 +1,4 @@
-"""Labels to places among the classes, and scores to labels."""
+"""Labels to indices among the classes, and scores to labels."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def labels_or_indicator(y: Any) -> NDArray[Any]:
 
 
 def encode(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes in order, and the place of each label among them."""
+    """Return the classes in order, and the index of each label among them."""
     labels = checked_labels(y)
     classes = classes_of(labels)
     return classes, np.searchsorted(classes, labels).astype(np.int64, copy=False)
 
 
 def classes_of(y: ArrayLike) -> NDArray[Any]:
-    """Return the classes in order, and refuse labels that have none, by their place."""
+    """Return the classes in order, and refuse labels that have none, by their index."""
     labels = np.asarray(y)
     try:
         return np.unique(labels)

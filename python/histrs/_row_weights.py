@@ -36,10 +36,10 @@ class RowWeights(NamedTuple):
         return tuple(rows_at(array, self.kept) for array in arrays)
 
 
-def rows_at(rows: Any, places: NDArray[np.intp]) -> Any:
+def rows_at(rows: Any, indices: NDArray[np.intp]) -> Any:
     """Return some of the rows of an array, a frame, a list or a sparse matrix of any format."""
     # Of the formats of SciPy, COO, BSR and DIA have no rows.
-    return _safe_indexing(sound(rows, "X").tocsr() if is_sparse(rows) else rows, places)
+    return _safe_indexing(sound(rows, "X").tocsr() if is_sparse(rows) else rows, indices)
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:
@@ -83,9 +83,9 @@ def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[An
     if len(kept) == 0:
         raise ValueError(NOTHING_WEIGHS)
     of_rows = np.ones(len(labels)) if given.weights is None else given.weights
-    places = kept if given.kept is None else given.kept[kept]
+    indices = kept if given.kept is None else given.kept[kept]
     every = given.kept is None and len(kept) == len(labels)
-    return RowWeights(None if every else places, (of_rows * of_classes)[kept])
+    return RowWeights(None if every else indices, (of_rows * of_classes)[kept])
 
 
 def refuse_balanced(class_weight: ClassWeight) -> None:

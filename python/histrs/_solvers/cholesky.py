@@ -97,6 +97,20 @@ class CholeskyFactor:
         """Return the factor that is one triangle."""
         return cls(L, np.zeros((0, len(L))), np.zeros((0, 0)))
 
+    @classmethod
+    def with_noise(cls, K: Array, s: float, cure: str) -> Self:
+        """Return the factor of `K + s I`, which takes the place of `K`."""
+        largest = float(np.max(np.diagonal(K), initial=0.0))
+        K[np.diag_indices_from(K)] += s
+        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
+        try:
+            return cls.of(factorise_in_place(K.T))
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
+                f"{s:.1e} vanishes beside its largest entry, {largest:.1e}. {cure}"
+            ) from error
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.triangle) + len(self.corner)
@@ -228,3 +242,17 @@ def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -
 def _blocks(n: int) -> Iterator[slice]:
     """Yield blocks of columns of a triangle, which stay in the cache while they are transposed."""
     return (slice(start, min(start + _CACHED, n)) for start in range(0, n, _CACHED))
+
+
+def factor_with_jitter(A: Array) -> Array:
+    """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
+    diagonal = np.diag(A).copy()
+    jitter = 0.0
+    while True:
+        try:
+            L: Array = linalg.cholesky(A, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            jitter = max(10.0 * jitter, len(A) * np.finfo(A.dtype).eps)
+            A[np.diag_indices_from(A)] = (1.0 + jitter) * diagonal
+        else:
+            return L

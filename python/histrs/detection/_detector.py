@@ -20,15 +20,11 @@ from histrs._progress import StepProgress
 from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.detection._evaluation import average_precision, non_maximum_suppression
-from histrs.detection._hog import N_FEATURES
-from histrs.detection._images import Boxes, Images, check_boxes, check_images
-from histrs.detection._model import Component, Placements, part_boxes
-from histrs.detection._training import (
+from histrs.detection._examples import (
     Budget,
     Image,
     Model,
     Settings,
-    Training,
     aspect_groups,
     described_cells,
     look,
@@ -36,6 +32,10 @@ from histrs.detection._training import (
     root_sizes,
     without_weights,
 )
+from histrs.detection._hog import N_FEATURES
+from histrs.detection._images import Boxes, Images, check_boxes, check_images
+from histrs.detection._model import Component, Placements, part_boxes
+from histrs.detection._training import Training
 from histrs.quantization import ProductQuantizer
 
 # Scores that count for average precision: beyond the margin of the negatives.

@@ -97,7 +97,7 @@ class CachedVariance:
             # Of a generator of their own, so that the space is that of data on a cluster.
             some = np.random.default_rng(1).choice(n, min(n, _MAX_CANDIDATES), replace=False)
             candidates = np.union1d(solved, some)
-        places = np.searchsorted(candidates, solved)
+        indices = np.searchsorted(candidates, solved)
         space = KrylovSpace(system, min(rank, n), candidates, rng)
         self._score = (score or _score)(system, space.directions)
         mean = float(system.row_sums.mean()) if n > 0 else 0.0
@@ -107,16 +107,16 @@ class CachedVariance:
             np.ones(len(solved)) if system.row_scale is None else system.row_scale[solved] ** 2
         )
         exact = np.maximum(_without_itself(system, solved) / weights, self._floor)
-        upper = space.upper_without_itself(places)
+        upper = space.upper_without_itself(indices)
         uppers = np.maximum(upper / weights, self._floor)[None]
         self.error = _error_without_itself(uppers, exact, system.s)
         self._nearby: NearbyRows | None = None
         if self.error > _GOOD_ENOUGH and system.has_nearby_rows:
             nearby = NearbyRows(system, space)
-            upper -= nearby.known_without_itself(space, places)
+            upper -= nearby.known_without_itself(space, indices)
             both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
             error = _error_without_itself(both, exact, system.s)
-            error += self._error_of_rounding(nearby, solved, space.coordinates[places], exact)
+            error += self._error_of_rounding(nearby, solved, space.coordinates[indices], exact)
             if error < _TOLERATED * self.error:
                 self.error, self._nearby, uppers = error, nearby, both
         self._plane = _Plane(uppers, exact)

@@ -375,7 +375,7 @@ class LearnedKernel(IntersectionParameters):
         posterior = Posterior(systems, weights, {}, self.tol)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
-    # ---- rows that come and go ---------------------------------------------------------------
+    # ---- online updates ----------------------------------------------------------------------
 
     def _systems_with(
         self, X: Matrix, n_outputs: int, row_scale: Array | None

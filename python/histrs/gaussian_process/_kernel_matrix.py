@@ -183,12 +183,17 @@ class KernelMatrix:
 
     def prior(self, X: Matrix) -> Array:
         """Return `k(x, x)` of transformed rows."""
-        prior = self._additive_prior(X)
-        prior += self.intercept_variance
+        return self._with_terms(self._additive_prior(X), X, PairTerm.prior)
+
+    def _with_terms(
+        self, K: Array, X: Matrix, of_pairs: Callable[[PairTerm, PairRows], Array]
+    ) -> Array:
+        """Add to an additive kernel of rows the intercept, and what pairs of features say."""
+        K += self.intercept_variance
         others = self.kernel.pair_rows(X)
         if self.pairs is not None and others is not None:
-            prior += self.pairs.prior(others)
-        return prior
+            K += of_pairs(self.pairs, others)
+        return K
 
     def _additive_prior(self, X: Matrix) -> Array:
         if self.smooth is not None:
@@ -197,12 +202,7 @@ class KernelMatrix:
 
     def gram(self, X: Matrix) -> Array:
         """Return `K(X, X)` of transformed rows, in double precision."""
-        K = self._additive_gram(X)
-        K += self.intercept_variance
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            K += self.pairs.gram(others)
-        return K
+        return self._with_terms(self._additive_gram(X), X, PairTerm.gram)
 
     def _additive_gram(self, X: Matrix) -> Array:
         if self.smooth is not None:
@@ -230,12 +230,7 @@ class KernelMatrix:
         return scaled(self.row_scale, self._unscaled_cross_kernel(X))
 
     def _unscaled_cross_kernel(self, X: Matrix) -> Array:
-        K = self._additive_cross(X)
-        K += self.intercept_variance
-        others = self.kernel.pair_rows(X)
-        if self.pairs is not None and others is not None:
-            K += self.pairs.cross(others)
-        return K
+        return self._with_terms(self._additive_cross(X), X, PairTerm.cross)
 
     def _additive_cross(self, X: Matrix) -> Array:
         if self.smooth is not None:

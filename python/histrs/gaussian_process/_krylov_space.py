@@ -136,22 +136,22 @@ class KrylovSpace:
         scale = self._system.row_scale
         return scaled(None if scale is None else 1.0 / scale[self.rows], coordinates)
 
-    def upper_without_itself(self, places: NDArray[np.intp]) -> Array:
+    def upper_without_itself(self, indices: NDArray[np.intp]) -> Array:
         """Return what is left of the variance of some of `rows`, each as if it were not one."""
-        T, projected = self.without(places)
+        T, projected = self.without(indices)
         with blas_threads_at_most(1):
             solved = np.linalg.solve(T, projected[:, :, None])[:, :, 0]
-        prior = self._system.diagonal[self.rows[places]]
+        prior = self._system.diagonal[self.rows[indices]]
         upper: Array = prior - np.einsum("ij,ij->i", projected, solved)
         return upper
 
-    def without(self, places: NDArray[np.intp]) -> tuple[Array, Array]:
+    def without(self, indices: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return `T` of the matrix with zeros for what a row has to do with others, ...
 
         ... and what the space has to do with that row, for each of some of `rows`.
         """
-        rows, diagonal = self.rows[places], self._system.diagonal
-        q, w, prior = self.Q[rows], self.AQ[places], diagonal[rows]
+        rows, diagonal = self.rows[indices], self._system.diagonal
+        q, w, prior = self.Q[rows], self.AQ[indices], diagonal[rows]
         cross = q[:, :, None] * w[:, None, :]
         square = q[:, :, None] * q[:, None, :]
         T = self.T - cross - cross.transpose(0, 2, 1)

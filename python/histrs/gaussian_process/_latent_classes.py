@@ -337,8 +337,8 @@ def _some_of_each_class(Y: Array, most: int) -> NDArray[np.intp]:
     labels = place_of_best(Y)
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
-    places = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+    indices = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
     stride = n / most
     # The first of each class, and then one in so many.
-    taken = np.floor(places / stride) != np.floor((places - 1) / stride)
+    taken = np.floor(indices / stride) != np.floor((indices - 1) / stride)
     return np.sort(order[taken])

@@ -98,15 +98,15 @@ def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWei
     """
     if missing is None:
         return given
-    places = np.arange(len(missing)) if given.kept is None else given.kept
-    some = ~np.all(missing[places], axis=1)
+    indices = np.arange(len(missing)) if given.kept is None else given.kept
+    some = ~np.all(missing[indices], axis=1)
     if not np.any(some):
         raise ValueError(
             "Every target of y is NaN in every row of positive weight: there is nothing to learn."
         )
     if np.all(some):
         return given
-    return RowWeights(places[some], None if given.weights is None else given.weights[some])
+    return RowWeights(indices[some], None if given.weights is None else given.weights[some])
 
 
 def patterns_of(Y: Array) -> list[Pattern]:
@@ -168,7 +168,7 @@ class MissingTargets(RegressorMixin):
         raise NotImplementedError
 
     def _check_entries(self, X: Any) -> None:
-        """Refuse bad entries of rows where a fit would name them by another place."""
+        """Refuse bad entries of rows where a fit would name them by another index."""
 
     # ---- fits --------------------------------------------------------------------------------
 
@@ -261,13 +261,13 @@ class MissingTargets(RegressorMixin):
         for name, fill in _OF_ROWS.items():
             if hasattr(self.pattern_fits_[0], name):
                 learned[name] = np.full((n_rows, n_targets), fill)
-                for fit, places in zip(self.pattern_fits_, self._places(), strict=True):
-                    learned[name][places] = getattr(fit, name)
+                for fit, indices in zip(self.pattern_fits_, self._indices(), strict=True):
+                    learned[name][indices] = getattr(fit, name)
         for name in _OF_FITS:
             if hasattr(self.pattern_fits_[0], name):
                 learned[name] = np.concatenate([getattr(fit, name) for fit in self.pattern_fits_])
 
-    def _places(self) -> list[Any]:
+    def _indices(self) -> list[Any]:
         """Return where the rows and targets of each fit are among all."""
         parts = zip(self.pattern_rows_, self.pattern_targets_, strict=True)
         return [np.ix_(rows, targets) for rows, targets in parts]
@@ -282,7 +282,7 @@ class MissingTargets(RegressorMixin):
             found.append(copied(fit).set_params(**self._parameters_of(targets, n_targets)))
         return found
 
-    # ---- rows that come and go -----------------------------------------------------------------
+    # ---- online updates ------------------------------------------------------------------------
 
     def _add_to_patterns(self, rows: TrainingRows, n_rows: int, n_targets: int) -> None:
         """Add rows, behind `n_rows` that there are; targets part where they miss different ones."""

@@ -106,34 +106,34 @@ class NearbyRows:
         square: Array = np.einsum("ij,ij->j", left, left)
         return square
 
-    def known_without_itself(self, space: KrylovSpace, places: Indices) -> Array:
+    def known_without_itself(self, space: KrylovSpace, indices: Indices) -> Array:
         """Return the same of some of the space's rows, each as if it were not a training row."""
-        less = np.zeros(len(places))
+        less = np.zeros(len(indices))
         with blas_threads_at_most(1):
-            cells = self._asked(space.coordinates[places])
-            T, projected = space.without(places)
-            for i, place in enumerate(places):
+            cells = self._asked(space.coordinates[indices])
+            T, projected = space.without(indices)
+            for i, index in enumerate(indices):
                 for near in self._members[cells[i]]:
-                    others = near[near != place]
-                    known = self._known_of_others(space, place, others, T[i], projected[i])
+                    others = near[near != index]
+                    known = self._known_of_others(space, index, others, T[i], projected[i])
                     less[i] = max(less[i], known)
         return less
 
     def _known_of_others(
-        self, space: KrylovSpace, place: np.intp, others: Indices, T: Array, projected: Array
+        self, space: KrylovSpace, index: np.intp, others: Indices, T: Array, projected: Array
     ) -> float:
-        A = self._matrix(np.append(others, place))
+        A = self._matrix(np.append(others, index))
         of_row, A = A[:-1, -1], A[:-1, :-1]
-        AQ = space.AQ[others] - np.outer(of_row, space.Q[space.rows[place]])
+        AQ = space.AQ[others] - np.outer(of_row, space.Q[space.rows[index]])
         solved = np.linalg.solve(T, np.column_stack([AQ.T, projected]))
         factor = _factor(A - AQ @ solved[:, :-1], self._least)
         c = of_row - AQ @ solved[:, -1]
         left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
         return float(left @ left)
 
-    def _matrix(self, places: Indices) -> Array:
+    def _matrix(self, indices: Indices) -> Array:
         """Return `A` of some rows of the space."""
-        system, rows = self._system, self._rows[places]
+        system, rows = self._system, self._rows[indices]
         A = system.kernel_matrix_of(rows)
         A[np.diag_indices_from(A)] += system.s
         return A

@@ -1,4 +1,4 @@
-"""Rows that come and go: a system takes over what is known of the one before.
+"""Online updates: a system takes over what is known of the one before.
 
 Sorted columns are merged or thinned out. A Cholesky factor is extended, or turned into that of the
 rows that stay. A preconditioner keeps its knots or pivots, until so many rows have changed that
@@ -26,7 +26,7 @@ from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._row_weights import appended
 from histrs.gaussian_process._system import KernelSystem
 
-# Rows that may come and go, as part of all, before the preconditioner is made anew.
+# Rows that may be added or removed, as part of all, before the preconditioner is made anew.
 _STALE = 0.5
 # Removing a larger part of the rows from a factor takes longer than factorising again.
 _MAX_REMOVED = 0.2

@@ -9,16 +9,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import (
-    Identity,
-    Knots,
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import (
     Landmarks,
     LowRank,
     PivotedCholesky,
-    Preconditioner,
     precision_of_factor,
     survives_single_precision,
 )
+from histrs._solvers.preconditioners import Identity, Preconditioner
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
 from histrs.gaussian_process._kernel_matrix import KernelMatrix
 from histrs.gaussian_process._smooth.term import SmoothTerm
@@ -51,7 +50,7 @@ class PreconditionedMatrix(KernelMatrix):
     amplitude: float
     preconditioner_name: PreconditionerName
     n_changed: int = 0
-    """Rows that have come and gone since the preconditioner was made."""
+    """Rows that were added or removed since the preconditioner was made."""
 
     @property
     def s(self) -> float:

@@ -6,13 +6,16 @@ from typing import Any, ClassVar
 
 from histrs import _histrs
 from histrs._dask import is_dask
+from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._distributed.arrays import check_entries
+from histrs.gaussian_process._docs import INTERSECTION_GP, REGRESSION_GP
 from histrs.gaussian_process._regression import RealTargets
 
 
+@documented(INTERSECTION_GP, REGRESSION_GP)
 class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
@@ -29,116 +32,50 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Parameters
     ----------
-    noise : float or array-like of shape (n_targets,), default=0.1
-        Variance of the noise on the target, as part of the variance of the target, where the
-        search for it starts; an array, one for each target that has its own.
-    amplitude : float or array-like of shape (n_targets,), default=1.0
-        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    {noise}
+    {amplitude}
     tol : float, default=1e-4
         A target is solved when no entry of its residual is larger than `tol` times the largest
         absolute centred target.
-    max_iter : int, default=1000
-        Most iterations of the solver; a ConvergenceWarning says when they did not suffice.
-    preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
-        "knots" projects every column on some of its values, which keeps the iterations flat in
-        the number of rows; it suits few columns. "pivoted-cholesky" is a low-rank approximation,
-        for many columns. "auto" chooses by the number of columns.
-    n_bins : int or None, default=None
-        Cells a column of the look-up table that predicts in constant time (section 4.2 of [1]_);
-        None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
-        from 64 on are replaced by 128 cells of one or two bytes where those are as good.
-    interpolation : {"linear", "nearest"}, default="linear"
-        What a cell holds: a line between two training values, or the paper's
-        constant at the nearest of `n_bins` evenly spaced values.
-    solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
-        "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
-        cheaper for few rows; "auto" estimates which is. The other two are what the paper compares
-        with (section 9.5), and slower: coordinate descent on tables (Wu, 2010) and greedy block
-        coordinate descent (Bo and Sminchisescu, 2012). Their iterations are passes over the rows,
-        and they take no preconditioner.
-    feature_transform : {"identity", "power", "exponential"}, default="identity"
-        Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
-        ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
-        (eq. 16).
-    exponent : float, default=1.0
-        Exponent of the transform, where the search for it starts.
-    feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
-        Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over the
-        spread of each column, a standard deviation that a few outliers do not move, so that the
-        units of columns do not matter. None is 1 for all: then a column of large numbers carries
-        the kernel, as histograms want it that share a unit. "auto" is "scale" unless None is
-        clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
-        noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
-        Where noise and amplitude are not learned, "auto" is "scale".
-        "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
-        follows the likelihood, under a prior on the logarithms of the weights, and columns of about
-        as many entries share a factor. Held-out rows say after how many to stop, which may be none;
-        for many features of which few matter. "ard" (automatic relevance determination) follows the
-        likelihood to its end, which overfits where features are many.
+    {max_iter}
+    {preconditioner}
+    {n_bins}
+    {interpolation}
+    {solver}
+    {feature_transform}
+    {exponent}
+    {feature_weights}
     intercept_variance : float or "auto", default="auto"
         Prior variance of a constant that is added to the functions of the features, which are 0 at
         0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the
         kernel over the training rows, with which a row of zeros is predicted as its neighbours say.
         Smooth functions have none: their mean is that of the targets; nor does
         ``solver="coordinate-descent"``.
-    n_interactions : int, default=0
-        At most so many pairs of features whose functions are added to those of the features: the
-        pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
-        pairs of the 64 that vary most.
-    interactions : sequence of pairs of int or str, default=None
-        The pairs themselves, by index or by name, in place of `n_interactions`.
-    n_interaction_knots : int, default=12
-        Knots of a feature in a pair: quantiles of its training values, or all of few values.
-    interaction_weight : float, default=0.3
-        Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
-        it, where the search for it starts.
+    {n_interactions}
+    {interactions}
+    {n_interaction_knots}
+    {interaction_weight}
     smoothness : {"linear", "cubic", "both"}, default="linear"
         Functions of the features. "linear" is the kernel above. "cubic" has integrated Brownian
         motion in its place, and lines: functions are cubic smoothing splines (see Notes). "both" is
         their sum, and the likelihood says how much of each. The last two cost a few times as much,
         and go without pairs of features, tables (`n_bins`, `export_tables`), transforms, learned
         weights of features, and the bounds of `variance`.
-    slope_weight : float, default=1.0
-        With "cubic" and "both": variance of the slopes of lines, before `amplitude` multiplies it,
-        where the search for it starts.
-    rough_weight : float, default=1.0
-        With "both": the weight of the minima, likewise.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
-        gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
-        those with a trailing underscore. None keeps what is given.
-    log_det : {"lanczos", "bound"}, default="lanczos"
-        The log-determinant in the likelihood. "lanczos" estimates it by stochastic Lanczos
-        quadrature, or takes it from the Cholesky factor up to 2048 rows and with
-        ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
-        has no gradient.
+    {slope_weight}
+    {rough_weight}
+    {optimizer}
+    {log_det}
     shared_hyperparameters : bool or None, default=None
         Whether all targets share one noise and one amplitude. None is False:
         each target has its own, as if it were fitted alone.
-    noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
-        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-    interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-        Likewise, of the weight of pairs.
-    slope_weight_bounds, rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-        Likewise, of the weights of smooth functions' parts.
+    {noise_bounds}
+    {interaction_weight_bounds}
+    {slope_weight_bounds}
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
-        How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
-        solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
-        hundred outputs, from directions that are found once, corrected by rows that are solved
-        exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
-        ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
-        above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
-        ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
-        one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
-        two are often two to three times too large.
-    n_eigenvectors : int, default=2
-        Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
-    random_state : int, RandomState or None, default=None
-        Draws the random vectors of the Lanczos quadrature, which are the same for all
-        hyper-parameters, the rows that some of them are learned from, and starts; a fit to few
-        rows draws nothing. An int gives the same fit every time.
+    {variance}
+    {n_eigenvectors}
+    {random_state}
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and targets.
     n_jobs : int or None, default=None
@@ -148,46 +85,25 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Attributes
     ----------
-    X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
-        The training histograms.
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred; NaN where they are missing.
+    {X_fit_}
+    {Y_fit_}
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    y_mean_ : ndarray of shape (n_targets,)
-        Mean of each target, subtracted before the fit.
-    y_std_ : ndarray of shape (n_targets,)
-        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
-        noise and amplitude.
-    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
-        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
-        the units of the target. Arrays for several targets that do not share them.
-    exponent_ : float
-        Exponent of the fit.
-    std_error_ : float
-        Mean relative error of standard deviations, measured on training rows, each without itself;
-        0 where they are exact.
-    feature_weights_ : ndarray of shape (n_features,)
-        Weights of the features.
-    intercept_ : ndarray of shape (n_outputs,)
-        What is predicted where no feature and no pair of features adds anything.
-    intercept_variance_ : float
-        Variance of the intercept, before `amplitude_` multiplies it.
-    interactions_ : ndarray of shape (n_pairs, 2)
-        The pairs of features, the strongest first, or as they were given.
-    interaction_weight_ : float
-        Weight of the pairs; 0 where there are none.
-    interaction_knots_ : list of ndarray
-        Knots of each feature of a pair, in the order of the features.
-    smoothness_ : {"linear", "cubic", "both"}
-        The functions of the fit.
-    slope_weight_, rough_weight_ : float
-        Weights of lines and of minima beside smooth functions; 0 where there are none.
-    feature_transform_ : str
-        The transform of the fit.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
-        transform, feature weights with "ard", and the weights of pairs, of lines and of minima.
+    {y_mean_}
+    {y_std_}
+    {noise_}
+    {exponent_}
+    {std_error_}
+    {feature_weights_}
+    {intercept_}
+    {intercept_variance_}
+    {interactions_}
+    {interaction_weight_}
+    {interaction_knots_}
+    {smoothness_}
+    {slope_weight_}
+    {feature_transform_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -202,8 +118,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
-    pattern_targets_, pattern_rows_ : list of ndarray
-        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    {pattern_targets_}
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -243,7 +158,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     value. Neither units nor origins of features matter. A product takes four sums along each sorted
     column in place of two, and is preconditioned by a low-rank approximation. The two weights are
     those of largest likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several
-    starts; noise and amplitude are learned by all rows. Rows that come and go move the mean that is
+    starts; noise and amplitude are learned by all rows. Rows added or removed move the mean that is
     taken away, so that systems are solved anew.
 
     `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,

@@ -10,16 +10,16 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from histrs import _histrs
 from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
-from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
+from histrs._solvers.knots import Knots
 from histrs._solvers.nested_cg import nested_cg
-from histrs._solvers.preconditioners import Knots
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
@@ -153,16 +153,8 @@ class KernelSystem(PreconditionedMatrix):
 
     def factor_of(self, K: Array) -> CholeskyFactor:
         """Return the factor of `K + s I`, which takes the place of `K`, as the system has it."""
-        K[np.diag_indices_from(K)] += self.s
-        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
-        try:
-            return CholeskyFactor.of(factorise_in_place(K.T))
-        except linalg.LinAlgError as error:
-            raise ValueError(
-                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
-                f"{self.s:.1e} vanishes beside its largest entry, {self.diagonal.max():.1e}. "
-                "Raise noise, lower amplitude or scale the features down."
-            ) from error
+        cure = "Raise noise, lower amplitude or scale the features down."
+        return CholeskyFactor.with_noise(K, self.s, cure)
 
     def solve_targets(
         self,

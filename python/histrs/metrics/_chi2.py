@@ -7,11 +7,14 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._numbers import numbers_checked
 from histrs._validation import Matrix, count_threads
+from histrs.metrics._docs import PAIRS
 from histrs.metrics._pairs import checked_pair
 
 
+@documented(PAIRS)
 def chi2_distances(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -25,12 +28,9 @@ def chi2_distances(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Other histograms; None means `X`, and computes every pair once.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {Y}
+    {n_jobs}
 
     Returns
     -------
@@ -39,9 +39,7 @@ def chi2_distances(
 
     Raises
     ------
-    ValueError
-        If an entry is negative, NaN or infinite (the message names it), or the numbers of
-        columns differ.
+    {errors}
 
     References
     ----------
@@ -59,6 +57,7 @@ def chi2_distances(
     return _histrs.chi2_distances(left, right, count_threads(n_jobs))
 
 
+@documented(PAIRS)
 def additive_chi2_kernel(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -73,23 +72,17 @@ def additive_chi2_kernel(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Other histograms; None means `X`, and computes every pair once.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {Y}
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_samples_X, n_samples_Y)
-        Kernel matrix; float32 when both arguments are, else float64.
+    {K}
 
     Raises
     ------
-    ValueError
-        If an entry is negative, NaN or infinite (the message names it), or the numbers of
-        columns differ.
+    {errors}
 
     See Also
     --------
@@ -111,6 +104,7 @@ def additive_chi2_kernel(
     return _histrs.additive_chi2_gram(left, right, count_threads(n_jobs))
 
 
+@documented(PAIRS)
 @numbers_checked
 def exp_chi2_kernel(
     X: ArrayLike | Matrix,
@@ -128,19 +122,15 @@ def exp_chi2_kernel(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Other histograms; None means `X`, and computes every pair once.
+    {X}
+    {Y}
     gamma : float, default=1.0
         Inverse scale of the distance: positive and finite.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_samples_X, n_samples_Y)
-        Kernel matrix; float32 when both arguments are, else float64.
+    {K}
 
     Raises
     ------

@@ -7,10 +7,13 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._validation import Matrix, count_threads
+from histrs.metrics._docs import PAIRS
 from histrs.metrics._pairs import checked_pair
 
 
+@documented(PAIRS)
 def hellinger_kernel(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -23,23 +26,17 @@ def hellinger_kernel(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Other histograms; None means `X`, and computes every pair once.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {Y}
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_samples_X, n_samples_Y)
-        Kernel matrix; float32 when both arguments are, else float64.
+    {K}
 
     Raises
     ------
-    ValueError
-        If an entry is negative, NaN or infinite (the message names it), or the numbers of
-        columns differ.
+    {errors}
 
     References
     ----------

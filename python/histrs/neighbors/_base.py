@@ -74,7 +74,7 @@ class BaseMetricKNN(BaseEstimator):
         return targets
 
     def _keep_weights(self, weight: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Keep the rows of positive weight, and the weights; return their places."""
+        """Keep the rows of positive weight, and the weights; return their indices."""
         used = np.flatnonzero(weight)
         if len(used) < len(weight):
             self.X_fit_ = self.X_fit_[used]
@@ -95,7 +95,7 @@ class BaseMetricKNN(BaseEstimator):
     def _choose(self, cost: Callable[[NDArray[Any], NDArray[np.intp]], float]) -> None:
         """Take what is given, or the number and the weights of least cost on left-out samples.
 
-        `cost` is given the votes of the neighbours of every training sample, and their places.
+        `cost` is given the votes of the neighbours of every training sample, and their indices.
         """
         given = self.n_neighbors
         self.n_neighbors_ = 1 if given == "auto" else given
@@ -166,7 +166,7 @@ default=None
         distances : ndarray of shape (n_queries, n_neighbors)
             Distances in ascending order, with `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Places of the neighbours in `X_fit_`: in the training data, less rows of weight 0.
+            Indices of the neighbours in `X_fit_`: in the training data, less rows of weight 0.
         """
         check_is_fitted(self)
         wanted = self._settings()[0] if n_neighbors is None else n_neighbors

@@ -67,7 +67,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
         The training data, matrices flattened.
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Places of their labels in `classes_`.
+        Indices of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None
         Factors of their votes, where they differ.
     n_features_in_ : int

@@ -1,4 +1,4 @@
-"""The nearest of many, in the order of distance and then of place."""
+"""The nearest of many, in the order of distance and then of index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArra
 
 
 def nearest(D: NDArray[Any], k: int) -> Found:
-    """Return the `k` smallest entries of each row, and their places."""
+    """Return the `k` smallest entries of each row, and their indices."""
     last = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
     rows, columns = np.nonzero(last >= D)
     # Ties, at the last place too, are broken by index, as everywhere else.
@@ -70,13 +70,13 @@ def nearest_by_bounds(
     farthest = np.full(n, np.inf)
     start, size = 0, max(k, _FIRST_ROUND)
     while start < m:
-        places = order[:, start : start + size]
-        of_places = np.take_along_axis(bounds, places, axis=1)
+        candidates = order[:, start : start + size]
+        of_candidates = np.take_along_axis(bounds, candidates, axis=1)
         limit = farthest * (1 + _ROUNDING)
-        rows, at = np.nonzero((of_places <= limit[:, None]) & np.isfinite(of_places))
+        rows, at = np.nonzero((of_candidates <= limit[:, None]) & np.isfinite(of_candidates))
         if len(rows) == 0:
             break
-        columns = places[rows, at]
+        columns = candidates[rows, at]
         D[rows, columns] = of_pairs(rows, columns)
         farthest = np.partition(D, k - 1, axis=1)[:, k - 1]
         start, size = start + size, 2 * size

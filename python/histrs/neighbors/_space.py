@@ -87,7 +87,7 @@ class Space:
         others: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Found:
-        """Return distances and places of the `k` rows of `Y` that are nearest to those of `X`.
+        """Return distances and indices of the `k` rows of `Y` that are nearest to those of `X`.
 
         With `others` both are the same, and a row is no neighbour of its own. `progress` is told
         of how many more rows of `X` they are known.

@@ -25,7 +25,7 @@ from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
 Labels = NDArray[np.int64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 # Samples that the inverse temperature of probabilities is learned from.
 _CALIBRATION_ROWS = 500
@@ -132,7 +132,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         distances : ndarray of shape (n_queries, n_neighbors)
             Distances in ascending order, with `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Places of the neighbours in `prototypes_`.
+            Indices of the neighbours in `prototypes_`.
         """
         distances, indices = self._kneighbors(X, n_neighbors)
         return (distances, indices) if return_distance else indices
@@ -150,7 +150,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _nearest(self, X: Any, k: int) -> Found:
-        """Return distances and places of the `k` nearest prototypes."""
+        """Return distances and indices of the `k` nearest prototypes."""
 
 
 class InSpace(PrototypeClassifier):
@@ -178,18 +178,18 @@ class Training(NamedTuple):
     classes: NDArray[Any]
     weights: NDArray[np.float64] | None = None
 
-    def some(self, places: Places) -> dict[str, Any]:
+    def some(self, indices: Indices) -> dict[str, Any]:
         """Return some of the samples as `fit` and `score` take them."""
-        weights = None if self.weights is None else self.weights[places]
-        return {"X": self.X[places], "y": self.labels[places], "sample_weight": weights}
+        weights = None if self.weights is None else self.weights[indices]
+        return {"X": self.X[indices], "y": self.labels[indices], "sample_weight": weights}
 
     def weight_of(self, rows: NDArray[np.bool_]) -> float:
         """Return the number of the samples that are marked, or the sum of their weights."""
         return float(np.sum(rows if self.weights is None else self.weights[rows]))
 
-    def distances(self, places: Places) -> NDArray[Any]:
+    def distances(self, indices: Indices) -> NDArray[Any]:
         """Return the distances of all samples to some."""
-        return self.space.distances(self.X, self.X[places])
+        return self.space.distances(self.X, self.X[indices])
 
 
 class SelectedPrototypes(InSpace):
@@ -245,12 +245,12 @@ class SelectedPrototypes(InSpace):
             space.distances(rows, rows[:1])
             weight = self._with_classes(weight, labels)
             training = Training(space, rows, labels, self.classes_, weight)
-            places = self._select(training)
-            check_count(self.n_neighbors, len(places))
-            self.prototypes_ = space.shaped(X[places])
-            self.prototype_labels_ = self.classes_[labels[places]]
-            self.inverse_temperature_ = self._likely_inverse_temperature(training, places)
-            self.sample_indices_ = used[places]
+            indices = self._select(training)
+            check_count(self.n_neighbors, len(indices))
+            self.prototypes_ = space.shaped(X[indices])
+            self.prototype_labels_ = self.classes_[labels[indices]]
+            self.inverse_temperature_ = self._likely_inverse_temperature(training, indices)
+            self.sample_indices_ = used[indices]
         return self
 
     def _with_classes(
@@ -269,7 +269,7 @@ class SelectedPrototypes(InSpace):
         found: NDArray[np.float64] = factors[labels] * (1.0 if weight is None else weight)
         return found
 
-    def _likely_inverse_temperature(self, training: Training, chosen: Places) -> float:
+    def _likely_inverse_temperature(self, training: Training, chosen: Indices) -> float:
         """Return the inverse temperature at which labels of other samples are likeliest."""
         others = np.setdiff1d(np.arange(len(training.labels)), chosen)
         # Some are enough for one number.
@@ -333,8 +333,8 @@ class SelectedPrototypes(InSpace):
         return np.asarray(self.prototype_labels_[indices[:, 0]])
 
     @abstractmethod
-    def _select(self, training: Training) -> Places:
-        """Return the places of the prototypes."""
+    def _select(self, training: Training) -> Indices:
+        """Return the indices of the prototypes."""
 
     def _space(self) -> Space:
         return Space(self.metric_, self.metric_params_, self.n_jobs)

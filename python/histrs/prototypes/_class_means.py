@@ -22,14 +22,14 @@ def class_means(
     random: RandomState,
     weights: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], Labels]:
-    """Return the divergence's means of clusters, and the places of their classes.
+    """Return the divergence's means of clusters, and the indices of their classes.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, p, p)
         Positive definite matrices, whose mean is the identity.
     labels : ndarray of shape (n_samples,)
-        Places of their classes.
+        Indices of their classes.
     counts : ndarray of shape (n_classes,)
         Clusters of each class. Of fewer different matrices there are as many.
     random : RandomState
@@ -37,15 +37,15 @@ def class_means(
     weights : ndarray of shape (n_samples,), default=None
         Of the matrices, positive, in k-means and in the means.
     """
-    means, places = [], []
-    for place, count in enumerate(counts):
-        own = X[labels == place]
-        weight = None if weights is None else weights[labels == place]
+    means, indices = [], []
+    for index, count in enumerate(counts):
+        own = X[labels == index]
+        weight = None if weights is None else weights[labels == index]
         for cluster in _clusters(own, int(count), random, weight):
             of_cluster = None if weight is None else weight[cluster]
             means.append(jbld_mean(own[cluster], sample_weight=of_cluster))
-            places.append(place)
-    return np.stack(means), np.array(places, dtype=labels.dtype)
+            indices.append(index)
+    return np.stack(means), np.array(indices, dtype=labels.dtype)
 
 
 def _clusters(

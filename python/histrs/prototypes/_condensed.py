@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._docs import documented
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state
-from histrs.prototypes._base import Places, SelectedPrototypes, Training
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 
+@documented(SELECTED_PROTOTYPES)
 class CondensedNN(SelectedPrototypes):
     """Nearest-neighbour classifier on samples that classify the others right.
 
@@ -24,39 +27,27 @@ class CondensedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    {metric}
+    {metric_params}
+    {n_neighbors}
     random_state : int, RandomState instance or None, default=None
         Draws the order in which samples are looked at.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, in the order in which they were.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {prototype_labels_}
+    {sample_indices_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -101,7 +92,7 @@ class CondensedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("CondensedNN", self.verbose) as progress:
             return condense(training, check_random_state(self.random_state), progress)
 
@@ -110,8 +101,8 @@ def condense(
     training: Training,
     random: np.random.RandomState,
     progress: Callable[[str], None] | None = None,
-) -> Places:
-    """Return places of samples that classify all others right, in the order of their choice.
+) -> Indices:
+    """Return indices of samples that classify all others right, in the order of their choice.
 
     After each, `progress` is told how many there are.
     """
@@ -121,14 +112,15 @@ def condense(
     predicted = np.full(n, -1)
     chosen: list[int] = []
     is_chosen = np.zeros(n, dtype=bool)
-    position = idle = 0
-    while idle < n:
-        i = order[position]
-        position = (position + 1) % n
-        if predicted[i] == labels[i] or is_chosen[i]:
-            idle += 1
-            continue
-        idle = 0
+    position = 0
+    while True:
+        wrong = (predicted != labels) & ~is_chosen
+        # The next one in turn: after the last sample the first follows.
+        ahead = np.flatnonzero(wrong[order])
+        if len(ahead) == 0:
+            return np.array(chosen, dtype=np.intp)
+        at = ahead[np.searchsorted(ahead, position) % len(ahead)]
+        i, position = order[at], at + 1
         chosen.append(i)
         is_chosen[i] = True
         D = training.distances(np.array([i]))[:, 0]
@@ -137,4 +129,3 @@ def condense(
         if progress is not None:
             n_right = np.count_nonzero(predicted == labels)
             progress(f"{len(chosen)} prototypes, {n_right}/{n} right")
-    return np.array(chosen, dtype=np.intp)

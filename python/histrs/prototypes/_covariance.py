@@ -27,9 +27,9 @@ from histrs.neighbors._search import in_precision
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
+    Indices,
     InSpace,
     Labels,
-    Places,
     Training,
 )
 from histrs.prototypes._class_means import class_means
@@ -64,7 +64,7 @@ class Start(NamedTuple):
     matrices: Float64
     """In the basis in which the mean is the identity."""
     labels: Labels
-    """Places of their classes."""
+    """Indices of their classes."""
     distances: Float64
     """From the training matrices."""
 
@@ -136,7 +136,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Places of the training matrices that they started from, or of those nearest to the means.
+        Indices of the training matrices that they started from, or of those nearest to the means.
     gamma_ : float
         The inverse temperature of the neighbourhoods.
     inverse_temperature_ : float
@@ -185,7 +185,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     True
     """
 
-    sample_indices_: Places
+    sample_indices_: Indices
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
@@ -344,8 +344,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             counts = class_counts(training.labels, training.classes, self.compression)
             matrices, labels = class_means(X, training.labels, counts, random, weights)
         else:
-            places = draw_start(training, self.compression, self.init, random)
-            matrices, labels = X[places], training.labels[places]
+            indices = draw_start(training, self.compression, self.init, random)
+            matrices, labels = X[indices], training.labels[indices]
         return Start(matrices, labels, jbld_distances(X, matrices, n_jobs=self.n_jobs))
 
     def _choose_gamma(

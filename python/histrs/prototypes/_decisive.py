@@ -20,8 +20,8 @@ from histrs._validation import Matrix, count_threads, to_core
 from histrs.transport._pairs import sinkhorn_of_pairs
 
 Float64 = NDArray[np.float64]
-Places = NDArray[np.intp]
-Pairs: TypeAlias = tuple[Places, Places]
+Indices = NDArray[np.intp]
+Pairs: TypeAlias = tuple[Indices, Indices]
 
 FEWEST_ROWS = 64
 """Rows for which the bounds pay."""
@@ -77,12 +77,12 @@ def decisive_costs(
         found = reg * bounds.values - own
 
         def improve(
-            places: Pairs,
+            indices: Pairs,
             level: tuple[float, bool],
             bounds: _Bounds = bounds,
             start: int = start,
         ) -> Float64:
-            of, columns = places
+            of, columns = indices
             costs_of = solve(start + of, columns, bounds.scalings(of, columns), *level)
             return costs_of - own[columns]
 
@@ -92,9 +92,9 @@ def decisive_costs(
         found[nearest], share[nearest] = least_cost, 0.0
         above = np.inf
         for least, level in _LEVELS:
-            places = np.nonzero((share >= least) & (share < above))
-            if len(places[0]) > 0:
-                found[places] = improve((places[0], places[1]), level)
+            indices = np.nonzero((share >= least) & (share < above))
+            if len(indices[0]) > 0:
+                found[indices] = improve((indices[0], indices[1]), level)
             above = least
         costs[start : start + _CHUNK] = found
     return costs
@@ -111,7 +111,7 @@ class _Bounds:
         best = np.take_along_axis(duals, self._best[None], axis=0)[0]
         self.values: Float64 = np.sum(rows * self._logs, axis=1)[:, None] + best.T
 
-    def scalings(self, of: Places, columns: Places) -> NDArray[np.float32]:
+    def scalings(self, of: Indices, columns: Indices) -> NDArray[np.float32]:
         """Return logarithms of the scalings of rows that lead to the bounds."""
         scalings = self._logs[of] - self._sums[self._best[columns, of], columns]
         return np.asarray(scalings, dtype=np.float32)
@@ -129,8 +129,8 @@ class _Solver:
 
     def __call__(
         self,
-        rows: Places,
-        columns: Places,
+        rows: Indices,
+        columns: Indices,
         starts: NDArray[np.float32],
         tol: float,
         double: bool,

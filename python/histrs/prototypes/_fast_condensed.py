@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._docs import documented
 from histrs._progress import StepProgress
-from histrs.prototypes._base import Places, SelectedPrototypes, Training
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 
+@documented(SELECTED_PROTOTYPES)
 class FastCondensedNN(SelectedPrototypes):
     """Nearest-neighbour classifier on samples found at the borders of classes.
 
@@ -27,37 +30,25 @@ class FastCondensedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {metric}
+    {metric_params}
+    {n_neighbors}
+    {n_jobs}
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, in the order in which they were.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {prototype_labels_}
+    {sample_indices_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -100,11 +91,11 @@ class FastCondensedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("FastCondensedNN", self.verbose) as progress:
             return self._condense(training, progress)
 
-    def _condense(self, training: Training, progress: StepProgress) -> Places:
+    def _condense(self, training: Training, progress: StepProgress) -> Indices:
         labels, n = training.labels, len(training.labels)
         chosen = np.empty(0, dtype=np.intp)
         is_chosen = np.zeros(n, dtype=bool)
@@ -124,8 +115,8 @@ class FastCondensedNN(SelectedPrototypes):
         return chosen
 
 
-def centres(training: Training) -> Places:
-    """Return the place of the sample of each class that is nearest to the centroid."""
+def centres(training: Training) -> Indices:
+    """Return the index of the sample of each class that is nearest to the centroid."""
     space, X = training.space, training.X
 
     def centre(label: int) -> int:

@@ -37,8 +37,8 @@ from histrs.neighbors._search import Found, nearest
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
     COMPRESSION_CONSTRAINTS,
+    Indices,
     Labels,
-    Places,
     Training,
 )
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
@@ -137,7 +137,7 @@ class HistogramCompressor(LearnedPrototypes):
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their classes.
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Places of the training samples that they started from.
+        Indices of the training samples that they started from.
     gamma_ : float
         The inverse temperature.
     reg_ : float
@@ -196,7 +196,7 @@ class HistogramCompressor(LearnedPrototypes):
     True
     """
 
-    sample_indices_: Places
+    sample_indices_: Indices
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
@@ -343,12 +343,12 @@ class HistogramCompressor(LearnedPrototypes):
             return scale
         return searched_gamma(self, training, scale, random)
 
-    def _batches(self, n: int, random: RandomState) -> Callable[[], Iterator[Places]] | None:
+    def _batches(self, n: int, random: RandomState) -> Callable[[], Iterator[Indices]] | None:
         size = self.batch_size
         if size is None or size >= n:
             return None
 
-        def cut() -> Iterator[Places]:
+        def cut() -> Iterator[Indices]:
             order = random.permutation(n)
             for batch in gen_batches(n, size):
                 yield order[batch]
@@ -415,13 +415,13 @@ class HistogramCompressor(LearnedPrototypes):
 
     def _own_costs(self, X: Matrix) -> Float64:
         """Return what transport of each row to itself costs."""
-        places = np.arange(X.shape[0])
+        indices = np.arange(X.shape[0])
         costs, _ = _histrs.sinkhorn_pairs(
             *(
                 to_core(X),
                 to_core(X),
-                places,
-                places,
+                indices,
+                indices,
                 None,
                 self.M_,
                 self.reg_,
@@ -459,9 +459,9 @@ class HistogramCompressor(LearnedPrototypes):
         return tags
 
 
-def _logarithms(X: Matrix, places: Places) -> Float64:
+def _logarithms(X: Matrix, indices: Indices) -> Float64:
     """Return logarithms of rows, of which a little is spread over all bins."""
-    rows = X[places].toarray() if sparse.issparse(X) else X[places]
+    rows = X[indices].toarray() if sparse.issparse(X) else X[indices]
     return np.asarray(np.log((1 - _SPREAD) * rows.astype(np.float64) + _SPREAD / X.shape[1]))
 
 

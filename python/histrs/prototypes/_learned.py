@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._labels import checked_labels
 from histrs._row_weights import ClassWeight, RowWeights, check_weights, times_class_weights
 from histrs._validation import Matrix
-from histrs.prototypes._base import Places, PrototypeClassifier, Training
+from histrs.prototypes._base import Indices, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.prototypes._sample import class_sample
 
@@ -33,8 +33,8 @@ GAMMA_CONSTRAINTS = [
 CLASS_WEIGHT_CONSTRAINTS = [StrOptions({"balanced"}), dict, None]
 
 
-def draw_start(training: Training, compression: float, init: Init, random: RandomState) -> Places:
-    """Return places of the samples that learned prototypes start from."""
+def draw_start(training: Training, compression: float, init: Init, random: RandomState) -> Indices:
+    """Return indices of the samples that learned prototypes start from."""
     sample = class_sample(training.labels, training.classes, compression, random)
     return hill_climb(training, sample, _EXCHANGES, random) if init == "rmhc" else sample
 

@@ -11,15 +11,18 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs._docs import documented
 from histrs._progress import StepProgress
 from histrs._validation import check_random_state
-from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 from histrs.prototypes._sample import class_sample
 
 # Candidates whose distances are computed together.
 _TOGETHER = 32
 
 
+@documented(SELECTED_PROTOTYPES)
 class RandomMutationNN(SelectedPrototypes):
     """Nearest-neighbour classifier on a sample improved by random exchanges.
 
@@ -33,45 +36,33 @@ class RandomMutationNN(SelectedPrototypes):
     compression : int or float, default=0.05
         Number of prototypes of each class, or their share of the training samples, which is
         divided among classes in proportion, at least one each.
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    {metric}
+    {metric_params}
+    {n_neighbors}
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the samples of each class.
     max_iter : int, default=500
         Number of exchanges that are tried.
     random_state : int, RandomState instance or None, default=None
         Draws the sample and the exchanges.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
+    {prototype_labels_}
+    {sample_indices_}
     n_iter_ : int
         Exchanges tried.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -125,7 +116,7 @@ class RandomMutationNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         random = check_random_state(self.random_state)
         sample = class_sample(training.labels, training.classes, self.compression, random)
         self.n_iter_ = self.max_iter
@@ -136,11 +127,11 @@ class RandomMutationNN(SelectedPrototypes):
 
 def hill_climb(
     training: Training,
-    sample: Places,
+    sample: Indices,
     max_iter: int,
     random: RandomState,
     progress: Callable[[str], None] | None = None,
-) -> Places:
+) -> Indices:
     """Return a sample as large, that misclassifies no more training samples.
 
     Parameters
@@ -148,7 +139,7 @@ def hill_climb(
     training : Training
         Samples to choose from.
     sample : ndarray of shape (n_prototypes,)
-        Places of the prototypes at the start.
+        Indices of the prototypes at the start.
     max_iter : int
         Number of exchanges that are tried.
     random : RandomState
@@ -167,20 +158,20 @@ def hill_climb(
     best = n_right()
     for start in range(0, max_iter, _TOGETHER):
         size = min(_TOGETHER, max_iter - start)
-        places, candidates = random.randint(len(chosen), size=size), random.randint(n, size=size)
+        indices, candidates = random.randint(len(chosen), size=size), random.randint(n, size=size)
         columns = training.distances(candidates).T
-        for place, candidate, column in zip(places, candidates, columns, strict=True):
-            before = chosen[place]
+        for index, candidate, column in zip(indices, candidates, columns, strict=True):
+            before = chosen[index]
             only = np.sum(labels[chosen] == labels[before]) == 1
             if candidate in chosen or (only and labels[candidate] != labels[before]):
                 continue
-            kept = D[place].copy()
-            chosen[place], D[place] = candidate, column
+            kept = D[index].copy()
+            chosen[index], D[index] = candidate, column
             right = n_right()
             if right >= best:
                 best = right
             else:
-                chosen[place], D[place] = before, kept
+                chosen[index], D[index] = before, kept
         if progress is not None:
             progress(f"{start + size}/{max_iter} exchanges, {best:g} right")
     return chosen

@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from histrs._docs import documented
 from histrs._validation import check_random_state
-from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Places, SelectedPrototypes, Training
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 from histrs.prototypes._sample import class_sample
 
 
+@documented(SELECTED_PROTOTYPES)
 class RandomSubset(SelectedPrototypes):
     """Nearest-neighbour classifier on a random sample of each class.
 
@@ -23,37 +26,25 @@ class RandomSubset(SelectedPrototypes):
     compression : int or float, default=0.05
         Number of prototypes of each class, or their share of the training samples, which is
         divided among classes in proportion, at least one each.
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    {metric}
+    {metric_params}
+    {n_neighbors}
     random_state : int, RandomState instance or None, default=None
         Draws the sample.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, class by class.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {prototype_labels_}
+    {sample_indices_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -98,6 +89,6 @@ class RandomSubset(SelectedPrototypes):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         random = check_random_state(self.random_state)
         return class_sample(training.labels, training.classes, self.compression, random)

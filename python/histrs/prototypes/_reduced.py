@@ -8,12 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs import _histrs
+from histrs._docs import documented
 from histrs._progress import StepProgress
-from histrs._validation import check_random_state
-from histrs.prototypes._base import Labels, Places, SelectedPrototypes, Training
+from histrs._validation import check_random_state, count_threads
+from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 from histrs.prototypes._condensed import condense
+from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 
+@documented(SELECTED_PROTOTYPES)
 class ReducedNN(SelectedPrototypes):
     """Nearest-neighbour classifier on what is needed of the condensed samples.
 
@@ -24,39 +28,27 @@ class ReducedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-        matrices, and "chi2" for rows.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_neighbors : int, default=1
-        Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    {metric}
+    {metric_params}
+    {n_neighbors}
     random_state : int, RandomState instance or None, default=None
         Draws the order in which samples are looked at.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
+    {classes_}
+    {metric_}
+    {metric_params_}
     prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
 (n_prototypes, p, p)
         The samples chosen, in the order in which they were.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
-    sample_indices_ : ndarray of shape (n_prototypes,)
-        Their places in the training data.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {prototype_labels_}
+    {sample_indices_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -101,46 +93,19 @@ class ReducedNN(SelectedPrototypes):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _select(self, training: Training) -> Places:
+    def _select(self, training: Training) -> Indices:
         with StepProgress("ReducedNN", self.verbose) as progress:
             return self._reduce(training, progress)
 
-    def _reduce(self, training: Training, progress: StepProgress) -> Places:
+    def _reduce(self, training: Training, progress: StepProgress) -> Indices:
         chosen = condense(training, check_random_state(self.random_state), progress)
-        labels = training.labels
-        D = training.distances(chosen)
-        kept = needed(D, labels, labels[chosen], training.weights)
+        labels = np.asarray(training.labels, dtype=np.int64)
+        kept = _histrs.needed_prototypes(
+            training.distances(chosen),
+            labels,
+            labels[chosen],
+            training.weights,
+            count_threads(self.n_jobs),
+        )
         progress(f"{np.count_nonzero(kept)} of {len(chosen)} prototypes needed")
         return chosen[kept]
-
-
-def needed(
-    D: NDArray[Any], labels: Labels, own: Labels, weights: NDArray[np.float64] | None = None
-) -> NDArray[np.bool_]:
-    """Return which columns are left when those that change nothing for the worse are dropped.
-
-    Parameters
-    ----------
-    D : ndarray of shape (n_samples, n_prototypes)
-        Distances.
-    labels : ndarray of shape (n_samples,)
-        Classes of the samples.
-    own : ndarray of shape (n_prototypes,)
-        Classes of the prototypes.
-    weights : ndarray of shape (n_samples,), optional
-        Weights of the samples; None gives each a weight of 1.
-    """
-    weights = np.ones(len(labels)) if weights is None else weights
-    kept = np.ones(len(own), dtype=bool)
-    nearest = np.argmin(D, axis=1)
-    for j in range(len(own)):
-        cell = np.flatnonzero(nearest == j)
-        others = np.flatnonzero(kept & (np.arange(len(own)) != j))
-        if len(others) == 0:
-            break
-        heirs = others[np.argmin(D[np.ix_(cell, others)], axis=1)]
-        right, before = (weights[cell[by == labels[cell]]].sum() for by in (own[heirs], own[j]))
-        if right >= before:
-            kept[j] = False
-            nearest[cell] = heirs
-    return kept

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from histrs.prototypes._base import Labels, Places
+from histrs.prototypes._base import Indices, Labels
 
 
 def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDArray[np.intp]:
@@ -18,7 +18,7 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
     Parameters
     ----------
     labels : ndarray of shape (n_samples,)
-        Places of the classes.
+        Indices of the classes.
     classes : ndarray of shape (n_classes,)
         The classes, for the error.
     compression : int or float
@@ -45,8 +45,8 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
 
 def class_sample(
     labels: Labels, classes: NDArray[Any], compression: float, random: RandomState
-) -> Places:
-    """Return places of samples, as many of each class as `class_counts` says."""
+) -> Indices:
+    """Return indices of samples, as many of each class as `class_counts` says."""
     drawn = [
         random.choice(np.flatnonzero(labels == label), count, replace=False)
         for label, count in enumerate(class_counts(labels, classes, compression))

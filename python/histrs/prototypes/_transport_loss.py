@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from histrs import _histrs
 from histrs._validation import Matrix, to_core
-from histrs.prototypes._base import Labels, Places
+from histrs.prototypes._base import Indices, Labels
 
 Float64 = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class TransportLoss:
         self.error = 0.0
         """The largest error of a marginal in the last evaluation."""
 
-    def __call__(self, logarithms: Float64, rows: Places | None) -> tuple[float, Float64]:
+    def __call__(self, logarithms: Float64, rows: Indices | None) -> tuple[float, Float64]:
         """Return the mean over some rows, or all, and its gradient.
 
         What weighs more adds more to the mean over some rows, so that the mean of such means is

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import copy
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
-from histrs._scale import check_squares, exponent_of, may_overflow
+from histrs._scale import may_overflow
 from histrs._threads import blas_threads_at_most
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -30,8 +29,10 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.neighbors._search import check_count
-from histrs.quantization._product import Codes, ProductQuantizer
+from histrs.quantization._coder import Codes
+from histrs.quantization._product import ProductQuantizer
 from histrs.quantization._rotation import check_range, rotated
+from histrs.quantization._tables import Tables
 
 Array = NDArray[np.float64]
 
@@ -219,7 +220,7 @@ class CodeNeighbors(BaseEstimator):
             self.norms_ = np.concatenate(list(self._squared_norms()))
 
     def _squared_norms(self) -> Iterator[Array]:
-        tables = _Tables(self.quantizer_, centred=True)
+        tables = Tables(self.quantizer_, centred=True)
         step = max(1, 2**22 // self.n_features_in_)
         for start in range(0, len(self.codes_), step):
             # Summed in double precision: the codewords may be in single.
@@ -265,7 +266,7 @@ class CodeNeighbors(BaseEstimator):
             dtype, n_queries = self.quantizer_.codebooks_.dtype, n_rows + 1
         values = np.empty((n_queries, n_neighbors), dtype)
         rows = np.empty((n_queries, n_neighbors), np.int64)
-        tables = _Tables(self.quantizer_, centred=self.metric_ != "inner_product")
+        tables = Tables(self.quantizer_, centred=self.metric_ != "inner_product")
         step = self._queries_at_a_time(n_neighbors, tables.n_entries)
         # Products of few queries are too small for BLAS to share out, and the limit takes longer.
         limit = count_threads(self.n_jobs)
@@ -294,7 +295,7 @@ class CodeNeighbors(BaseEstimator):
         return step // _PANEL * _PANEL if step >= _PANEL else step
 
     def _search(
-        self, tables: _Tables, X: Array, dtype: np.dtype[Any], n_neighbors: int, first: int
+        self, tables: Tables, X: Array, dtype: np.dtype[Any], n_neighbors: int, first: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return neighbours of rotated queries, which are rows from `first` on."""
         inner = self.metric_ == "inner_product"
@@ -346,77 +347,3 @@ def _without_itself(
     others[others.all(axis=1), -1] = False
     shape = len(rows), rows.shape[1] - 1
     return values[others].reshape(shape), rows[others].reshape(shape)
-
-
-class _Tables:
-    """The codewords of a quantizer, in units of the largest, and tables of queries.
-
-    With `centred`, coordinates are about the mean codeword of each block, so that distances are not
-    lost in the difference of large squares.
-    """
-
-    def __init__(self, quantizer: ProductQuantizer, *, centred: bool) -> None:
-        self._quantizer = quantizer
-        self._n_levels = quantizer.n_levels_
-        self._edges = list(pairwise(quantizer.block_offsets_.tolist()))
-        codebooks = quantizer.codebooks_.astype(np.float64)
-        self._exponent = exponent_of(codebooks)
-        self._codebooks = np.ldexp(codebooks, -self._exponent)
-        self._centre = np.zeros(quantizer.n_features_in_)
-        if centred:
-            of_blocks = self._codebooks[:: self._n_levels]
-            for (start, stop), book in zip(self._edges, of_blocks, strict=True):
-                self._centre[start:stop] = book[:, : stop - start].mean(axis=0)
-                book[:, : stop - start] -= self._centre[start:stop]
-
-    @property
-    def n_entries(self) -> int:
-        """Entries of the tables of a query."""
-        return int(np.prod(self._codebooks.shape[:2]))
-
-    def decoded(self, codes: Codes) -> Array:
-        """Return what codes stand for, in the coordinates of the tables."""
-        step, quantizer = self._n_levels, self._quantizer
-        rows: Array = quantizer._decode(codes[:, ::step], self._codebooks[::step])
-        for level in range(1, step):
-            rows += quantizer._decode(codes[:, level::step], self._codebooks[level::step])
-        return rows
-
-    def restored(self, codes: Codes) -> Array:
-        """Return what codes stand for, rotated, in the units of rows."""
-        return np.ldexp(self.decoded(codes) + self._centre, self._exponent)
-
-    def distances(self, X: Array, first: int) -> tuple[Array, NDArray[np.intp]]:
-        """Return squared distances, a query the last axis, and the exponents of their units.
-
-        With several levels those of the sum are missing the squared norm of the indexed row.
-        """
-        check_range(X, first, "rotated")
-        with may_overflow():
-            X = np.ldexp(X, -self._exponent)
-            check_range(X, first, "in units of the codewords")
-            check_squares(X, "queries")
-            X -= self._centre
-        entries = self._products(X)
-        entries *= -2.0
-        for m, (start, stop) in enumerate(self._edges):
-            of_block = entries[m * self._n_levels]
-            of_block += np.sum(X[:, start:stop] ** 2, axis=1)
-            if self._n_levels == 1:
-                of_block += np.sum(self._codebooks[m] ** 2, axis=1)[:, None]
-                np.maximum(of_block, 0.0, out=of_block)
-        return entries, np.full(len(X), 2 * self._exponent)
-
-    def products(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Return inner products with their signs turned, and the exponents of their units."""
-        own = np.frexp(np.abs(X).max(axis=1, initial=0.0))[1]
-        entries = self._products(np.ldexp(X, -own[:, None]))
-        return np.negative(entries, out=entries), own + self._exponent
-
-    def _products(self, X: Array) -> Array:
-        entries = np.empty((*self._codebooks.shape[:2], len(X)))
-        for m, (start, stop) in enumerate(self._edges):
-            books = self._codebooks[m * self._n_levels : (m + 1) * self._n_levels]
-            out = entries[m * self._n_levels : (m + 1) * self._n_levels]
-            np.matmul(books[..., : stop - start], X[:, start:stop].T, out=out)
-        return entries

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -23,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _archive, _histrs
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
-from histrs._scale import check_squares, may_overflow
+from histrs._scale import check_squares
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -36,23 +34,20 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.kernel_approximation import InnerProduct
-from histrs.quantization import _codebooks, _rotation
+from histrs.quantization import _codebooks
 from histrs.quantization._archived import MOST_CODES, state_of
+from histrs.quantization._coder import Blocks, Coder, Codes
+from histrs.quantization._learning import Learner, counts_of, moved
 from histrs.quantization._metrics import (
     METRICS,
     CodeMetric,
     MetricName,
     inner_product,
-    sums_by_code,
 )
-from histrs.quantization._rotation import check_range, rotated
+from histrs.quantization._rotation import rotated
 from histrs.streaming._readers import reader_of
 
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
-
 _KIND = "product quantizer"
-# Entries of rows that are made dense at a time.
-_DENSE = 2**23
 
 
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -273,21 +268,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 self._learn(self._check(X, reset=True))
                 return self
             rows = self._check(X, reset=False)
-            codes = self._encode(rows)
-            codebooks, counts = self.codebooks_.astype(np.float64), self.counts_.copy()
-            metric = self._metric
-            n_codes = codebooks.shape[1]
-            for level, values in enumerate(self._residuals(rows, codes)):
-                for m, (start, stop) in enumerate(self._edges()):
-                    book = m * self.n_levels_ + level
-                    part = metric.coordinates(_codebooks.block(values, start, stop))
-                    sums = sums_by_code(part, codes[:, book], n_codes)
-                    centres = codebooks[book, :, : stop - start]
-                    sums += counts[book][:, None] * metric.coordinates(centres)
-                    counts[book] += np.bincount(codes[:, book], minlength=n_codes)
-                    used = counts[book] > 0
-                    means = sums[used] / counts[book][used, None]
-                    centres[used] = metric.values(means)
+            codebooks, counts = moved(self._coder(), self.counts_, rows)
             dtype = self.codebooks_.dtype
             with np.errstate(over="ignore"):
                 self.codebooks_ = codebooks.astype(dtype)
@@ -339,76 +320,22 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sizes = np.full(int(self.n_blocks), d // self.n_blocks)
         sizes[: d % self.n_blocks] += 1
         self.block_offsets_ = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.n_levels_ = int(self.n_levels)
-        self.rotation_ = None
         with StepProgress("ProductQuantizer", self.verbose) as progress:
-            if self.rotation is None and self.n_levels_ == 1:
-                codebooks, self.n_iter_ = self._learn_level(rows, rng, progress)
-            else:
-                codebooks = self._learn_levels(rows, rng, progress)
-        self.codebooks_ = codebooks.astype(rows.dtype)
-        codes = self._encode(rows)
-        self.counts_ = np.stack(
-            [np.bincount(column, minlength=self.n_codes) for column in codes.T]
-        ).astype(np.float64)
+            learner = Learner(
+                self._blocks(), self.n_codes, self.algorithm, self.max_iter, rng, progress
+            )
+            coder, self.n_iter_ = learner.learn(
+                rows, int(self.n_levels), rotate=self.rotation is not None
+            )
+        self.codebooks_, self.rotation_ = coder.codebooks, coder.rotation
+        self.n_levels_ = coder.n_levels
+        self.counts_ = counts_of(coder, rows)
 
-    def _learn_level(
-        self, rows: Matrix, rng: np.random.RandomState, progress: StepProgress
-    ) -> tuple[NDArray[np.float64], int]:
-        codebooks, n_iter = _codebooks.learn(
-            rows,
-            self.block_offsets_,
-            self.n_codes,
-            self._metric,
-            self.algorithm,
-            self.max_iter,
-            rng,
-            count_threads(self.n_jobs),
-            progress,
-        )
-        codebooks = _codebooks.refine(
-            rows,
-            self.block_offsets_,
-            codebooks,
-            self._metric,
-            lambda codebooks: self._nearest(rows, codebooks),
-        )
-        return codebooks, n_iter
+    def _blocks(self) -> Blocks:
+        return Blocks(self.block_offsets_, self.metric_, count_threads(self.n_jobs))
 
-    def _learn_levels(
-        self, rows: Matrix, rng: np.random.RandomState, progress: StepProgress
-    ) -> NDArray[np.float64]:
-        """Learn the rotation, and return the codebooks of all levels."""
-        n_threads = count_threads(self.n_jobs)
-        left_over = rotated(rows, None, n_threads).astype(np.float64, copy=False)
-        levels: list[NDArray[np.float64]] = []
-        n_iters = []
-        for level in range(self.n_levels_):
-            if level == 0 and self.rotation is not None:
-                self.rotation_, codebooks, n_iter = _rotation.learn(
-                    left_over,
-                    self.block_offsets_,
-                    self.n_codes,
-                    self.algorithm,
-                    self.max_iter,
-                    rng,
-                    n_threads,
-                    self._nearest,
-                    progress,
-                )
-                left_over = rotated(left_over, self.rotation_, n_threads)
-                self.rotation_ = self.rotation_.astype(rows.dtype)
-            else:
-                codebooks, n_iter = self._learn_level(left_over, rng, progress)
-            levels.append(codebooks)
-            n_iters.append(n_iter)
-            if level + 1 < self.n_levels_:
-                left_over -= self._decode(self._nearest(left_over, codebooks), codebooks)
-        self.n_iter_ = max(n_iters)
-        return np.stack(levels, axis=1).reshape(-1, *levels[0].shape[1:])
-
-    def _edges(self) -> Iterable[tuple[int, int]]:
-        return pairwise(self.block_offsets_.tolist())
+    def _coder(self) -> Coder:
+        return Coder(self._blocks(), self.codebooks_, self.rotation_, self.n_levels_)
 
     # ---- encoding ------------------------------------------------------------------------------
 
@@ -431,7 +358,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
-        return self._encode(rows)
+        return self._coder().encode(rows)
 
     def encode(
         self, rows: Any, *, chunk_size: int = 65536, out: NDArray[Any] | None = None
@@ -455,7 +382,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             As `transform` returns them; `out`, where it is given.
         """
         check_is_fitted(self)
-        dtype = self._code_dtype()
+        dtype = self._coder().dtype
         if out is not None and (out.dtype != dtype or out.shape[1:] != (len(self.codebooks_),)):
             raise ValueError(
                 f"out has dtype {out.dtype} and shape {out.shape}: codes need {dtype} and "
@@ -495,7 +422,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         codes = self.check_codes(codes)
-        rows = self._decode_levels(codes)
+        rows = self._coder().decode(codes)
         if self.rotation_ is None:
             return rows
         return rotated(rows, self.rotation_.T, count_threads(self.n_jobs))
@@ -519,9 +446,10 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_squares(rows, of_roots=self._metric.is_of_roots)
         n: int = rows.shape[0]
         total = 0.0
-        for start in range(0, n, step := self._rows_at_a_time()):
+        coder = self._coder()
+        for start in range(0, n, step := coder.rows_at_a_time):
             part = rows[start : start + step]
-            decoded = self.inverse_transform(self._encode(part)).astype(np.float64)
+            decoded = self.inverse_transform(coder.encode(part)).astype(np.float64)
             total += self._metric.distortion(_codebooks.block(part, 0, part.shape[1]), decoded)
         return total / n
 
@@ -539,96 +467,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             The same, uint8 or uint16; a copy only where the dtype differs.
         """
         check_is_fitted(self)
-        codes = np.asarray(codes)
-        n_blocks, n_codes, _ = self.codebooks_.shape
-        if codes.dtype.kind not in "iu":
-            raise ValueError(f"codes have dtype {codes.dtype}: they are integers.")
-        if codes.ndim != 2 or codes.shape[1] != n_blocks:
-            raise ValueError(
-                f"codes have shape {codes.shape}: there is one for each of {n_blocks} blocks"
-                f"{'' if self.n_levels_ == 1 else ' and levels'}; encode the rows with the "
-                "quantizer whose codebooks are used."
-            )
-        dtype = self._code_dtype()
-        if codes.dtype != dtype or n_codes <= np.iinfo(dtype).max:
-            bad = (codes < 0) | (codes >= n_codes)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"codes[{row}, {column}] = {codes[row, column]}: there are {n_codes} "
-                    "codewords, numbered from 0; encode the rows with the quantizer whose "
-                    "codebooks are used."
-                )
-        return codes.astype(dtype, copy=False)
-
-    def _code_dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.uint8 if self.codebooks_.shape[1] <= 256 else np.uint16)
-
-    def _rows_at_a_time(self) -> int:
-        """Return how many rows are made dense at a time."""
-        return max(1, _DENSE // int(self.block_offsets_[-1]))
-
-    def _encode(self, rows: Matrix) -> Codes:
-        if self.rotation_ is None and self.n_levels_ == 1:
-            return self._nearest(rows, self.codebooks_)
-        n_threads = count_threads(self.n_jobs)
-        _histrs.check_finite(to_core(rows), n_threads)
-        codes = np.empty((rows.shape[0], len(self.codebooks_)), dtype=self._code_dtype())
-        for start in range(0, rows.shape[0], step := self._rows_at_a_time()):
-            left_over = rotated(rows[start : start + step], self.rotation_, n_threads, start)
-            for level in range(self.n_levels_):
-                codebooks = self.codebooks_[level :: self.n_levels_]
-                found = self._nearest(left_over, codebooks)
-                codes[start : start + step, level :: self.n_levels_] = found
-                if level + 1 < self.n_levels_:
-                    with may_overflow():
-                        left_over -= self._decode(found, codebooks)
-                    check_range(left_over, start, "minus its codewords")
-        return codes
-
-    def _nearest(self, rows: Matrix, codebooks: NDArray[Any]) -> Codes:
-        """Return the nearest codewords of rows that need not be rotated."""
-        with may_overflow():
-            codebooks = codebooks.astype(rows.dtype, copy=False)
-        if not np.isfinite(codebooks).all():
-            raise ValueError(f"The codewords are beyond {rows.dtype}: give float64.")
-        return _histrs.quantization_encode(
-            to_core(rows),
-            codebooks,
-            self.block_offsets_,
-            self.metric_,
-            codebooks.shape[1] > 256,
-            count_threads(self.n_jobs),
-        )
-
-    def _decode(self, codes: Codes, codebooks: NDArray[Any]) -> NDArray[Any]:
-        """Return the codewords of one level, side by side."""
-        return _histrs.quantization_decode(
-            codes,
-            codebooks,
-            self.block_offsets_,
-            int(self.block_offsets_[-1]),
-            count_threads(self.n_jobs),
-        )
-
-    def _decode_levels(self, codes: Codes) -> NDArray[Any]:
-        """Return the rows that codes stand for, not rotated back."""
-        step = self.n_levels_
-        rows = self._decode(codes[:, ::step], self.codebooks_[::step])
-        for level in range(1, step):
-            rows += self._decode(codes[:, level::step], self.codebooks_[level::step])
-        return rows
-
-    def _residuals(self, rows: Matrix, codes: Codes) -> Iterator[Matrix]:
-        """Yield what the codewords of each level stand for."""
-        if self.rotation_ is None and self.n_levels_ == 1:
-            yield rows
-            return
-        left_over = rotated(rows, self.rotation_, count_threads(self.n_jobs))
-        step = self.n_levels_
-        for level in range(step):
-            yield left_over
-            left_over -= self._decode(codes[:, level::step], self.codebooks_[level::step])
+        return self._coder().checked(codes)
 
     # ---- the feature map -----------------------------------------------------------------------
 

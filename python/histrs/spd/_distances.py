@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._validation import count_threads
+from histrs.spd._docs import MATRICES
 from histrs.spd._stack import Stack, as_stack, same_dtype
 
 OnError: TypeAlias = Literal["raise", "nan"]
@@ -17,6 +19,7 @@ AllPairs: TypeAlias = Callable[[Stack, Stack | None, int], NDArray[Any]]
 Paired: TypeAlias = Callable[[Stack, Stack, int], NDArray[Any]]
 
 
+@documented(MATRICES)
 def jbld_distances(
     X: ArrayLike,
     Y: ArrayLike | None = None,
@@ -38,15 +41,10 @@ def jbld_distances(
     ----------
     X : array-like of shape (n_X, p, p) or (n_X, p * p)
         Symmetric positive definite matrices.
-    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
-        Other matrices; None means `X`, and computes every pair once.
-    paired : bool, default=False
-        Only compare `X[i]` with `Y[i]`.
-    on_error : {"raise", "nan"}, default="raise"
-        Whether a matrix that is not positive definite, or a pair too far apart, is an error, or has
-        NaN for its distances.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {Y}
+    {paired}
+    {on_error}
+    {n_jobs}
 
     Returns
     -------
@@ -86,6 +84,7 @@ def jbld_distances(
     return _distances(_histrs.jbld_distances, _histrs.jbld_paired, X, Y, paired, on_error, n_jobs)
 
 
+@documented(MATRICES)
 def airm_distances(
     X: ArrayLike,
     Y: ArrayLike | None = None,
@@ -107,15 +106,10 @@ def airm_distances(
     ----------
     X : array-like of shape (n_X, p, p) or (n_X, p * p)
         Symmetric positive definite matrices.
-    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
-        Other matrices; None means `X`, and computes every pair once.
-    paired : bool, default=False
-        Only compare `X[i]` with `Y[i]`.
-    on_error : {"raise", "nan"}, default="raise"
-        Whether a matrix that is not positive definite, or a pair too far apart, is an error, or has
-        NaN for its distances.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {Y}
+    {paired}
+    {on_error}
+    {n_jobs}
 
     Returns
     -------

@@ -9,13 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._numbers import numbers_checked
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._docs import MATRICES
 from histrs.spd._stack import as_stack
 
 
+@documented(MATRICES)
 @numbers_checked
 def jbld_kernel(
     X: ArrayLike, Y: ArrayLike | None = None, *, gamma: float = 0.5, n_jobs: int | None = None
@@ -32,17 +35,14 @@ def jbld_kernel(
     ----------
     X : array-like of shape (n_X, p, p) or (n_X, p * p)
         Symmetric positive definite matrices.
-    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
-        Other matrices; None means `X`, and computes every pair once.
+    {Y}
     gamma : float, default=0.5
         Kernel coefficient; above 0. Any multiple of 1/2 is allowed at every size.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_X, n_Y)
-        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+    {K}
 
     Warns
     -----
@@ -82,6 +82,7 @@ def jbld_kernel(
     return exponential_of(jbld_distances(X, Y, n_jobs=n_jobs), gamma)
 
 
+@documented(MATRICES)
 @numbers_checked
 def log_euclidean_kernel(
     X: ArrayLike,
@@ -102,16 +103,12 @@ def log_euclidean_kernel(
         Symmetric positive definite matrices.
     Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
         Other matrices; None means `X`.
-    gamma : float or None, default=None
-        Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
-        matrix.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {gamma}
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_X, n_Y)
-        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+    {K}
 
     See Also
     --------
@@ -156,6 +153,7 @@ def log_euclidean_kernel(
     return exponential_of(squares, gamma).astype(dtype, copy=False)
 
 
+@documented(MATRICES)
 @numbers_checked
 def airm_kernel(
     X: ArrayLike,
@@ -177,18 +175,13 @@ def airm_kernel(
     ----------
     X : array-like of shape (n_X, p, p) or (n_X, p * p)
         Symmetric positive definite matrices.
-    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
-        Other matrices; None means `X`, and computes every pair once.
-    gamma : float or None, default=None
-        Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
-        matrix.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {Y}
+    {gamma}
+    {n_jobs}
 
     Returns
     -------
-    K : ndarray of shape (n_X, n_Y)
-        Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+    {K}
 
     See Also
     --------

@@ -141,20 +141,20 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             stack, labels = self._checked(X, y, reset=True)
-            self.classes_, places = encode(labels)
+            self.classes_, indices = encode(labels)
             weights = _total_weights(sample_weight, len(stack))
-            stack, places, weights = _with_weight(stack, places, weights)
+            stack, indices, weights = _with_weight(stack, indices, weights)
             n_classes, p = len(self.classes_), stack.shape[1]
             self.means_ = np.broadcast_to(np.eye(p), (n_classes, p, p)).copy()
             self.weights_seen_ = np.zeros(n_classes)
-            self._add(stack, places, weights)
+            self._add(stack, indices, weights)
             squares = self._from_means(stack)
-            for place in np.unique(places):
-                own = places == place
-                squares[own, place] *= self._without_itself(
-                    stack[own], weights[own], squares[own, place], self.means_[place]
+            for index in np.unique(indices):
+                own = indices == index
+                squares[own, index] *= self._without_itself(
+                    stack[own], weights[own], squares[own, index], self.means_[index]
                 )
-            self.inverse_temperature_ = likely_inverse_temperature(squares, places, weights)
+            self.inverse_temperature_ = likely_inverse_temperature(squares, indices, weights)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -198,29 +198,29 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"classes = {classes!r} are not those of the first call, {self.classes_!r}."
                 )
-            known = {label: place for place, label in enumerate(self.classes_.tolist())}
+            known = {label: index for index, label in enumerate(self.classes_.tolist())}
             unknown = [i for i, label in enumerate(labels.tolist()) if label not in known]
             if unknown:
                 raise ValueError(
                     f"y[{unknown[0]}] = {labels.tolist()[unknown[0]]!r} is none of the classes "
                     f"{self.classes_.tolist()}."
                 )
-            places = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
+            indices = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
             weights = _total_weights(sample_weight, len(stack))
-            stack, places, weights = _with_weight(stack, places, weights)
+            stack, indices, weights = _with_weight(stack, indices, weights)
             seen = float(self.weights_seen_.sum())
             if first:
-                self._add(stack, places, weights)
+                self._add(stack, indices, weights)
             # Predicted before they are learned from: what comes is as new as what will come.
             squares = self._from_means(stack)
-            inverse_temperature = likely_inverse_temperature(squares, places, weights)
+            inverse_temperature = likely_inverse_temperature(squares, indices, weights)
             if not first:
                 share = float(weights.sum()) / (seen + float(weights.sum()))
                 mixed = (1.0 - share) * np.log(self.inverse_temperature_) + share * np.log(
                     inverse_temperature
                 )
                 inverse_temperature = float(np.exp(mixed))
-                self._add(stack, places, weights)
+                self._add(stack, indices, weights)
             self.inverse_temperature_ = inverse_temperature
         return self
 
@@ -230,17 +230,17 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_labels(labels)
         return stacked(data), labels
 
-    def _add(self, stack: Stack, places: NDArray[np.int64], weights: Float64) -> None:
+    def _add(self, stack: Stack, indices: NDArray[np.int64], weights: Float64) -> None:
         means, seen = self.means_.copy(), self.weights_seen_.copy()
-        for place in np.unique(places):
-            own = places == place
+        for index in np.unique(indices):
+            own = indices == index
             total = float(weights[own].sum())
             share = weights_of(weights[own], int(own.sum()))
             mean = reference_mean("MDM", stack[own], share, self.metric, self.n_jobs)
-            if seen[place] > 0.0:
-                running = Running(means[place], seen[place])
+            if seen[index] > 0.0:
+                running = Running(means[index], seen[index])
                 mean, total = running.updated(mean, total, self.forgetting, self.metric)
-            means[place], seen[place] = mean, total
+            means[index], seen[index] = mean, total
         self.means_, self.weights_seen_ = means, seen
 
     def _without_itself(
@@ -392,8 +392,8 @@ def _total_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
 
 
 def _with_weight(
-    stack: Stack, places: NDArray[np.int64], weights: Float64
+    stack: Stack, indices: NDArray[np.int64], weights: Float64
 ) -> tuple[Stack, NDArray[np.int64], Float64]:
     """Leave out matrices of weight 0."""
     some = weights > 0.0
-    return (stack, places, weights) if some.all() else (stack[some], places[some], weights[some])
+    return (stack, indices, weights) if some.all() else (stack[some], indices[some], weights[some])

@@ -10,10 +10,12 @@ from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._numbers import numbers_checked
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
+from histrs.spd._docs import MATRICES
 from histrs.spd._stack import Stack, as_stack, symmetric
 
 Float64: TypeAlias = NDArray[np.float64]
@@ -44,6 +46,7 @@ def jbld_mean(
     return_n_iter: Literal[True],
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], int]: ...
+@documented(MATRICES)
 @numbers_checked
 def jbld_mean(
     X: ArrayLike,
@@ -63,26 +66,19 @@ def jbld_mean(
 
     Parameters
     ----------
-    X : array-like of shape (n, p, p) or (n, p * p)
-        Symmetric positive definite matrices, at least one.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights, not all 0; None means equal ones.
+    {X}
+    {sample_weight}
     tol : float, default=1e-8
         Largest residual :math:`\| C^{1/2} \nabla C^{1/2} \|_F`, where :math:`\nabla` is twice the
         gradient of the weighted mean divergence: it does not change with scale or basis.
-    max_iter : int, default=100
-        Most iterations; a ConvergenceWarning gives the residual when they did not suffice.
-    return_n_iter : bool, default=False
-        Also return the number of iterations.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {max_iter}
+    {return_n_iter}
+    {n_jobs}
 
     Returns
     -------
-    C : ndarray of shape (p, p)
-        The mean, in the precision of `X`.
-    n_iter : int
-        With `return_n_iter`: iterations made.
+    {C}
+    {n_iter}
 
     See Also
     --------
@@ -128,6 +124,7 @@ def airm_mean(
     return_n_iter: Literal[True],
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], int]: ...
+@documented(MATRICES)
 @numbers_checked
 def airm_mean(
     X: ArrayLike,
@@ -147,26 +144,19 @@ def airm_mean(
 
     Parameters
     ----------
-    X : array-like of shape (n, p, p) or (n, p * p)
-        Symmetric positive definite matrices, at least one.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights, not all 0; None means equal ones.
+    {X}
+    {sample_weight}
     tol : float, default=1e-8
         Largest residual :math:`\| \sum_i w_i \log(C^{-1/2} X_i C^{-1/2}) \|_F`, which does not
         change with scale or basis: about the distance to the mean.
-    max_iter : int, default=100
-        Most iterations; a ConvergenceWarning gives the residual when they did not suffice.
-    return_n_iter : bool, default=False
-        Also return the number of iterations.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {max_iter}
+    {return_n_iter}
+    {n_jobs}
 
     Returns
     -------
-    C : ndarray of shape (p, p)
-        The mean, in the precision of `X`.
-    n_iter : int
-        With `return_n_iter`: iterations made.
+    {C}
+    {n_iter}
 
     See Also
     --------
@@ -194,6 +184,7 @@ def airm_mean(
     return (found.matrix, found.n_iter) if return_n_iter else found.matrix
 
 
+@documented(MATRICES)
 def log_euclidean_mean(
     X: ArrayLike, *, sample_weight: ArrayLike | None = None, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -205,17 +196,13 @@ def log_euclidean_mean(
 
     Parameters
     ----------
-    X : array-like of shape (n, p, p) or (n, p * p)
-        Symmetric positive definite matrices, at least one.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights, not all 0; None means equal ones.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {sample_weight}
+    {n_jobs}
 
     Returns
     -------
-    C : ndarray of shape (p, p)
-        The mean, in the precision of `X`.
+    {C}
 
     References
     ----------

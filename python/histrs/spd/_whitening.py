@@ -194,11 +194,11 @@ class Whitening(TransformerMixin, BaseEstimator):
         flat = flattened(X, self)
         checks = {**STACK_CHECKS, "ensure_all_finite": True}
         stack = stacked(validate_data(self, flat, reset=False, **checks))
-        places = self._places(domain, len(stack))
+        indices = self._indices(domain, len(stack))
         out: Stack = np.empty_like(stack)
-        for place in np.unique(places):
-            W: Float64 = self.whiteners_[place]
-            members = places == place
+        for index in np.unique(indices):
+            W: Float64 = self.whiteners_[index]
+            members = indices == index
             with may_overflow():
                 out[members] = symmetric(W @ stack[members].astype(np.float64) @ W)
         check_computed(
@@ -228,7 +228,7 @@ class Whitening(TransformerMixin, BaseEstimator):
         recentred: NDArray[Any] = self.fit(X, domain=domain).transform(X, domain=domain)
         return recentred
 
-    def _places(self, domain: ArrayLike | None, n: int) -> NDArray[np.intp]:
+    def _indices(self, domain: ArrayLike | None, n: int) -> NDArray[np.intp]:
         if domain is None and len(self.domains_) > 1:
             raise ValueError(
                 f"Whitening has means of {len(self.domains_)} domains: give domain, one of them "

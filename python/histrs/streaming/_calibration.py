@@ -50,5 +50,5 @@ class HighestScores:
             )
         if self._copies is None:
             return np.asarray(highest.min(axis=0))
-        places = np.sum(ranks < self._rank, axis=0)
-        return np.asarray(np.take_along_axis(highest, places[None], axis=0)[0])
+        indices = np.sum(ranks < self._rank, axis=0)
+        return np.asarray(np.take_along_axis(highest, indices[None], axis=0)[0])

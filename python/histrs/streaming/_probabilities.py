@@ -23,8 +23,8 @@ class LeftOut(NamedTuple):
     weights: Array
 
     @property
-    def places(self) -> NDArray[np.intp]:
-        """The places of the classes of the rows."""
+    def indices(self) -> NDArray[np.intp]:
+        """The indices of the classes of the rows."""
         binary = self.targets.shape[1] == 1
         return (self.targets[:, 0] > 0).astype(np.intp) if binary else self.targets.argmax(axis=1)
 
@@ -42,12 +42,12 @@ def inverse_temperature_of(left_out: LeftOut) -> float:
     scores = left_out.scores
     scores = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     distances = scores.max(axis=1, keepdims=True) - scores
-    return likely_inverse_temperature(distances, left_out.places, left_out.weights)
+    return likely_inverse_temperature(distances, left_out.indices, left_out.weights)
 
 
 def softmax_of(left_out: LeftOut) -> Readout:
     """Return the map from scores to logits that is most likely right."""
-    return fit_calibration(left_out.scores, left_out.places, weights=as_rows(left_out.weights))
+    return fit_calibration(left_out.scores, left_out.indices, weights=as_rows(left_out.weights))
 
 
 def logistic_of(left_out: LeftOut) -> Readout:

@@ -129,7 +129,7 @@ class RowSource:
         raise ValueError("there are no rows.")
 
     def first_used(self) -> int:
-        """Return the place of the first row of positive weight, of an array; 0 if none has one."""
+        """Return the index of the first row of positive weight, of an array; 0 if none has one."""
         weights = self._weighed(self.targets, self.weights)
         used = _used(self.rows, weights)
         return int(used[0]) if len(used) > 0 else 0
@@ -172,7 +172,7 @@ class RowSource:
 
 
 def _used(Z: Any, weights: Any) -> NDArray[np.intp]:
-    """Return the places of the rows of a chunk that have a positive weight."""
+    """Return the indices of the rows of a chunk that have a positive weight."""
     n_rows = _num_samples(Z)
     checked = checked_weights(weights, n_rows)
     return np.arange(n_rows) if checked is None else np.flatnonzero(checked.total > 0)

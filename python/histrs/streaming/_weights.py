@@ -101,8 +101,8 @@ class ClassWeights:
         weights = (
             np.ones(len(labels)) if weights is None else RowWeights.of(weights, len(labels)).total
         )
-        places = np.searchsorted(classes, labels)
-        sums = np.bincount(places, weights=weights, minlength=len(classes))
+        indices = np.searchsorted(classes, labels)
+        sums = np.bincount(indices, weights=weights, minlength=len(classes))
         with np.errstate(divide="ignore"):
             factors = np.where(sums > 0, sums.sum() / np.count_nonzero(sums) / sums, 1.0)
         return cls(classes, factors)
@@ -111,5 +111,5 @@ class ClassWeights:
         labels = np.asarray(labels)
         weights = np.ones(len(labels)) if weights is None else weights
         # Labels that are no classes are refused where targets are made of them.
-        places = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        return RowWeights.of(weights, len(labels)).times(self.factors[places])
+        indices = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        return RowWeights.of(weights, len(labels)).times(self.factors[indices])

@@ -26,7 +26,6 @@ from histrs._estimator import BaseEstimator
 from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._progress import SolverProgress
 from histrs._scale import check_squares, exponent_of
-from histrs._sparse import is_sparse
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
@@ -40,13 +39,14 @@ from histrs._validation import (
 )
 from histrs._warnings import warn
 from histrs.quantization import ProductQuantizer
-from histrs.quantization._inner_product import FactoredProduct
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
-from histrs.svm._composition import inner_product_of, last_map
+from histrs.svm._composition import last_map
 from histrs.svm._distributed import DaskRows
+from histrs.svm._feature_rows import rows_of, scores_of
 from histrs.svm._held_out import folds
+from histrs.svm._path import held_out_path
 from histrs.svm._pegasos import pegasos
-from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, Rows, RowsWithIntercept
+from histrs.svm._rows import Rows, RowsWithIntercept
 
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
 # number of single precision.
@@ -334,7 +334,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             return answers(self, "decision_function", X, codes=self._takes_codes())
         X = self._check_rows(X)
         features = self._features(X)
-        scores = self._with_map(features, self.coef_) + self.intercept_[:, None]
+        n_threads = count_threads(self.n_jobs)
+        scores = scores_of(self.feature_map_, features, self.coef_, n_threads)
+        scores = scores + self.intercept_[:, None]
         dtype = X.dtype if X.dtype == np.float32 else np.float64
         scores = np.ascontiguousarray(scores.T, dtype=dtype)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -485,41 +487,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     # ---- the problem ---------------------------------------------------------------------------
 
     def _rows(self, features: Any) -> Rows:
-        product = inner_product_of(self.feature_map_, features.shape[1])
         n_threads = count_threads(self.n_jobs)
-        rows: Rows
-        quantizer = last_map(self.feature_map_)
-        if isinstance(quantizer, ProductQuantizer):
-            assert product is not None
-            codebooks = quantizer.codebooks_
-            if self.expansion == "delayed":
-                n_codes = codebooks.shape[1]
-                rows = CodeRows(features, product, n_codes, codebooks.dtype, n_threads)
-            else:
-                assert isinstance(product, FactoredProduct)
-                if quantizer.n_levels_ > 1:
-                    raise ValueError(
-                        'expansion = "immediate" is for a ProductQuantizer of one level: use '
-                        'expansion = "delayed".'
-                    )
-                rows = ExpandedRows(features, product, codebooks.dtype, n_threads)
-        else:
-            if is_sparse(features):
-                features = features.tocsr()
-            rows = FeatureRows(features, product)
+        rows = rows_of(self.feature_map_, features, self.expansion, n_threads)
         return (
             RowsWithIntercept(rows, float(self.intercept_scaling)) if self.fit_intercept else rows
         )
-
-    def _with_map(self, features: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores of features, of shape (n_problems, n_samples)."""
-        quantizer = last_map(self.feature_map_)
-        if not isinstance(quantizer, ProductQuantizer):
-            return FeatureRows(features, None).scores(coef)
-        codebooks = quantizer.codebooks_
-        tables = coef.reshape(len(coef), *codebooks.shape[:2]).transpose(1, 2, 0)
-        tables = np.ascontiguousarray(tables, dtype=codebooks.dtype)
-        return _histrs.quantization_scores(features, tables, count_threads(self.n_jobs))
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
@@ -550,33 +522,23 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         self, rows: Rows, y: NDArray[Any], weight: NDArray[np.float64]
     ) -> Solution | None:
         """Choose the strength by parts held out; return models of the first part to start from."""
-        given = np.asarray(self.alphas, dtype=np.float64)
-        if given.ndim != 1 or not given.size or not np.all((given > 0) & np.isfinite(given)):
-            raise ValueError(f"alphas = {self.alphas!r}: expected positive numbers.")
-        alphas = np.unique(given)[::-1]
-        places = np.searchsorted(self.classes_, y)
-        parts = list(folds(places, check_random_state(self.random_state), self.cv))
-        if not parts:
-            raise ValueError("alphas need two rows of a class or more, of which one is held out.")
-        scores = np.empty((len(alphas), len(parts)))
-        starts: list[Solution] = []
-        for j, (learned, others) in enumerate(parts):
-            part, held_out = rows.part(learned), rows.part(others)
-            targets = self._targets(y[learned], weight[learned])
-            solution: Solution | None = None
-            for i, alpha in enumerate(alphas):
-                solution = solved_in_unit(
-                    partial(solve, start=solution),
-                    *(part, targets, float(alpha), float(self.tol), self.max_iter),
-                )
-                found = best_class(held_out.scores(solution.models).T, self.classes_)
-                scores[i, j] = np.average(found == y[others], weights=weight[others])
-                if j == 0:
-                    starts.append(replace(solution, planes=()))
-        mass = [weight[others].sum() for _, others in parts]
-        best = int(np.argmax(np.average(scores, axis=1, weights=mass)))
-        self.alphas_, self.cv_scores_, self.alpha_ = alphas, scores, float(alphas[best])
-        return starts[best]
+        assert self.alphas is not None
+        indices = np.searchsorted(self.classes_, y)
+        parts = list(folds(indices, check_random_state(self.random_state), self.cv))
+        path = held_out_path(
+            rows,
+            y,
+            weight,
+            self.alphas,
+            parts,
+            self._targets,
+            self.classes_,
+            self.tol,
+            self.max_iter,
+        )
+        self.alphas_, self.cv_scores_ = path.alphas, path.scores
+        self.alpha_ = float(path.alphas[path.best])
+        return path.starts[path.best]
 
     def _warm_key(self) -> tuple[Any, ...]:
         """Return what models to start from must have in common with those before."""

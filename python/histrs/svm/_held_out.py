@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 N_FOLDS = 5
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 def folds(
     labels: NDArray[np.intp], random: np.random.RandomState, n_folds: int = N_FOLDS
-) -> Iterator[tuple[Places, Places]]:
-    """Yield places to learn from and places held out; every class is always learned.
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield indices to learn from and indices held out; every class is always learned.
 
     Each class is dealt out to the folds in turn, so that these are as alike as can be. A class of
     a single row is never held out.

@@ -2,7 +2,9 @@
 
 use histrs::{CsrParts, CsrView, Element, Error, HistogramMatrix};
 use ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{
+    IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2,
+};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -47,6 +49,28 @@ pub(crate) fn as_f32<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, 
         _ => Err(PyTypeError::new_err("X and Y must have the same dtype")),
     }
 }
+
+/// What there is in either precision: an argument as it was given, or what was made of one.
+#[derive(FromPyObject)]
+pub(crate) enum Either<D, S> {
+    F64(D),
+    F32(S),
+}
+
+/// An array of either element type, with as many axes as `D` says.
+pub(crate) type EitherArray<'py, D> =
+    Either<PyReadonlyArray<'py, f64, D>, PyReadonlyArray<'py, f32, D>>;
+
+/// Evaluates an expression with what there is, in the precision that it is in.
+macro_rules! with_either {
+    ($x:expr, |$value:ident| $body:expr) => {
+        match $x {
+            $crate::convert::Either::F64($value) => $body,
+            $crate::convert::Either::F32($value) => $body,
+        }
+    };
+}
+pub(crate) use with_either;
 
 /// Evaluates an expression with a [`HistogramMatrix`] of the element type that was given.
 macro_rules! with_histograms {

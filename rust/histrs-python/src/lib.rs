@@ -9,6 +9,7 @@ mod intersection;
 mod kernels;
 mod message;
 mod moments;
+mod neighborhood;
 mod quantization;
 mod random_features;
 mod sparse_maps;
@@ -43,6 +44,8 @@ mod _histrs {
     };
     #[pymodule_export]
     use crate::moments::group_lasso_path;
+    #[pymodule_export]
+    use crate::neighborhood::needed_prototypes;
     #[pymodule_export]
     use crate::quantization::{
         check_finite, quantization_decode, quantization_encode, quantization_neighbors,

@@ -2,7 +2,7 @@
 
 use histrs::HistogramMatrix;
 use histrs::quantization as core;
-use ndarray::ArrayView3;
+use ndarray::{ArrayView3, Ix1, Ix3};
 use numpy::{
     IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadwriteArray2,
@@ -10,22 +10,16 @@ use numpy::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, as_f32, as_f64, filled, with_histograms};
+use crate::convert::{
+    Either, EitherArray, Histograms, as_f32, as_f64, filled, with_either, with_histograms,
+};
 use crate::executor::{call, to_python, with_executor};
 
 /// Codebooks of the shape (blocks, codewords, columns).
-#[derive(FromPyObject)]
-pub(crate) enum Tables<'py> {
-    F64(PyReadonlyArray3<'py, f64>),
-    F32(PyReadonlyArray3<'py, f32>),
-}
+type Tables<'py> = EitherArray<'py, Ix3>;
 
 /// What the sum of a row begins with.
-#[derive(FromPyObject)]
-pub(crate) enum Biases<'py> {
-    F64(PyReadonlyArray1<'py, f64>),
-    F32(PyReadonlyArray1<'py, f32>),
-}
+type Biases<'py> = EitherArray<'py, Ix1>;
 
 /// Codes, a row of the data a row.
 #[derive(FromPyObject)]
@@ -37,11 +31,9 @@ pub(crate) enum Codes<'py> {
 /// Evaluates an expression with arrays of codes and of tables, of the types that were given.
 macro_rules! with_codes_and_tables {
     ($codes:expr, $tables:expr, |$c:ident, $t:ident| $body:expr) => {
-        match ($codes, $tables) {
-            (Codes::Short($c), Tables::F64($t)) => $body,
-            (Codes::Short($c), Tables::F32($t)) => $body,
-            (Codes::Long($c), Tables::F64($t)) => $body,
-            (Codes::Long($c), Tables::F32($t)) => $body,
+        match $codes {
+            Codes::Short($c) => with_either!($tables, |$t| $body),
+            Codes::Long($c) => with_either!($tables, |$t| $body),
         }
     };
 }
@@ -59,10 +51,10 @@ pub(crate) fn quantization_encode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (metric, offsets) = (metric.parse().map_err(to_python)?, offsets.as_slice()?);
     match (&x, &codebooks) {
-        (Histograms::Dense64(_) | Histograms::Csr64(_), Tables::F64(codebooks)) => {
+        (Histograms::Dense64(_) | Histograms::Csr64(_), Either::F64(codebooks)) => {
             encode(py, &as_f64(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
         }
-        (Histograms::Dense32(_) | Histograms::Csr32(_), Tables::F32(codebooks)) => {
+        (Histograms::Dense32(_) | Histograms::Csr32(_), Either::F32(codebooks)) => {
             encode(py, &as_f32(&x)?, codebooks.as_array(), offsets, metric, wide, n_threads)
         }
         _ => Err(PyTypeError::new_err("X and the codebooks must have the same dtype")),
@@ -173,10 +165,10 @@ pub(crate) fn quantization_neighbors<'py>(
 ) -> PyResult<Found<'py>> {
     let at = (n_neighbors, n_threads);
     match (codes, tables, biases) {
-        (Codes::Short(c), Tables::F64(t), Biases::F64(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Short(c), Tables::F32(t), Biases::F32(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Tables::F64(t), Biases::F64(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Tables::F32(t), Biases::F32(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Short(c), Either::F64(t), Either::F64(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Short(c), Either::F32(t), Either::F32(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Either::F64(t), Either::F64(b)) => neighbors(py, &c, &t, &b, at),
+        (Codes::Long(c), Either::F32(t), Either::F32(b)) => neighbors(py, &c, &t, &b, at),
         _ => Err(PyTypeError::new_err("tables and biases must have the same dtype")),
     }
 }

@@ -2,20 +2,18 @@
 
 use histrs::neighborhood::Labels;
 use histrs::spd as core;
+use ndarray::Ix3;
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::convert::{Either, EitherArray, with_either};
 use crate::executor::{to_python, with_executor};
 
 /// A stack of matrices of shape `(n, p, p)`.
-#[derive(FromPyObject)]
-pub(crate) enum Stack<'py> {
-    F64(PyReadonlyArray3<'py, f64>),
-    F32(PyReadonlyArray3<'py, f32>),
-}
+type Stack<'py> = EitherArray<'py, Ix3>;
 
 fn different_dtypes() -> PyErr {
     PyTypeError::new_err("X and Y must have the same dtype")
@@ -34,19 +32,19 @@ macro_rules! distance {
             n_threads: usize,
         ) -> PyResult<Bound<'py, PyAny>> {
             match (&x, &y) {
-                (Stack::F64(x), None) => {
+                (Either::F64(x), None) => {
                     let x = x.as_array();
                     Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
                 }
-                (Stack::F32(x), None) => {
+                (Either::F32(x), None) => {
                     let x = x.as_array();
                     Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
                 }
-                (Stack::F64(x), Some(Stack::F64(y))) => {
+                (Either::F64(x), Some(Either::F64(y))) => {
                     let (x, y) = (x.as_array(), Some(y.as_array()));
                     Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
                 }
-                (Stack::F32(x), Some(Stack::F32(y))) => {
+                (Either::F32(x), Some(Either::F32(y))) => {
                     let (x, y) = (x.as_array(), Some(y.as_array()));
                     Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
                 }
@@ -63,11 +61,11 @@ macro_rules! distance {
             n_threads: usize,
         ) -> PyResult<Bound<'py, PyAny>> {
             match (&x, &y) {
-                (Stack::F64(x), Stack::F64(y)) => {
+                (Either::F64(x), Either::F64(y)) => {
                     let (x, y) = (x.as_array(), y.as_array());
                     Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
                 }
-                (Stack::F32(x), Stack::F32(y)) => {
+                (Either::F32(x), Either::F32(y)) => {
                     let (x, y) = (x.as_array(), y.as_array());
                     Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
                 }
@@ -114,22 +112,6 @@ pub(crate) fn compression_loss<'py>(
     Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
 }
 
-/// Evaluates an expression with the view of a stack of either element type.
-macro_rules! with_stack {
-    ($x:expr, |$view:ident| $body:expr) => {
-        match $x {
-            Stack::F64(x) => {
-                let $view = x.as_array();
-                $body
-            }
-            Stack::F32(x) => {
-                let $view = x.as_array();
-                $body
-            }
-        }
-    };
-}
-
 /// Coordinates in the tangent space at a reference, a row for each matrix.
 #[pyfunction]
 pub(crate) fn tangent_vectors<'py>(
@@ -139,7 +121,8 @@ pub(crate) fn tangent_vectors<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let whitener = whitener.as_ref().map(PyReadonlyArray2::as_array);
-    with_stack!(&x, |x| {
+    with_either!(&x, |x| {
+        let x = x.as_array();
         let rows = with_executor(py, n_threads, |e| core::tangent_vectors(e, x, whitener))?;
         Ok(rows.into_pyarray(py).into_any())
     })
@@ -162,7 +145,8 @@ pub(crate) fn dispersion_mean<'py>(
 ) -> PyResult<MeanStepsResidual<'py>> {
     let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
     let (weights, start) = (weights.as_slice()?, start.as_ref().map(PyReadonlyArray2::as_array));
-    let mean = with_stack!(&x, |x| {
+    let mean = with_either!(&x, |x| {
+        let x = x.as_array();
         with_executor(py, n_threads, |e| {
             core::dispersion_mean(e, x, weights, dispersion, start, tol, max_iter)
         })?
@@ -199,7 +183,8 @@ pub(crate) fn signal_covariances<'py>(
     n_threads: usize,
 ) -> PyResult<CovariancesAndFlat<'py>> {
     let shrinkage: core::Shrinkage = shrinkage.try_into().map_err(to_python)?;
-    with_stack!(&x, |x| {
+    with_either!(&x, |x| {
+        let x = x.as_array();
         let result = with_executor(py, n_threads, |e| core::signal_covariances(e, x, shrinkage))?;
         Ok((result.covariances.into_pyarray(py).into_any(), result.flat))
     })

@@ -7,7 +7,7 @@
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
-//! | [`neighborhood`] | the labels that prototypes are learned from, and the weights of samples |
+//! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`sparse_maps`] | sparse feature maps: a point on a few landmarks, for additive and for all kernels |
@@ -21,7 +21,7 @@
 //!
 //! # Features
 //!
-//! Each module but [`neighborhood`], which comes with `spd` and `transport`, is a feature of its name,
+//! Each module but [`neighborhood`], which is always there, is a feature of its name,
 //! with hyphens for underscores (`sparse-maps`). `default` is `all`; what uses one part compiles no
 //! other with `default-features = false, features = ["spd"]`. A feature brings those that it needs:
 //! `detection` needs `quantization`, `random-features` needs `chi2`, and `intersection`,
@@ -62,7 +62,6 @@ mod matrix;
 mod memory;
 #[cfg(feature = "moments")]
 pub mod moments;
-#[cfg(any(feature = "spd", feature = "transport"))]
 pub mod neighborhood;
 mod pairwise;
 #[cfg(feature = "quantization")]

@@ -1,4 +1,4 @@
-//! Rows that come and go, and steps of single weights.
+//! Online updates, and steps of single weights.
 
 #![cfg(feature = "all")]
 #![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does

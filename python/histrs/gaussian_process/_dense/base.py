@@ -246,7 +246,7 @@ class BaseDenseGP(GaussianProcess):
             row_scale=system.row_scale,
         )
 
-    # ---- rows that come and go ---------------------------------------------------------------
+    # ---- online updates ----------------------------------------------------------------------
 
     def _systems_with(
         self, X: Any, n_outputs: int, row_scale: Array | None

@@ -64,7 +64,7 @@ def centred_leave_one_out(K: Array, s: float, Y: Array, row_scale: Array | None 
 
 
 class Candidate(NamedTuple):
-    """A kernel, by its place, and noise, with how well rows are predicted without."""
+    """A kernel, by its index, and noise, with how well rows are predicted without."""
 
     kernel: int
     ratio: float
@@ -99,13 +99,13 @@ def learn_by_leaving_out(
     """
     r = likelihood.row_scale
     Y = likelihood.targets if r is None else likelihood.targets / r[:, None]
-    places = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
+    indices = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
     (least, most), (low, high) = (_bounds(space, name) for name in SCALES)
     found: list[Candidate] = []
     values: list[Hyperparameters] = []
     for k, kernel in enumerate(kernels):
         K = likelihood.kernel_matrix(kernel)
-        candidates = _candidates(k, K, Y, places, (least / high, most / low), r)
+        candidates = _candidates(k, K, Y, indices, (least / high, most / low), r)
         if progress is not None:
             progress(min(float(np.mean(each.losses)) for each in candidates))
         for candidate in candidates:
@@ -123,7 +123,7 @@ def _candidates(
     kernel: int,
     K: Array,
     Y: Array,
-    places: NDArray[np.intp],
+    indices: NDArray[np.intp],
     bounds: tuple[float, float],
     row_scale: Array | None,
 ) -> list[Candidate]:
@@ -139,7 +139,7 @@ def _candidates(
     for s in np.unique(np.clip(_RATIOS * unit, *bounds)).tolist():
         inverse = 1.0 / (values + s)
         weights = Q @ (inverse[:, None] * projected)
-        losses = _losses(Y - weights / (r * (squares @ inverse))[:, None], places, r**2)
+        losses = _losses(Y - weights / (r * (squares @ inverse))[:, None], indices, r**2)
         missing = max(_EXPECTED - float(np.log10(s / unit)), 0.0) / _SPREAD
         losses += 0.5 * missing**2 / len(Y)
         amplitude = float(np.sum(inverse[:, None] * projected**2)) / Y.size
@@ -169,13 +169,13 @@ def _simplest(found: Sequence[Candidate]) -> Candidate:
     return max(as_good, key=lambda candidate: (candidate.ratio, -candidate.kernel))
 
 
-def _losses(scores: Array, places: NDArray[np.intp], weights: Array) -> Array:
+def _losses(scores: Array, indices: NDArray[np.intp], weights: Array) -> Array:
     """Return weighted negative log-probabilities of classes at the temperature that is likely."""
     z = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
     z = z - z.mean(axis=1, keepdims=True)
     size = float(np.sqrt(np.mean(z * z)))
     z /= size if size >= LEAST_SIZE else 1.0
     rows = np.arange(len(z))
-    losses = -weights * log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, places]
+    losses = -weights * log_softmax(_TEMPERATURES[:, None, None] * z, axis=2)[:, rows, indices]
     prior = 0.5 * (_TEMPERATURES / _PRIOR_LOGIT) ** 2
     return np.asarray(losses[int(np.argmin(losses.sum(axis=1) + prior))])

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._row_weights import ClassWeight
-from histrs._scale import may_overflow
-from histrs._solvers.block_cg import Array
 from histrs._validation import (
     HISTOGRAM_CHECKS,
-    CoreMatrix,
     Matrix,
     canonical,
     count_threads,
@@ -31,8 +26,9 @@ from histrs._validation import (
 )
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
-from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
 from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs.gaussian_process._docs import MINMAX_GP, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -42,89 +38,6 @@ WeightName: TypeAlias = Literal["learned"] | float
 # Odds of the intersection kernel between which its weight is learned: beyond them, one of the two
 # is hardly there.
 _ODDS = (1e-3, 1e3)
-
-
-@dataclass(frozen=True)
-class MinMaxKernel(DenseKernel):
-    """The MinMax kernel, or a convex sum of it and the intersection kernel."""
-
-    weight: float
-    """Of the intersection kernel."""
-    size: float
-    """Mean sum of a training row, by which the intersection kernel is divided."""
-
-    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"odds"})
-
-    @property
-    def n_parts(self) -> int:
-        """How many matrices `parts` returns."""
-        return 1 if self.weight == 0.0 else 2
-
-    def parts(self, X: Matrix, Y: Matrix | None, n_threads: int) -> tuple[Array, ...]:
-        """Return the MinMax kernel and, where it has a weight, the intersection kernel."""
-        left, right = _double_pair(X, Y)
-        minmax = _histrs.minmax_gram(left, right, n_threads)
-        if self.weight == 0.0:
-            return (minmax,)
-        return minmax, _histrs.intersection_gram(left, right, n_threads)
-
-    def matrix(self, parts: tuple[Array, ...]) -> Array:
-        """Return the kernel matrix."""
-        matrix: Array = parts[0] * (1.0 - self.weight)
-        if self.weight > 0.0:
-            # In this order: one over a tiny size overflows.
-            matrix += self.weight * self._in_sizes(parts[1])
-        return matrix
-
-    def derivative(self, name: str, parts: tuple[Array, ...]) -> Array:
-        """Return the derivative by the logarithm of the odds."""
-        matrix = self._in_sizes(parts[1])
-        matrix -= parts[0]
-        matrix *= self.weight * (1.0 - self.weight)
-        return matrix
-
-    def stored(self, X: Matrix, n_threads: int) -> _histrs.StoredMinima:
-        """Return the sums of minima of all pairs of rows."""
-        return _histrs.StoredMinima(to_core(X.astype(np.float64, copy=False)), n_threads)
-
-    def product(self, stored: _histrs.StoredMinima, V: Array, n_threads: int) -> Array:
-        """Return the product of the kernel matrix with `V`."""
-        return stored.product(1.0 - self.weight, self.weight / self.size, V, n_threads)
-
-    def diagonal(self, X: Matrix, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
-        sums = _histrs.row_sums(to_core(X), n_threads)
-        return 1.0 - self.weight + self.weight * self._in_sizes(sums)
-
-    def _in_sizes(self, sums: Array) -> Array:
-        with may_overflow():
-            relative: Array = sums / self.size
-        if not np.isfinite(relative).all():
-            raise ValueError(
-                f"The sum of a row of X is over {np.finfo(np.float64).max:.1e} times that of the "
-                f"rows of the first fit, whose mean is {self.size:.3g}: give rows of one scale, or "
-                "call fit with all."
-            )
-        return relative
-
-    def parameter(self, name: str) -> Any:
-        """Return the odds of the intersection kernel."""
-        return self.weight / (1.0 - self.weight)
-
-    def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with other odds."""
-        return replace(self, weight=values["odds"] / (1.0 + values["odds"]))
-
-
-def _double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | None]:
-    """Return both as the core takes them: in double precision and of one kind."""
-    X = X.astype(np.float64, copy=False)
-    if Y is None:
-        return to_core(X), None
-    Y = Y.astype(np.float64, copy=False)
-    if sparse.issparse(X) != sparse.issparse(Y):
-        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
-    return to_core(X), to_core(Y)
 
 
 class BaseMinMaxGP(BaseDenseGP):
@@ -203,6 +116,7 @@ class BaseMinMaxGP(BaseDenseGP):
         return tags
 
 
+@documented(REGRESSION_GP, MINMAX_GP)
 class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     r"""Gaussian process regressor on counts, for instance of the fragments of molecules.
 
@@ -225,17 +139,12 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
 
     Parameters
     ----------
-    noise : float or array-like of shape (n_targets,), default=0.1
-        Variance of the noise on the target, as part of the variance of the target, where the
-        search for it starts; an array, one for each target that has its own.
-    amplitude : float or array-like of shape (n_targets,), default=1.0
-        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    {noise}
+    {amplitude}
     intersection_weight : "learned" or float, default="learned"
         Weight `w` of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone.
         "learned" is that of largest likelihood, without an `optimizer` 0.5.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-        given.
+    {optimizer}
     shared_hyperparameters : bool or None, default=None
         Whether all targets share one noise and one amplitude. None is False: each target has
         its own, as if it were fitted alone.
@@ -243,9 +152,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=None
-        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
-        the same fit every time.
+    {random_state}
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one a core. Results do not depend on it.
     verbose : int, default=0
@@ -253,27 +160,16 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
 
     Attributes
     ----------
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training rows.
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred; NaN where they are missing.
+    {X_fit_}
+    {Y_fit_}
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    y_mean_ : ndarray of shape (n_targets,)
-        Mean of each target, subtracted before the fit.
-    y_std_ : ndarray of shape (n_targets,)
-        Standard deviation of each target in the first fit, 1 for constant targets: the unit of
-        noise and amplitude.
-    noise_, amplitude_ : float, or ndarray of shape (n_targets,)
-        Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
-        the units of the target. Arrays for several targets that do not share them.
-    intersection_weight_ : float
-        Weight of the intersection kernel.
-    mean_sum_ : float
-        Mean sum of a training row in the first fit.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
-        intersection kernel where its weight is learned.
+    {y_mean_}
+    {y_std_}
+    {noise_}
+    {intersection_weight_}
+    {mean_sum_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -282,8 +178,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
-    pattern_targets_, pattern_rows_ : list of ndarray
-        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    {pattern_targets_}
     std_error_ : float
         Mean relative error of the standard deviations, on 32 training rows, each predicted without
         itself; 0 up to 10,000 rows.
@@ -333,6 +228,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         return posterior.std_error
 
 
+@documented(MINMAX_GP)
 class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     r"""Gaussian process classifier on counts, for instance of the fragments of molecules.
 
@@ -351,18 +247,14 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     intersection_weight : "learned" or float, default="learned"
         Weight of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone. "learned"
         is that of largest likelihood, without an `optimizer` 0.5.
-    optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-        How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-        given.
+    {optimizer}
     shared_hyperparameters : bool or None, default=None
         Whether all classes share one noise and one amplitude. None is True.
     noise_bounds, amplitude_bounds : pair or "fixed"
         Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
     n_restarts_optimizer : int, default=0
         Further searches, from starts drawn between the bounds; the best is kept.
-    random_state : int, RandomState or None, default=None
-        Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
-        the same fit every time.
+    {random_state}
     calibration : {"leave-one-out"} or None, default="leave-one-out"
         What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
         and offsets to what the model predicts of training rows without each. None leaves the
@@ -379,8 +271,7 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training rows.
+    {X_fit_}
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
@@ -389,13 +280,9 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
-    intersection_weight_ : float
-        Weight of the intersection kernel.
-    mean_sum_ : float
-        Mean sum of a training row in the first fit.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
-        intersection kernel where its weight is learned.
+    {intersection_weight_}
+    {mean_sum_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import nullcontext
-from numbers import Real
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import StrOptions
 
+from histrs._docs import documented
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
-from histrs._sparse import refuse_sparse
 from histrs._threads import blas_threads_at_most
-from histrs._validation import validate_data, validate_fit
 from histrs.gaussian_process._classification import ClassTargets
-from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
-from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel, GaussianKernel
+from histrs.gaussian_process._dense.spd_base import BaseSPDGP, KernelName
+from histrs.gaussian_process._docs import REGRESSION_GP, SPD_GP
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
-from histrs.spd._distances import check_definite
-from histrs.spd._mean import roots
-from histrs.spd._reference import reference_mean, tangent_rows
-from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
-KernelName: TypeAlias = Literal["tangent", "logeuclid", "jbld"]
-
-# Kernel coefficient of the Gaussian, in units of one over the mean squared distance of training
-# rows.
-_SCALED_GAMMA = (1e-3, 1e2)
-# Of the divergence; below 1/2 the kernel is not positive definite.
-_GAMMA = (0.5, 1e3)
 # Kernel coefficients of which the best is taken by leaving rows out, the smoothest first.
 _TRIED = (0.03, 0.3, 1.0, 3.0)
 # Variance of the constant in units of the noise, or of the kernel: any level is as likely.
@@ -48,119 +33,7 @@ _CONSTANT = 30.0
 _FEW = 1024
 
 
-class BaseSPDGP(BaseDenseGP):
-    """Gaussian processes on covariance matrices."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseDenseGP._parameter_constraints,
-        "kernel": [StrOptions({"tangent", "logeuclid", "jbld"})],
-        "gamma": [StrOptions({"learned"}), Interval(Real, 0, None, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        kernel: KernelName = "tangent",
-        *,
-        gamma: Literal["learned"] | float = "learned",
-        noise: float | ArrayLike = 0.1,
-        amplitude: float | ArrayLike = 1.0,
-        optimizer: OptimizerName | None = "l-bfgs-b",
-        shared_hyperparameters: bool | None = None,
-        noise_bounds: Bounds = (1e-6, 1e12),
-        amplitude_bounds: Bounds = (1e-12, 1e12),
-        n_restarts_optimizer: int = 0,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            noise=noise,
-            amplitude=amplitude,
-            optimizer=optimizer,
-            shared_hyperparameters=shared_hyperparameters,
-            noise_bounds=noise_bounds,
-            amplitude_bounds=amplitude_bounds,
-            n_restarts_optimizer=n_restarts_optimizer,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-
-    def _rows_to_fit(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool = True, **checks: Any
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        refuse_sparse(X, "X")
-        flat = flattened(X, None if reset else self)
-        data, y = validate_fit(self, flat, y, reset=reset, **checks)
-        stack = stacked(np.asarray(data))
-        if reset:
-            self.kernel_ = self.kernel
-            self.reference_ = self._reference(stack)
-            self.whitener_ = None if self.reference_ is None else roots(self.reference_)[1]
-        return self._rows(stack), y
-
-    def _check_test(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        refuse_sparse(X, "X")
-        flat = flattened(X, self)
-        stack = stacked(validate_data(self, flat, reset=False, **STACK_CHECKS))
-        return self._rows(stack)
-
-    def _reference(self, stack: Stack) -> NDArray[np.float64] | None:
-        if self.kernel != "tangent":
-            return None
-        weights = np.full(len(stack), 1.0 / len(stack))
-        return reference_mean(type(self).__name__, stack, weights, "airm", self.n_jobs)
-
-    def _rows(self, stack: Stack) -> NDArray[Any]:
-        """Return what the kernel is between: coordinates, or the matrices themselves."""
-        stack = stack.astype(np.float64)
-        if self.kernel_ == "jbld":
-            check_definite(stack, self.n_jobs)
-            return stack
-        return tangent_rows(stack, self.whitener_, self.n_jobs)
-
-    def _start_kernel(self, X: Any) -> GaussianKernel | DivergenceKernel:
-        if self.kernel == "jbld":
-            given = 0.5 if self.gamma == "learned" else float(self.gamma)
-            kernel = DivergenceKernel(given, X.shape[1])
-            if given < _GAMMA[0] and X.shape[1] > 1:
-                raise ValueError(
-                    f"gamma = {given:g}: exp(-gamma D_J) is not positive definite below 1/2; take "
-                    '1/2, gamma="learned" or kernel="tangent".'
-                )
-            return kernel
-        # The mean over all pairs, from the two moments.
-        spread = 2.0 * float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
-        scale = spread if spread > 0.0 else 1.0
-        scaled_gamma = 1.0 if self.gamma == "learned" else float(self.gamma) * scale
-        return GaussianKernel(scaled_gamma, scale)
-
-    def _kernel_bounds(self) -> dict[str, Bounds]:
-        if self.gamma != "learned":
-            return {}
-        return {"gamma": _GAMMA} if self.kernel == "jbld" else {"scaled_gamma": _SCALED_GAMMA}
-
-    def _keep_kernel(self, kernel: Any) -> None:
-        self.gamma_ = float(kernel.gamma)
-        self.distance_scale_ = float(getattr(kernel, "scale", 1.0))
-        self.constant_ = float(getattr(kernel, "constant", 0.0))
-
-    def _kernel(self, state: dict[str, Any]) -> GaussianKernel | DivergenceKernel:
-        if state["kernel_"] == "jbld":
-            return DivergenceKernel(state["gamma_"], state["X_fit_"].shape[1])
-        scale = state["distance_scale_"]
-        return GaussianKernel(state["gamma_"] * scale, scale, state["constant_"])
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
-
-
+@documented(REGRESSION_GP, SPD_GP)
 class SPDGPRegressor(RealTargets, BaseSPDGP):
     r"""Gaussian process regressor on covariance matrices.
 
@@ -182,13 +55,9 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         "jbld" is :func:`~histrs.metrics.jbld_kernel`, in which two kernel coefficients at which it
         is positive definite are mixed between them. The Gaussian of the affine-invariant distance
         is positive definite nowhere, and no covariance.
-    gamma : "learned" or float, default="learned"
-        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
-    noise : float or array-like of shape (n_targets,), default=0.1
-        Variance of the noise on the target, as part of the variance of the target, where the
-        search for it starts; an array, one for each target that has its own.
-    amplitude : float or array-like of shape (n_targets,), default=1.0
-        Variance that multiplies the kernel, as part of the variance of the target, likewise.
+    {gamma}
+    {noise}
+    {amplitude}
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
         given, of a learned `gamma` one over the mean squared distance, of "jbld" 1/2.
@@ -209,10 +78,8 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
 
     Attributes
     ----------
-    X_fit_ : ndarray
-        The training matrices, or their coordinates, as the kernel takes them.
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets that were solved for, centred; NaN where they are missing.
+    {X_fit_}
+    {Y_fit_}
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
         Weights of the training rows, of mean 1 at the fit; None where all are equal.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
@@ -221,19 +88,12 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     noise_, amplitude_ : float, or ndarray of shape (n_targets,)
         Variances of the fit, as parts of the variance of the target. Arrays for several targets
         that do not share them.
-    gamma_ : float
-        The kernel coefficient.
-    distance_scale_ : float
-        Mean squared distance of the first training coordinates; 1 for "jbld".
-    constant_ : float
-        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
-        where the level of the targets is left open.
-    kernel_ : str
-        The kernel of the fit.
-    reference_, whitener_ : ndarray of shape (p, p), or None
-        Of "tangent": the mean, and its inverse root.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed.
+    {gamma_}
+    {distance_scale_}
+    {constant_}
+    {kernel_}
+    {reference_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
@@ -242,8 +102,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
-    pattern_targets_, pattern_rows_ : list of ndarray
-        Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+    {pattern_targets_}
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 
@@ -269,6 +128,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     _of_columns = (*RealTargets._of_columns, "kernel_", "reference_", "whitener_")
 
 
+@documented(SPD_GP)
 class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
@@ -282,8 +142,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     kernel : {"tangent", "logeuclid", "jbld"}, default="tangent"
         The Gaussian in the tangent space at the geometric mean of the first training matrices, that
         of logarithms, or the kernel of the divergence: see `SPDGPRegressor`.
-    gamma : "learned" or float, default="learned"
-        The kernel coefficient: learned, or given, of "jbld" at least 1/2.
+    {gamma}
     noise : float or array-like of shape (n_outputs,), default=0.1
         Variance of the noise on the targets, where the search for it starts; an array, one for
         each output, where these do not share it.
@@ -324,8 +183,7 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    X_fit_ : ndarray
-        The training matrices, or their coordinates, as the kernel takes them.
+    {X_fit_}
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
         The targets, +1 for the class of an output and -1 for others.
     sample_weight_fit_ : ndarray of shape (n_samples,) or None
@@ -334,19 +192,12 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
-    gamma_ : float
-        The kernel coefficient.
-    distance_scale_ : float
-        Mean squared distance of the first training coordinates; 1 for "jbld".
-    constant_ : float
-        What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
-        where the level of the targets is left open.
-    kernel_ : str
-        The kernel of the fit.
-    reference_, whitener_ : ndarray of shape (p, p), or None
-        Of "tangent": the mean, and its inverse root.
-    theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of the hyper-parameters that are not fixed.
+    {gamma_}
+    {distance_scale_}
+    {constant_}
+    {kernel_}
+    {reference_}
+    {theta_}
     optimization_history_ : dict of ndarray
         After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
         hyper-parameter, of each evaluation.

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs._solvers.block_cg import Array, Solution, block_cg
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs._solvers.preconditioners import Landmarks
+from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs._warnings import warn

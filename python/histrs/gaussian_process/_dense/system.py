@@ -12,7 +12,7 @@ from scipy import linalg
 
 from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs.gaussian_process._dense.kernel import DenseKernel
@@ -117,18 +117,8 @@ class DenseSystem:
 
     def _factorised(self) -> CholeskyFactor:
         Scales(self.noise, self.amplitude).check()
-        K = self.kernel_matrix()
-        largest = float(np.max(np.diagonal(K), initial=0.0))
-        K[np.diag_indices_from(K)] += self.s
-        # LAPACK wants Fortran order, which the transpose has; it is the same matrix.
-        try:
-            return CholeskyFactor.of(factorise_in_place(K.T))
-        except linalg.LinAlgError as error:
-            raise ValueError(
-                f"The kernel matrix plus noise is not positive definite: noise / amplitude = "
-                f"{self.s:.1e} vanishes beside its largest entry, {largest:.1e}. Raise noise or "
-                "lower amplitude."
-            ) from error
+        cure = "Raise noise or lower amplitude."
+        return CholeskyFactor.with_noise(self.kernel_matrix(), self.s, cure)
 
     def factorised(self) -> Self:
         """Return the system with its factor alone: without the matrix and its parts."""
@@ -143,7 +133,7 @@ class DenseSystem:
         Y = np.ascontiguousarray(scaled(self.row_scale, Y))
         return scaled(self.row_scale, self.factor.solve(Y))
 
-    # ---- rows that come and go ---------------------------------------------------------------
+    # ---- online updates ----------------------------------------------------------------------
 
     def insert(self, X: Any, B: Array, C: Array, row_scale: Array | None = None) -> Self:
         """Return the system with further rows behind its own.

@@ -12,7 +12,9 @@ import numpy as np
 from histrs import _histrs
 from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array, Solution
-from histrs._solvers.preconditioners import Identity, Knots, Landmarks
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import Landmarks
+from histrs._solvers.preconditioners import Identity
 from histrs._solvers.row_scale import scale_both_sides
 from histrs._validation import Matrix
 from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore

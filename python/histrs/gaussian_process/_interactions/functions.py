@@ -51,7 +51,7 @@ def pair_functions(
         if pair not in known:
             raise ValueError(f"{pair} is not among the pairs of the model, {known}.")
         k = known.index(pair)
-        i, j = of_pairs.places[k]
+        i, j = of_pairs.indices[k]
         shape = of_pairs.shapes[k]
         cells = slice(of_pairs.starts[k], of_pairs.starts[k + 1])
         values = posterior.pair_cells("mean")[cells]

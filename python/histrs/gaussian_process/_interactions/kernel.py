@@ -54,14 +54,14 @@ class PairKernel:
         return np.unique(self.pairs)
 
     @cached_property
-    def places(self) -> list[Pair]:
-        """The place of each pair's features among `features`."""
+    def indices(self) -> list[Pair]:
+        """The indices of each pair's features among `features`."""
         return [(int(i), int(j)) for i, j in np.searchsorted(self.features, self.pairs)]
 
     @cached_property
     def shapes(self) -> list[tuple[int, int]]:
         """How many knots the features of each pair have."""
-        return [(len(self.knots[i]), len(self.knots[j])) for i, j in self.places]
+        return [(len(self.knots[i]), len(self.knots[j])) for i, j in self.indices]
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
@@ -79,7 +79,7 @@ class PairKernel:
 
     def covary_pair(self, k: int, V: Array) -> Array:
         """Return the covariance matrix of the cells of one pair times vectors."""
-        i, j = self.places[k]
+        i, j = self.indices[k]
         T = V.reshape(*self.shapes[k], -1)
         T = np.tensordot(self.covariances[i], T, axes=1)
         product: Array = np.einsum("ab,cbm->cam", self.covariances[j], T).reshape(V.shape)
@@ -89,7 +89,7 @@ class PairKernel:
     def root(self) -> sparse.csc_array:
         """`B` with `B B^T` the covariance matrix of all cells."""
         roots = [_root(C) for C in self.covariances]
-        blocks = [np.kron(roots[i], roots[j]) for i, j in self.places]
+        blocks = [np.kron(roots[i], roots[j]) for i, j in self.indices]
         return sparse.csc_array(sparse.block_diag(blocks, format="csc"))
 
 
@@ -115,9 +115,9 @@ class PairRows:
         """The share of every cell, a pair of knots, in each row: four of each pair."""
         kernel = self._kernel
         n = len(self._places[0][0])
-        shares = np.empty((n, len(kernel.places), 2, 2))
+        shares = np.empty((n, len(kernel.indices), 2, 2))
         indices = np.empty(shares.shape, dtype=np.int32)
-        for k, (i, j) in enumerate(kernel.places):
+        for k, (i, j) in enumerate(kernel.indices):
             (left_i, share_i), (left_j, share_j) = self._places[i], self._places[j]
             n_i, n_j = kernel.shapes[k]
             for a in (0, 1):
@@ -126,7 +126,7 @@ class PairRows:
                     at_j = np.minimum(left_j + b, n_j - 1)
                     indices[:, k, a, b] = kernel.starts[k] + at_i * n_j + at_j
                     shares[:, k, a, b] = _share(share_i, a) * _share(share_j, b)
-        width = 4 * len(kernel.places)
+        width = 4 * len(kernel.indices)
         ends = np.arange(n + 1, dtype=np.int64) * width
         return sparse.csr_array(
             (shares.ravel(), indices.ravel(), ends), shape=(n, int(kernel.starts[-1]))
@@ -147,7 +147,7 @@ class PairRows:
             right = np.minimum(left + 1, len(C) - 1)
             ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
             found.append(ends + 2.0 * share * (1.0 - share) * C[left, right])
-        columns = [found[i] * found[j] for i, j in kernel.places]
+        columns = [found[i] * found[j] for i, j in kernel.indices]
         return np.column_stack(columns)
 
 

@@ -41,7 +41,7 @@ def pair_tables(posterior: Posterior, readout: str) -> tuple[PairTable, ...]:
         return ()
     of_cells = posterior.pair_cells(readout)
     found = []
-    for k, (features, (i, j)) in enumerate(zip(kernel.pairs, kernel.places, strict=True)):
+    for k, (features, (i, j)) in enumerate(zip(kernel.pairs, kernel.indices, strict=True)):
         values = of_cells[kernel.starts[k] : kernel.starts[k + 1]]
         grid = values.reshape(*kernel.shapes[k], values.shape[1])
         pair = (int(features[0]), int(features[1]))

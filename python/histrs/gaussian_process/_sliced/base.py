@@ -344,14 +344,14 @@ class BaseSlicedGP(BaseEstimator):
         numbers = fitted._read_table(X, reset=False)
         rows: Any = X if is_frame(X) else numbers
         names = getattr(fitted, "feature_names_in_", None)
-        places = check_features(features, names, fitted.n_features_in_)
-        grid = [grid_of(rows, place, grid_resolution, percentiles) for place in places]
+        indices = check_features(features, names, fitted.n_features_in_)
+        grid = [grid_of(rows, index, grid_resolution, percentiles) for index in indices]
         if max_rows is not None and len(rows) > max_rows:
             some = self._rows_to_learn_from(len(rows), max_rows, self._random())
             rows = rows.iloc[some] if is_frame(rows) else rows[some]
         parts = (
             fitted._projection.apply(
-                fitted._table.read(with_values(rows, places, values)), fitted._threads()
+                fitted._table.read(with_values(rows, indices, values)), fitted._threads()
             )
             for values in grid_points(grid)
         )
@@ -359,7 +359,7 @@ class BaseSlicedGP(BaseEstimator):
         mean, std = averaged(inner._state()["_posterior"], parts, fitted._threads())
         shape = tuple(len(values) for values in grid)
         std = np.broadcast_to(std * inner._units(), mean.shape)
-        return PartialDependence(places, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
+        return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from histrs._docs import documented
 from histrs._labels import checked_labels, classes_of
 from histrs._row_weights import (
     ClassWeight,
@@ -22,6 +23,7 @@ from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._docs import SLICED_GP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._row_weights import roots
@@ -47,6 +49,7 @@ _FEW_ROWS = 32_768
 _NOISE_BOUNDS = (1e-3, 1e12)
 
 
+@documented(SLICED_GP)
 class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     r"""Gaussian process classifier for tables, with all interactions and calibrated probabilities.
 
@@ -71,20 +74,14 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         "identity" or "pca": the one that predicts rows better that it was not fitted to.
     n_metric_steps : int, default=3
         Steps of the metric that are tried, of which two at most.
-    n_interactions : int, default=24
-        Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
-        more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
+    {n_interactions}
     tol : float, default=1e-4
         As for `IntersectionGPClassifier`.
-    max_iter : int, default=1000
-        Most iterations of the solver.
+    {max_iter}
     solver : str, default="auto"
         As for `IntersectionGPClassifier`.
-    n_bins : int or None, default=None
-        Cells a projection of the look-up table that predicts in constant time; None predicts
-        exactly.
-    interpolation : {"linear", "nearest"}, default="linear"
-        What a cell of the table holds.
+    {n_bins}
+    {interpolation}
     variance : str, default="auto"
         As for `IntersectionGPClassifier`.
     random_state : int, RandomState instance or None, default=None
@@ -93,10 +90,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of rows are multiplied. "balanced" makes them
         inversely proportional to the classes' numbers of rows.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it.
-    verbose : int, default=0
-        Above 0, progress of the solver.
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
@@ -108,10 +103,8 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         Share of each feature in the diagonal of `metric_`: equal ones where none was learned.
     interactions_ : list of tuple (int, int, float)
         Pairs of features that got directions of their own, with their share in the kernel.
-    directions_ : ndarray of shape (n_columns, n_directions)
-        Directions of the projections; the last are the columns themselves.
-    offsets_ : ndarray
-        What is subtracted from each.
+    {directions_}
+    {offsets_}
     noise_ : float
         Noise variance of the targets +1 and -1, at least 0.001 of their variance.
     n_iter_ : ndarray of shape (n_outputs,)

@@ -12,10 +12,12 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from histrs._docs import documented
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import check_random_state, validate_targets
+from histrs.gaussian_process._docs import SLICED_GP
 from histrs.gaussian_process._missing import (
     MissingTargets,
     TrainingRows,
@@ -50,6 +52,7 @@ _VARIANCES = (1e-12, 1e12)
 _NOISE_OF_CONSTANTS = 0.1
 
 
+@documented(SLICED_GP)
 class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
 
@@ -97,9 +100,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         components that carry 99 % of the variance. "whitened" is the inverse of their covariance.
     n_metric_steps : int, default=3
         How often directions are added in the metric of the fit before, and interactions looked for.
-    n_interactions : int, default=24
-        Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
-        more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
+    {n_interactions}
     smoothness : {"linear", "cubic", "both"}, default="both"
         Kernel of the projections: minima, from which functions come that are linear between
         training rows; those of cubic splines; or whatever of the two, or their sum, predicts
@@ -108,25 +109,19 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         no use for.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
-    max_iter : int, default=1000
-        Most iterations of the solver.
+    {max_iter}
     solver : str, default="auto"
         As for `IntersectionGPRegressor`.
-    n_bins : int or None, default=None
-        Cells a projection of the look-up table that predicts in constant time; None predicts
-        exactly.
-    interpolation : {"linear", "nearest"}, default="linear"
-        What a cell of the table holds.
+    {n_bins}
+    {interpolation}
     variance : str, default="auto"
         As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
     random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that metric and variances are learned from where there are
         more than 4,096 and 2,048; of more than 8,192, so many tell the noise, and 4,096 where
         kernels are smooth. An int gives the same fit every time.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it.
-    verbose : int, default=0
-        Above 0, progress of the solver.
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
@@ -144,10 +139,8 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         is in `metric_`.
     smoothness_ : {"linear", "cubic", "both"}
         Which kernels there are.
-    directions_ : ndarray of shape (n_columns, n_directions)
-        Directions of the projections; the last are the columns themselves.
-    offsets_ : ndarray
-        What is subtracted from each.
+    {directions_}
+    {offsets_}
     noise_ : float or ndarray of shape (n_targets,)
         Noise variance, relative to the variance of the target.
     n_iter_ : ndarray of shape (n_targets,)

@@ -1,10 +1,11 @@
 //! What preconditions the exact kernel.
 
 use histrs::intersection as core;
+use ndarray::Ix2;
 use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::into_any;
+use crate::convert::{Either, EitherArray, into_any, with_either};
 use crate::executor::{call, with_executor};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::{Matrix, Rows, Vector};
@@ -86,41 +87,7 @@ impl KnotProjection {
 
 /// The inverse that a low-rank factor gives, in the precision of the factor.
 #[pyclass(frozen, module = "histrs._histrs")]
-pub(crate) struct LowRankInverse(Precision);
-
-enum Precision {
-    F32(core::LowRankInverse<f32>),
-    F64(core::LowRankInverse<f64>),
-}
-
-impl From<core::LowRankInverse<f32>> for Precision {
-    fn from(inverse: core::LowRankInverse<f32>) -> Self {
-        Self::F32(inverse)
-    }
-}
-
-impl From<core::LowRankInverse<f64>> for Precision {
-    fn from(inverse: core::LowRankInverse<f64>) -> Self {
-        Self::F64(inverse)
-    }
-}
-
-/// A factor of either precision.
-#[derive(FromPyObject)]
-pub(crate) enum Factor<'py> {
-    F32(PyReadonlyArray2<'py, f32>),
-    F64(PyReadonlyArray2<'py, f64>),
-}
-
-/// Evaluates an expression with what is there in either precision.
-macro_rules! in_either_precision {
-    ($precision:ident, $value:expr, |$inner:ident| $body:expr) => {
-        match $value {
-            $precision::F32($inner) => $body,
-            $precision::F64($inner) => $body,
-        }
-    };
-}
+pub(crate) struct LowRankInverse(Either<core::LowRankInverse<f64>, core::LowRankInverse<f32>>);
 
 #[pymethods]
 impl LowRankInverse {
@@ -128,24 +95,30 @@ impl LowRankInverse {
     #[pyo3(signature = (factor_transposed, root, s, n_threads))]
     fn new(
         py: Python<'_>,
-        factor_transposed: Factor<'_>,
+        factor_transposed: EitherArray<'_, Ix2>,
         root: Option<PyReadonlyArray2<'_, f64>>,
         s: f64,
         n_threads: usize,
     ) -> PyResult<Self> {
         let root = root.as_ref().map(PyReadonlyArray2::as_array);
-        in_either_precision!(Factor, &factor_transposed, |e| {
-            let e = e.as_array();
-            with_executor(py, n_threads, |exec| core::LowRankInverse::new(exec, e, root, s))
-                .map(|inverse| Self(inverse.into()))
-        })
+        Ok(Self(match &factor_transposed {
+            Either::F64(e) => {
+                let e = e.as_array();
+                Either::F64(with_executor(py, n_threads, |exec| {
+                    core::LowRankInverse::new(exec, e, root, s)
+                })?)
+            }
+            Either::F32(e) => {
+                let e = e.as_array();
+                Either::F32(with_executor(py, n_threads, |exec| {
+                    core::LowRankInverse::new(exec, e, root, s)
+                })?)
+            }
+        }))
     }
 
     fn factor_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        in_either_precision!(Precision, &self.0, |inverse| into_any(
-            py,
-            call(|| inverse.factor_transposed())?
-        ))
+        with_either!(&self.0, |inverse| into_any(py, call(|| inverse.factor_transposed())?))
     }
 
     fn apply<'py>(
@@ -155,7 +128,7 @@ impl LowRankInverse {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        in_either_precision!(Precision, &self.0, |inverse| {
+        with_either!(&self.0, |inverse| {
             Ok(with_executor(py, n_threads, |exec| inverse.apply(exec, v))?.into_pyarray(py))
         })
     }
@@ -167,7 +140,7 @@ impl LowRankInverse {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        in_either_precision!(Precision, &self.0, |inverse| {
+        with_either!(&self.0, |inverse| {
             Ok(with_executor(py, n_threads, |exec| inverse.apply_f32(exec, v))?.into_pyarray(py))
         })
     }

@@ -10,7 +10,7 @@
 //! | `sort` | one column in ascending order | section 4.1 |
 //! | `column` | one column in the encoding that costs least for its values | section 4.1 |
 //! | `columns` | [`SortedColumns`]: every column sorted once | section 4.1 |
-//! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: rows that come and go | none |
+//! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: online updates | none |
 //! | `levels` | where to cut a column into a few levels; [`nearest_levels`] | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
 //! | `coded_columns` | columns of one-byte codes, a table of each | eq. 9 |

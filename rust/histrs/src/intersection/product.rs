@@ -55,14 +55,18 @@ impl SortedColumns {
         self.check_rows(v.nrows())?;
         let coded_rows = self.coded_rows(exec)?;
         let coded_columns = CodedColumns::of(self.columns(), self.n_rows());
-        let is_other = |c: &&Column| !matches!(c, Column::Coded { .. }) && !is_read_by_rows(c);
-        let others: Vec<&Column> = self.columns().iter().filter(is_other).collect();
-        let blocks = column_blocks(others.iter().copied());
+        let (others, scanned): (Vec<_>, Vec<_>) = self
+            .columns()
+            .iter()
+            .filter(|column| !is_read_by_rows(column))
+            .filter_map(|column| Some((column, Scanned::of(column)?)))
+            .unzip();
+        let blocks = column_blocks(others.into_iter());
         by_panels::<E, T>(exec, v, self.n_rows(), |panel| {
             let total = panel.column_sums(exec)?;
             let mut parts = exec.map_blocks(blocks.len(), |block| {
                 let mut out = AlignedVec::zeros(panel.data.len())?;
-                let columns = &others[blocks[block].clone()];
+                let columns = &scanned[blocks[block].clone()];
                 // Look for an interrupt now and then inside a block, too.
                 for columns in columns.chunks(columns_per_check(panel.data.len())) {
                     exec.check()?;
@@ -100,8 +104,24 @@ fn columns_per_check(panel_len: usize) -> usize {
     ((1 << 28) / panel_len.max(1)).clamp(4, 256)
 }
 
+/// A column without codes, whose entries are passed over in the order of their values.
+enum Scanned<'a> {
+    Runs { values: &'a [f64], starts: &'a [u32], rows: &'a [u32] },
+    Sorted { values: &'a [f64], rows: &'a [u32] },
+}
+
+impl<'a> Scanned<'a> {
+    fn of(column: &'a Column) -> Option<Self> {
+        match column {
+            Column::Coded { .. } => None,
+            Column::Runs { values, starts, rows } => Some(Self::Runs { values, starts, rows }),
+            Column::Sorted { values, rows } => Some(Self::Sorted { values, rows }),
+        }
+    }
+}
+
 struct AddColumns<'a, E> {
-    columns: &'a [&'a Column],
+    columns: &'a [Scanned<'a>],
     panel: &'a Panel<E>,
     total: &'a [E],
     out: &'a mut [E],
@@ -117,12 +137,11 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
         let out = E::vectors_mut::<S>(self.out).0;
         let mut table = Vec::new();
         for column in self.columns {
-            match column {
-                Column::Coded { .. } => {}
-                Column::Runs { values, starts, rows } => {
+            match *column {
+                Scanned::Runs { values, starts, rows } => {
                     add_runs::<E, S, NV>(simd, (values, starts, rows), v, out, &mut table);
                 }
-                Column::Sorted { values, rows } => {
+                Scanned::Sorted { values, rows } => {
                     add_sorted::<E, S, NV>(simd, (values, rows), v, total, out);
                 }
             }

@@ -1,4 +1,4 @@
-//! Rows that come and go: sorted columns are merged and thinned out, not sorted again.
+//! Online updates: sorted columns are merged and thinned out, not sorted again.
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;

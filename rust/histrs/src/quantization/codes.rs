@@ -14,7 +14,6 @@ pub trait Code: Copy + Default + Ord + Send + Sync + 'static + sealed::Sealed {
     fn index(self) -> usize;
 
     /// The code of a codeword whose number is below [`Self::LIMIT`].
-    #[doc(hidden)]
     fn from_index(index: usize) -> Self;
 }
 

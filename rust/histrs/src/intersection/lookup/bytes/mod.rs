@@ -4,15 +4,18 @@
 //! that are a power of two for each output times one for each column. Sums of them are exact, so
 //! that dense and sparse rows, alone or many at once, have the same scores on every machine.
 
+mod entry;
 mod fit;
+mod function;
 mod rows;
+mod steps;
 
 use ndarray::{Array2, ArrayView2};
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::lookup::bytes::fit::{Fit, PART};
-use crate::intersection::lookup::moments::Moments;
+use crate::intersection::lookup::bytes::entry::Entry;
+use crate::intersection::lookup::bytes::fit::PART;
 use crate::intersection::shape::rows_at_once;
 use crate::matrix::{CsrView, HistogramMatrix};
 use crate::memory;
@@ -20,6 +23,8 @@ use crate::simd::{
     AlignedVec, BYTE_BIAS, BYTE_CELLS, BYTE_CODES, BYTE_COLUMNS, BYTE_ROWS, BYTE_TABLE, ByteGroup,
     ByteLookup, BytePlacements, Element, Placement, Placements, place_of_sum,
 };
+
+pub(super) use steps::{Fitted, Steps, fit_column};
 
 /// Columns whose codes and tables are in the cache at a time.
 const PANEL: usize = 128;
@@ -29,47 +34,8 @@ const ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
 const FEW: usize = 8;
 /// Sparse rows of which at least one value in so many is stored are looked up as dense ones.
 const DENSITY: usize = 16;
-/// Columns have steps of at least `2^-MOST_HALVINGS` times the largest.
-const MOST_HALVINGS: i32 = 8;
 /// Sums are exact for so many columns.
 const MOST_COLUMNS: usize = 1 << 24;
-
-/// A value that rows can have.
-pub(super) trait Entry: Copy + Default + Send + Sync {
-    fn single(self) -> f32;
-    fn is_valid(self) -> bool;
-    fn singles(_: &[Self]) -> Option<&[f32]> {
-        None
-    }
-    fn bytes(_: &[Self]) -> Option<&[u8]> {
-        None
-    }
-}
-
-impl<T: Element> Entry for T {
-    #[allow(clippy::cast_possible_truncation)] // codes are of single precision
-    fn single(self) -> f32 {
-        self.to_f64() as f32
-    }
-    fn is_valid(self) -> bool {
-        self >= T::default() && self.to_f64() < f64::INFINITY
-    }
-    fn singles(x: &[Self]) -> Option<&[f32]> {
-        T::singles(x)
-    }
-}
-
-impl Entry for u8 {
-    fn single(self) -> f32 {
-        f32::from(self)
-    }
-    fn is_valid(self) -> bool {
-        true
-    }
-    fn bytes(x: &[Self]) -> Option<&[u8]> {
-        Some(x)
-    }
-}
 
 /// The table of bytes.
 #[derive(Debug, Clone)]
@@ -107,75 +73,6 @@ struct Panel {
     bytes: Option<BytePlacements>,
     /// Every slot of the first output, then those of the next: where there are registers for it.
     tables: AlignedVec<u8>,
-}
-
-/// Fits a column, where single precision has a scale for it, to values before they are multiplied
-/// by its weight.
-pub(super) fn fit_column(
-    knots: &[f64],
-    weight: f64,
-    values: &Array2<f64>,
-    rows: (&[usize], usize),
-) -> Result<Option<Fitted>> {
-    let mut knots = memory::copied(knots)?;
-    if weight > 0.0 {
-        knots.iter_mut().for_each(|knot| *knot /= weight);
-    }
-    // Tiny or huge weights may leave no knots to tell apart.
-    if !knots.windows(2).all(|pair| pair[0] < pair[1]) || knots.iter().any(|x| !x.is_finite()) {
-        return Ok(None);
-    }
-    Ok(Fit::new(&knots, memory::flat(values)?, values.ncols(), rows)?.map(Fitted))
-}
-
-/// A column that is fitted.
-#[derive(Debug, Clone)]
-pub(super) struct Fitted(Fit);
-
-/// The steps that fitted columns are counted in.
-#[derive(Debug, Clone)]
-pub(super) struct Steps {
-    n_parts: usize,
-    /// The largest exponent of every output; `i32::MIN` where all columns are 0.
-    tops: Vec<i32>,
-    /// Powers of two that the steps of a column are smaller by.
-    halvings: Vec<u8>,
-    /// What a score is never off by more than.
-    pub(super) error_bound: Vec<f64>,
-    /// What scores of the training rows are off by.
-    pub(super) moments: Vec<Moments>,
-}
-
-impl Steps {
-    /// Of values of one byte, or of two.
-    pub(super) fn new(fits: &[Fitted], n_outputs: usize, n_parts: usize) -> Result<Self> {
-        let mut tops = memory::filled(i32::MIN, n_outputs)?;
-        for Fitted(fit) in fits {
-            for (top, output) in tops.iter_mut().zip(&fit.outputs) {
-                *top = output.exponent.map_or(*top, |exponent| exponent.max(*top));
-            }
-        }
-        let mut error_bound = memory::filled(0.0_f64, n_outputs)?;
-        let mut moments = memory::filled(Moments::default(), n_outputs)?;
-        let mut halvings = memory::with_capacity(fits.len())?;
-        for Fitted(fit) in fits {
-            let least =
-                fit.outputs.iter().zip(&tops).filter_map(|(o, top)| Some(top - o.exponent?));
-            let fewer = least.fold(MOST_HALVINGS, i32::min);
-            for (output, found) in fit.outputs.iter().enumerate() {
-                let exponent = tops[output].saturating_sub(fewer);
-                error_bound[output] += found.error(exponent, n_parts);
-                moments[output].add(found.moments(exponent, n_parts));
-            }
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 8
-            halvings.push(fewer as u8);
-        }
-        for error in &mut error_bound {
-            // The errors are rounded as they are added up, and the score once.
-            *error *= 1.0 + f64::EPSILON * (fits.len() as f64 + 64.0);
-        }
-        Ok(Self { n_parts, tops, halvings, error_bound, moments })
-    }
 }
 
 impl ByteTable {

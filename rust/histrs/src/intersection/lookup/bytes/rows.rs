@@ -6,7 +6,9 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::intersection::lookup::bytes::{ByteTable, Entry, MOST_HALVINGS, weight};
+use crate::intersection::lookup::bytes::entry::Entry;
+use crate::intersection::lookup::bytes::steps::MOST_HALVINGS;
+use crate::intersection::lookup::bytes::{ByteTable, weight};
 use crate::matrix::CsrView;
 use crate::memory;
 use crate::simd::{BYTE_CELLS, Element, dispatch};

@@ -1,19 +1,8 @@
 //! The stochastic neighbourhood of a training sample among prototypes (Kusner et al. 2015,
-//! equations 4 to 7), for whatever distance there is between them; and what samples weigh, which
-//! the paper does not have.
+//! equations 4 to 7), for whatever distance there is between them.
 
+use super::Labels;
 use crate::error::{Error, Result, check_length};
-
-/// Classes of training samples and of prototypes, and what the samples weigh.
-#[derive(Debug, Clone, Copy)]
-pub struct Labels<'a> {
-    /// The class of each training sample.
-    pub of_rows: &'a [i64],
-    /// The class of each prototype.
-    pub of_prototypes: &'a [i64],
-    /// Factors of the samples' terms of the objective; None for 1.
-    pub weights: Option<&'a [f64]>,
-}
 
 /// `p_ij = softmax_j(-gamma^2 D_ij)`, and `p_i`, the sum over prototypes of the right class.
 #[derive(Debug, Clone, Copy)]

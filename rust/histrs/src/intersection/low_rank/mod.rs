@@ -1,12 +1,13 @@
 //! The inverse of a low-rank matrix plus a multiple of the identity.
 
+mod kernels;
+
 use ndarray::{Array2, ArrayView2, s};
-use pulp::Simd;
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
-use crate::intersection::panel::{Panel, PanelKernel, panel_widths, run_kernel};
-use crate::intersection::scan::{load, store};
+use crate::intersection::low_rank::kernels::{Expand, Project};
+use crate::intersection::panel::{Panel, panel_widths, run_kernel};
 use crate::memory;
 use crate::simd::{AlignedVec, Element};
 
@@ -247,116 +248,6 @@ fn squared<E: Element>(
 /// The rows of a block.
 fn rows_of(block: usize, n_rows: usize) -> std::ops::Range<usize> {
     block * ROWS..n_rows.min((block + 1) * ROWS)
-}
-
-/// The same number in the precision of the sums.
-#[inline(always)]
-fn convert<T: Element, E: Element>(x: T) -> E {
-    E::from_f64(x.to_f64())
-}
-
-struct Project<'a, T, E> {
-    inverse: &'a LowRankInverse<T>,
-    block: usize,
-    panel: &'a Panel<E>,
-    sums: &'a mut [E],
-}
-
-impl<T: Element, E: Element> PanelKernel<E> for Project<'_, T, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd, const NV: usize>(self, simd: S) {
-        let Self { inverse, block, panel, sums } = self;
-        let rows = rows_of(block, inverse.n_rows);
-        let v = &E::vectors::<S>(&panel.data).0[rows.start * NV..rows.end * NV];
-        let sums = E::vectors_mut::<S>(sums).0;
-        for (e, sums) in inverse.of_block(block).zip(sums.chunks_exact_mut(GROUP * NV)) {
-            if NV == 1 {
-                project::<T, E, S, NV, GROUP>(simd, e, 0, v, sums);
-            } else {
-                project::<T, E, S, NV, HALF>(simd, e, 0, v, sums);
-                project::<T, E, S, NV, HALF>(simd, e, HALF, v, sums);
-            }
-        }
-    }
-}
-
-/// Adds `E^T V` for `N` columns of a group, beginning with `first`.
-#[inline(always)]
-fn project<T: Element, E: Element, S: Simd, const NV: usize, const N: usize>(
-    simd: S,
-    e: &[T],
-    first: usize,
-    v: &[E::Vector<S>],
-    sums: &mut [E::Vector<S>],
-) {
-    let mut sum: [[_; NV]; N] = [load(sums, first); N];
-    for (k, sum) in sum.iter_mut().enumerate() {
-        *sum = load(sums, first + k);
-    }
-    for (e, v) in e.chunks_exact(GROUP).zip(v.chunks_exact(NV)) {
-        let e = &e[first..first + N];
-        for k in 0..N {
-            let e = E::splat(simd, convert(e[k]));
-            for i in 0..NV {
-                sum[k][i] = E::mul_add(simd, e, v[i], sum[k][i]);
-            }
-        }
-    }
-    for (k, sum) in sum.into_iter().enumerate() {
-        store(sums, first + k, sum);
-    }
-}
-
-struct Expand<'a, T, E> {
-    inverse: &'a LowRankInverse<T>,
-    block: usize,
-    weights: &'a [E],
-    sums: &'a mut [E],
-}
-
-impl<T: Element, E: Element> PanelKernel<E> for Expand<'_, T, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd, const NV: usize>(self, simd: S) {
-        let Self { inverse, block, weights, sums } = self;
-        let weights = E::vectors::<S>(weights).0;
-        let sums = E::vectors_mut::<S>(sums).0;
-        for (e, weights) in inverse.of_block(block).zip(weights.chunks_exact(GROUP * NV)) {
-            if NV == 1 {
-                expand::<T, E, S, NV, GROUP>(simd, e, 0, weights, sums);
-            } else {
-                expand::<T, E, S, NV, HALF>(simd, e, 0, weights, sums);
-                expand::<T, E, S, NV, HALF>(simd, e, HALF, weights, sums);
-            }
-        }
-    }
-}
-
-/// Adds `E W` for `N` columns of a group, beginning with `first`.
-#[inline(always)]
-fn expand<T: Element, E: Element, S: Simd, const NV: usize, const N: usize>(
-    simd: S,
-    e: &[T],
-    first: usize,
-    weights: &[E::Vector<S>],
-    sums: &mut [E::Vector<S>],
-) {
-    let mut weight: [[_; NV]; N] = [load(weights, first); N];
-    for (k, weight) in weight.iter_mut().enumerate() {
-        *weight = load(weights, first + k);
-    }
-    for (e, sums) in e.chunks_exact(GROUP).zip(sums.chunks_exact_mut(NV)) {
-        let e = &e[first..first + N];
-        for k in 0..N {
-            let e = E::splat(simd, convert(e[k]));
-            for i in 0..NV {
-                sums[i] = E::mul_add(simd, e, weight[k][i], sums[i]);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,336 @@
+"""How a Gaussian process learns classes: as numbers, with a calibration."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from histrs._calibration import Readout, fit_calibration
+from histrs._dask import in_memory
+from histrs._labels import best_class, checked_labels, place_of_best
+from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
+from histrs._solvers.block_cg import Array
+from histrs._validation import Matrix
+from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
+from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._state import replaced_whole
+
+# Part of the rows that may be added or removed before the calibration is learned anew.
+_STALE = 0.1
+
+
+class ClassificationLearning(GaussianProcess):
+    """Learns classes as targets that are numbers, and what makes probabilities of them."""
+
+    calibration: Literal["leave-one-out"] | None
+    class_weight: ClassWeight = None
+    _declared_classes: NDArray[Any] | None
+    _calibrated_on: tuple[NDArray[Any], int] | None
+    """Classes and number of rows of the last calibration."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+            mean weight over its own, and it counts as much as that where probabilities are
+            calibrated. A row of weight 0 is as if it were not there.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
+            differ, a weight is negative or not finite, or fewer than two classes have one.
+        """
+        with replaced_whole(self) as draft:
+            draft._fit_classes(*draft._weighted(X, y, sample_weight, reset=True), None)
+        return self
+
+    def _fit_classes(
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        weights: Array | None,
+        declared: ArrayLike | None,
+    ) -> None:
+        """Fit checked rows, labels and weights."""
+        self._declared_classes = self._calibrated_on = None
+        self._declare(declared, labels, known=[])
+        self._set_classes(labels)
+        self._keep_first_weights(weights)
+        self._fit_targets(X, self._targets(labels), shared=True)
+
+    def _weighted(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Any, NDArray[Any], Array | None]:
+        """Return the rows that have a weight, their labels and weights."""
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
+        checked = self._rows_to_fit(X, y, reset=reset)
+        labels = checked_labels(checked[1])
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        X, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
+        return X, *given.rows(labels), given.weights
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, of known and of new classes; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
+        these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
+        factor or the preconditioner over, and start from the weights that there are. The
+        calibration is learned anew with new classes, or when a tenth of the rows has changed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            Labels that the model keeps whether it has rows of them or not, beside those that it
+            keeps already; `y` must then have no others. None lets the classes be those of the rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if `X` has other columns than the data before; if labels are neither in
+            `classes` nor known, or of another type; with ``class_weight="balanced"``, which asks
+            for all rows at once.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = IntersectionGPClassifier().fit(X[:500], y[:500])
+        >>> before = model.score(X[1000:], y[1000:])
+        >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
+        True
+        """
+        refuse_balanced(self.class_weight)
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            X, labels, of_rows = draft._weighted(X, y, sample_weight, reset=first)
+            if first:
+                draft._fit_classes(X, labels, of_rows, classes)
+                return self
+            before = draft.classes_, draft._class_weights()
+            draft._declare(classes, labels, known=[draft.classes_])
+            labels = _of_one_type(best_class(draft.Y_fit_, draft.classes_), labels)
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
+            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
+            row_scale = draft._keep_further_weights(of_rows, X.shape[0])
+            systems = draft._systems_with(X, Y.shape[1], row_scale)
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and the posterior is that of a fit on the other rows with these,
+        to the tolerance of the solver; the calibration is as with `partial_fit`. A class whose
+        last row goes is a class no more, unless `partial_fit` was given it in `classes`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> model = IntersectionGPClassifier(optimizer=None)
+        >>> model = model.fit([[1, 0], [0, 1], [9, 9]], ["left", "right", "a mistake"])
+        >>> model.forget([2]).classes_.tolist()
+        ['left', 'right']
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft.Y_fit_))
+            if len(removed) == 0:
+                return self
+            kept = left_over(len(draft.Y_fit_), removed)
+            before = draft.classes_, draft._class_weights()[kept]
+            labels = best_class(draft.Y_fit_, draft.classes_)[kept]
+            draft._set_classes(labels)
+            Y = draft._targets(labels)
+            weights = draft._weights_to_start_from(*before)
+            draft._keep_weights_of(kept)
+            systems = draft._systems_without(removed, Y.shape[1])
+            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+        return self
+
+    def _units(self) -> Array:
+        n_classes = len(self.classes_)
+        return np.ones(1 if n_classes == 2 else n_classes)
+
+    def _learn_readouts(self, posterior: AnyPosterior, Y: Array) -> dict[str, Readout]:
+        if self.calibration is None:
+            self.__dict__.pop("calibration_", None)
+            self._calibrated_on = None
+            return self._readouts(self.__dict__)
+        if self._calibrated_on is not None:
+            classes, n_rows = self._calibrated_on
+            changed = abs(len(Y) - n_rows)
+            if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
+                return self._readouts(self.__dict__)
+        self._calibrated_on = self.classes_, len(Y)
+        labels = place_of_best(Y)
+        weights = self.sample_weight_fit_
+        if isinstance(posterior, Posterior) and not posterior.is_factorised:
+            scores, rows = self._scores_held_out(posterior, Y, labels)
+            labels = labels[rows]
+            weights = None if weights is None else weights[rows]
+        else:
+            scores = self._scores_left_out(posterior, Y)
+        self.calibration_ = fit_calibration(scores, labels, **self._offsets(), weights=weights)
+        return self._readouts(self.__dict__)
+
+    def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
+        """Return posterior means of targets, less their level, of each row by a fit without it."""
+        return leave_one_out(posterior, Y - self._level(Y))[0]
+
+    def _scores_held_out(
+        self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return them of some rows by fits without a part of all, and which rows they are."""
+        return held_out(posterior, Y - self._level(Y), labels, self._seed)
+
+    def _offsets(self) -> dict[str, Any]:
+        """Return what is known of the offsets of the calibration before anything is seen."""
+        return {}
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))
+        return {"mean": mean, "decision": state.get("calibration_", mean)}
+
+    def _declare(
+        self, classes: ArrayLike | None, labels: NDArray[Any], known: list[NDArray[Any]]
+    ) -> None:
+        """Take note of classes that stay without rows, and refuse labels of others."""
+        if classes is None:
+            return
+        given = np.unique(column_or_1d(classes))
+        foreign = np.flatnonzero(~np.isin(_of_one_type(labels), _of_one_type(*known, given)))
+        if len(foreign) > 0:
+            raise ValueError(
+                f"y[{foreign[0]}] = {labels.tolist()[foreign[0]]!r} is neither in classes = "
+                f"{given.tolist()} nor known: add it to classes, or leave classes out."
+            )
+        declared = self._declared_classes
+        self._declared_classes = np.unique(
+            given if declared is None else _of_one_type(declared, given)
+        )
+
+    def _set_classes(self, labels: NDArray[Any]) -> None:
+        """Set the classes to those of all rows and those declared."""
+        declared = self._declared_classes
+        self.classes_ = np.unique(labels if declared is None else _of_one_type(declared, labels))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes, but y contains "
+                f"only one class: {self.classes_.tolist()[0]!r}. Add samples of another one."
+            )
+
+    def _targets(self, labels: NDArray[Any]) -> Array:
+        """Return +1 for the class of an output and -1 for others; one output for two classes."""
+        codes = np.searchsorted(self.classes_, labels)
+        n_classes = len(self.classes_)
+        positive = codes[:, None] == ([1] if n_classes == 2 else np.arange(n_classes))
+        return np.where(positive, 1.0, -1.0)
+
+    def _class_weights(self) -> Array:
+        """Return the weights, times amplitude, with a column for every class."""
+        weights = self._weights()
+        return np.hstack([-weights, weights]) if weights.shape[1] == 1 else weights
+
+    def _weights_to_start_from(self, classes: NDArray[Any], weights: Array) -> Array:
+        """Return the weights of the outputs that there are now, from those of earlier classes.
+
+        The targets of n classes add up to 2 - n in every row, and their weights are as linear: so
+        much is known of a class that no row has been of.
+        """
+        n = len(classes)
+        of_new = weights.sum(axis=1) / (n - 2) if n > 2 else np.zeros(len(weights))
+        known = dict(zip(classes.tolist(), weights.T, strict=True))
+        outputs = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
+
+
+def _one_an_output(systems: tuple[Any, ...], n_outputs: int) -> tuple[Any, ...]:
+    """Return as many systems as outputs: classes that are new begin like the last one."""
+    if len(systems) in (1, n_outputs):
+        return systems
+    return tuple(systems[min(k, len(systems) - 1)] for k in range(n_outputs))
+
+
+def _of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:
+    """Return all labels together, unless NumPy would turn numbers into strings."""
+    kinds = {_kind(part) for part in labels}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Labels are {' and '.join(sorted(kinds))}: give them all as one, as in earlier calls."
+        )
+    return np.concatenate(labels)
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    if labels.dtype.kind != "O":
+        return "strings"
+    types = {
+        "strings" if isinstance(x, str) else "numbers" if isinstance(x, Number) else "objects"
+        for x in labels
+    }
+    return types.pop() if len(types) == 1 else "objects"

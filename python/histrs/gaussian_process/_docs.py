@@ -1,0 +1,326 @@
+"""Descriptions of parameters and attributes that Gaussian processes share."""
+
+from __future__ import annotations
+
+INTERSECTION_GP = {
+    "max_iter": """
+max_iter : int, default=1000
+    Most iterations of the solver; a ConvergenceWarning says when they did not suffice.
+""",
+    "preconditioner": """
+preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
+    "knots" projects every column on some of its values, which keeps the iterations flat in
+    the number of rows; it suits few columns. "pivoted-cholesky" is a low-rank approximation,
+    for many columns. "auto" chooses by the number of columns.
+""",
+    "n_bins": """
+n_bins : int or None, default=None
+    Cells a column of the look-up table that predicts in constant time (section 4.2 of [1]_);
+    None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
+    from 64 on are replaced by 128 cells of one or two bytes where those are as good.
+""",
+    "interpolation": """
+interpolation : {"linear", "nearest"}, default="linear"
+    What a cell holds: a line between two training values, or the paper's
+    constant at the nearest of `n_bins` evenly spaced values.
+""",
+    "solver": """
+solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
+    "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
+    cheaper for few rows; "auto" estimates which is. The other two are what the paper compares
+    with (section 9.5), and slower: coordinate descent on tables (Wu, 2010) and greedy block
+    coordinate descent (Bo and Sminchisescu, 2012). Their iterations are passes over the rows,
+    and they take no preconditioner.
+""",
+    "feature_transform": """
+feature_transform : {"identity", "power", "exponential"}, default="identity"
+    Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
+    ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
+    (eq. 16).
+""",
+    "exponent": """
+exponent : float, default=1.0
+    Exponent of the transform, where the search for it starts.
+""",
+    "feature_weights": """
+feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
+    Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over the
+    spread of each column, a standard deviation that a few outliers do not move, so that the
+    units of columns do not matter. None is 1 for all: then a column of large numbers carries
+    the kernel, as histograms want it that share a unit. "auto" is "scale" unless None is
+    clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
+    noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
+    Where noise and amplitude are not learned, "auto" is "scale".
+    "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
+    follows the likelihood, under a prior on the logarithms of the weights, and columns of about
+    as many entries share a factor. Held-out rows say after how many to stop, which may be none;
+    for many features of which few matter. "ard" (automatic relevance determination) follows the
+    likelihood to its end, which overfits where features are many.
+""",
+    "n_interactions": """
+n_interactions : int, default=0
+    At most so many pairs of features whose functions are added to those of the features: the
+    pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
+    pairs of the 64 that vary most.
+""",
+    "interactions": """
+interactions : sequence of pairs of int or str, default=None
+    The pairs themselves, by index or by name, in place of `n_interactions`.
+""",
+    "n_interaction_knots": """
+n_interaction_knots : int, default=12
+    Knots of a feature in a pair: quantiles of its training values, or all of few values.
+""",
+    "interaction_weight": """
+interaction_weight : float, default=0.3
+    Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
+    it, where the search for it starts.
+""",
+    "slope_weight": """
+slope_weight : float, default=1.0
+    With "cubic" and "both": variance of the slopes of lines, before `amplitude` multiplies it,
+    where the search for it starts.
+""",
+    "rough_weight": """
+rough_weight : float, default=1.0
+    With "both": the weight of the minima, likewise.
+""",
+    "optimizer": """
+optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+    How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
+    gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
+    those with a trailing underscore. None keeps what is given.
+""",
+    "log_det": """
+log_det : {"lanczos", "bound"}, default="lanczos"
+    The log-determinant in the likelihood. "lanczos" estimates it by stochastic Lanczos
+    quadrature, or takes it from the Cholesky factor up to 2048 rows and with
+    ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
+    has no gradient.
+""",
+    "noise_bounds": """
+noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
+    Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+""",
+    "interaction_weight_bounds": """
+interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+    Likewise, of the weight of pairs.
+""",
+    "slope_weight_bounds": """
+slope_weight_bounds, rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+    Likewise, of the weights of smooth functions' parts.
+""",
+    "variance": """
+variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
+    How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
+    solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
+    hundred outputs, from directions that are found once, corrected by rows that are solved
+    exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
+    ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
+    above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
+    ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
+    one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
+    two are often two to three times too large.
+""",
+    "n_eigenvectors": """
+n_eigenvectors : int, default=2
+    Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
+""",
+    "random_state": """
+random_state : int, RandomState or None, default=None
+    Draws the random vectors of the Lanczos quadrature, which are the same for all
+    hyper-parameters, the rows that some of them are learned from, and starts; a fit to few
+    rows draws nothing. An int gives the same fit every time.
+""",
+    "X_fit_": """
+X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
+    The training histograms.
+""",
+    "exponent_": """
+exponent_ : float
+    Exponent of the fit.
+""",
+    "std_error_": """
+std_error_ : float
+    Mean relative error of standard deviations, measured on training rows, each without itself;
+    0 where they are exact.
+""",
+    "feature_weights_": """
+feature_weights_ : ndarray of shape (n_features,)
+    Weights of the features.
+""",
+    "intercept_": """
+intercept_ : ndarray of shape (n_outputs,)
+    What is predicted where no feature and no pair of features adds anything.
+""",
+    "intercept_variance_": """
+intercept_variance_ : float
+    Variance of the intercept, before `amplitude_` multiplies it.
+""",
+    "interactions_": """
+interactions_ : ndarray of shape (n_pairs, 2)
+    The pairs of features, the strongest first, or as they were given.
+""",
+    "interaction_weight_": """
+interaction_weight_ : float
+    Weight of the pairs; 0 where there are none.
+""",
+    "interaction_knots_": """
+interaction_knots_ : list of ndarray
+    Knots of each feature of a pair, in the order of the features.
+""",
+    "smoothness_": """
+smoothness_ : {"linear", "cubic", "both"}
+    The functions of the fit.
+""",
+    "slope_weight_": """
+slope_weight_, rough_weight_ : float
+    Weights of lines and of minima beside smooth functions; 0 where there are none.
+""",
+    "feature_transform_": """
+feature_transform_ : str
+    The transform of the fit.
+""",
+    "theta_": """
+theta_ : ndarray of shape (n_hyperparameters,)
+    Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent of a
+    transform, feature weights with "ard", and the weights of pairs, of lines and of minima.
+""",
+}
+
+REGRESSION_GP = {
+    "noise": """
+noise : float or array-like of shape (n_targets,), default=0.1
+    Variance of the noise on the target, as part of the variance of the target, where the
+    search for it starts; an array, one for each target that has its own.
+""",
+    "amplitude": """
+amplitude : float or array-like of shape (n_targets,), default=1.0
+    Variance that multiplies the kernel, as part of the variance of the target, likewise.
+""",
+    "Y_fit_": """
+Y_fit_ : ndarray of shape (n_samples, n_outputs)
+    The targets that were solved for, centred; NaN where they are missing.
+""",
+    "pattern_targets_": """
+pattern_targets_, pattern_rows_ : list of ndarray
+    Which targets those are of, and which of the training rows, counted as in `Y_fit_`.
+""",
+    "y_mean_": """
+y_mean_ : ndarray of shape (n_targets,)
+    Mean of each target, subtracted before the fit.
+""",
+    "y_std_": """
+y_std_ : ndarray of shape (n_targets,)
+    Standard deviation of each target in the first fit, 1 for constant targets: the unit of
+    noise and amplitude.
+""",
+    "noise_": """
+noise_, amplitude_ : float, or ndarray of shape (n_targets,)
+    Variances of the fit, as parts of the variance of the target: ``noise_ * y_std_**2`` is in
+    the units of the target. Arrays for several targets that do not share them.
+""",
+}
+
+MINMAX_GP = {
+    "optimizer": """
+optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
+    How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
+    given.
+""",
+    "random_state": """
+random_state : int, RandomState or None, default=None
+    Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
+    the same fit every time.
+""",
+    "X_fit_": """
+X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
+    The training rows.
+""",
+    "intersection_weight_": """
+intersection_weight_ : float
+    Weight of the intersection kernel.
+""",
+    "mean_sum_": """
+mean_sum_ : float
+    Mean sum of a training row in the first fit.
+""",
+    "theta_": """
+theta_ : ndarray of shape (n_hyperparameters,)
+    Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
+    intersection kernel where its weight is learned.
+""",
+}
+
+SPD_GP = {
+    "gamma": """
+gamma : "learned" or float, default="learned"
+    The kernel coefficient: learned, or given, of "jbld" at least 1/2.
+""",
+    "X_fit_": """
+X_fit_ : ndarray
+    The training matrices, or their coordinates, as the kernel takes them.
+""",
+    "gamma_": """
+gamma_ : float
+    The kernel coefficient.
+""",
+    "distance_scale_": """
+distance_scale_ : float
+    Mean squared distance of the first training coordinates; 1 for "jbld".
+""",
+    "constant_": """
+constant_ : float
+    What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
+    where the level of the targets is left open.
+""",
+    "kernel_": """
+kernel_ : str
+    The kernel of the fit.
+""",
+    "reference_": """
+reference_, whitener_ : ndarray of shape (p, p), or None
+    Of "tangent": the mean, and its inverse root.
+""",
+    "theta_": """
+theta_ : ndarray of shape (n_hyperparameters,)
+    Logarithms of the hyper-parameters that are not fixed.
+""",
+}
+
+SLICED_GP = {
+    "n_interactions": """
+n_interactions : int, default=24
+    Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
+    more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
+""",
+    "max_iter": """
+max_iter : int, default=1000
+    Most iterations of the solver.
+""",
+    "n_bins": """
+n_bins : int or None, default=None
+    Cells a projection of the look-up table that predicts in constant time; None predicts
+    exactly.
+""",
+    "interpolation": """
+interpolation : {"linear", "nearest"}, default="linear"
+    What a cell of the table holds.
+""",
+    "n_jobs": """
+n_jobs : int or None, default=None
+    Number of threads; results do not depend on it.
+""",
+    "verbose": """
+verbose : int, default=0
+    Above 0, progress of the solver.
+""",
+    "directions_": """
+directions_ : ndarray of shape (n_columns, n_directions)
+    Directions of the projections; the last are the columns themselves.
+""",
+    "offsets_": """
+offsets_ : ndarray
+    What is subtracted from each.
+""",
+}

@@ -1,0 +1,51 @@
+"""Descriptions of parameters and attributes that selected prototypes share."""
+
+from __future__ import annotations
+
+SELECTED_PROTOTYPES = {
+    "metric": """
+metric : str or callable, default="auto"
+    As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
+    matrices, and "chi2" for rows.
+""",
+    "metric_params": """
+metric_params : dict or None, default=None
+    Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+""",
+    "n_neighbors": """
+n_neighbors : int, default=1
+    Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+""",
+    "n_jobs": """
+n_jobs : int or None, default=None
+    Number of threads; None and -1 mean one a core. Results do not depend on it.
+""",
+    "classes_": """
+classes_ : ndarray of shape (n_classes,)
+    The class labels.
+""",
+    "metric_": """
+metric_ : str or callable
+    The metric of the training data.
+""",
+    "metric_params_": """
+metric_params_ : dict
+    Its further arguments.
+""",
+    "prototype_labels_": """
+prototype_labels_ : ndarray of shape (n_prototypes,)
+    Their classes.
+""",
+    "sample_indices_": """
+sample_indices_ : ndarray of shape (n_prototypes,)
+    Their indices in the training data.
+""",
+    "n_features_in_": """
+n_features_in_ : int
+    Number of features, p * p for matrices of p rows.
+""",
+    "feature_names_in_": """
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, when `X` had string column names.
+""",
+}

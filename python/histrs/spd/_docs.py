@@ -1,0 +1,56 @@
+"""Descriptions that functions of covariance matrices share."""
+
+from __future__ import annotations
+
+MATRICES = {
+    "X": """
+X : array-like of shape (n, p, p) or (n, p * p)
+    Symmetric positive definite matrices, at least one.
+""",
+    "sample_weight": """
+sample_weight : array-like of shape (n,), default=None
+    Non-negative weights, not all 0; None means equal ones.
+""",
+    "max_iter": """
+max_iter : int, default=100
+    Most iterations; a ConvergenceWarning gives the residual when they did not suffice.
+""",
+    "return_n_iter": """
+return_n_iter : bool, default=False
+    Also return the number of iterations.
+""",
+    "n_jobs": """
+n_jobs : int, default=None
+    Number of threads; None and -1 mean one a core.
+""",
+    "C": """
+C : ndarray of shape (p, p)
+    The mean, in the precision of `X`.
+""",
+    "n_iter": """
+n_iter : int
+    With `return_n_iter`: iterations made.
+""",
+    "Y": """
+Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
+    Other matrices; None means `X`, and computes every pair once.
+""",
+    "paired": """
+paired : bool, default=False
+    Only compare `X[i]` with `Y[i]`.
+""",
+    "on_error": """
+on_error : {"raise", "nan"}, default="raise"
+    Whether a matrix that is not positive definite, or a pair too far apart, is an error, or has
+    NaN for its distances.
+""",
+    "K": """
+K : ndarray of shape (n_X, n_Y)
+    Kernel matrix, ones on its diagonal; float32 when both arguments are, else float64.
+""",
+    "gamma": """
+gamma : float or None, default=None
+    Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
+    matrix.
+""",
+}

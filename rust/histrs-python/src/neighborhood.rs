@@ -1,0 +1,32 @@
+//! Training samples among prototypes.
+
+use histrs::neighborhood::{self as core, Labels};
+use ndarray::Ix2;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::convert::{EitherArray, with_either};
+use crate::executor::with_executor;
+
+/// Which prototypes are left when those without which nothing gets worse are dropped.
+#[pyfunction]
+pub(crate) fn needed_prototypes<'py>(
+    py: Python<'py>,
+    distances: EitherArray<'py, Ix2>,
+    labels: PyReadonlyArray1<'py, i64>,
+    prototype_labels: PyReadonlyArray1<'py, i64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let labels = Labels {
+        of_rows: labels.as_slice()?,
+        of_prototypes: prototype_labels.as_slice()?,
+        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
+    };
+    with_either!(&distances, |distances| {
+        let distances = distances.as_array();
+        let needed =
+            with_executor(py, n_threads, |e| core::needed_prototypes(e, distances, labels))?;
+        Ok(needed.into_pyarray(py))
+    })
+}
