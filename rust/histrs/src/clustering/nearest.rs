@@ -148,8 +148,8 @@ pub(super) fn nearest<T: Real>(
     }
     let mut best = known;
     for (chunk, scores) in scores.as_chunks::<CHUNK>().0.iter().enumerate() {
-        // Not "at most", which numbers that are none would not be.
-        if !scores.iter().fold(false, |any, &score| any | !(score > threshold)) {
+        // Whether all are larger, which numbers that are none are not.
+        if scores.iter().fold(true, |all, &score| all & (score > threshold)) {
             continue;
         }
         for (k, &score) in scores.iter().enumerate() {
