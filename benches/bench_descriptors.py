@@ -142,5 +142,5 @@ def learn(quick: bool) -> Trial:
         checks=[Check("inertia above the least", worse, limit=0.5 if quick else 0.02)],
         figures=figures,
         note=f"{len(stacked):,} local features, synthetic, {n_words} words. Faiss makes the "
-        f"{n_iter} iterations that scikit-learn needs. `BagOfVisualWords` uses KMeans.",
+        f"{n_iter} iterations that scikit-learn needs, from rows at random.",
     )

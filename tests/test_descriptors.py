@@ -1,6 +1,7 @@
 """Descriptors of images against their definitions."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
+from histrs import _histrs
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from tests.oracles import descriptors as oracle
 
@@ -256,15 +259,96 @@ def test_words_are_counted(sizes, n_words, soft, bandwidth, norm, seed):
         np.testing.assert_allclose(histogram, expected / (length or 1), rtol=1e-8, atol=1e-10)
 
 
+def learned(x, draws, n_threads=0, max_iter=300, tol=1e-4):
+    return _histrs.k_means(x, draws, max_iter, tol, n_threads)
+
+
 def test_words_are_those_of_k_means(rng):
     X = images(rng)
+    rows = np.concatenate(X)
     model = BagOfVisualWords(4, random_state=0).fit(X)
-    means = KMeans(4, n_init=1, random_state=np.random.RandomState(0)).fit(np.concatenate(X))
-    np.testing.assert_array_equal(model.words_, means.cluster_centers_)
-    assert model.bandwidth_ == pytest.approx(np.sqrt(means.inertia_ / 50))
+    draws = np.random.RandomState(0).random_sample((4, 3))
+    words, labels, inertia, _ = learned(rows, draws)
+    np.testing.assert_array_equal(model.words_, words)
+    assert model.bandwidth_ == pytest.approx(np.sqrt(inertia / 50))
     counts = clone(model).set_params(norm=None).fit(X).transform(X)
-    for x, histogram in zip(X, counts, strict=True):
-        np.testing.assert_array_equal(histogram, np.bincount(means.predict(x), minlength=4))
+    parts = np.split(labels, np.cumsum([len(x) for x in X])[:-1])
+    for histogram, part in zip(counts, parts, strict=True):
+        np.testing.assert_array_equal(histogram, np.bincount(part, minlength=4))
+
+
+@pytest.mark.simd_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k", "d"), [(40, 1, 3), (2100, 65, 5), (700, 20, 130), (9, 9, 1)])
+def test_passes_are_those_of_scikit_learn(rng, n, k, d, dtype):
+    x = (rng.gamma(0.7, size=(n, d)) + 3).astype(dtype)
+    draws = rng.random((k, 4))
+    first, labels, inertia, n_iter = learned(x, draws, max_iter=0)
+    assert n_iter == 0
+    expected = oracle.nearest_words(x, first)
+    np.testing.assert_array_equal(labels, expected[0])
+    assert inertia == pytest.approx(expected[1], rel=1e-12)
+    assert (first[:, None] == x).all(axis=2).any(axis=1).all()
+    for max_iter in (1, 2, 5, 300):
+        words, labels, inertia, n_iter = learned(x, draws, max_iter=max_iter)
+        peer = KMeans(k, init=first, n_init=1, max_iter=max_iter, algorithm="lloyd")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            peer.fit(x)
+        np.testing.assert_allclose(words, peer.cluster_centers_, rtol=1e-5)
+        np.testing.assert_array_equal(labels, peer.labels_)
+        assert n_iter == peer.n_iter_
+        assert inertia == pytest.approx(oracle.nearest_words(x, words)[1], rel=1e-12)
+
+
+def test_first_words_are_drawn_by_their_squared_distance(rng):
+    x = rng.normal(size=(150, 3))
+    draws = rng.random((12, 1))
+    words = learned(x, draws, max_iter=0)[0]
+    np.testing.assert_array_equal(words, x[oracle.drawn_words(x, draws[:, 0])])
+
+
+def test_words_are_as_good_as_those_of_scikit_learn(rng):
+    centres = rng.gamma(0.5, size=(30, 8))
+    x = centres[rng.integers(30, size=1500)] * rng.gamma(4.0, size=(1500, 8))
+    ours = [learned(x, rng.random((40, 5)))[2] for _ in range(10)]
+    theirs = [KMeans(40, n_init=1, random_state=i).fit(x).inertia_ for i in range(10)]
+    assert np.mean(ours) < 1.02 * np.mean(theirs)
+
+
+def test_words_are_the_same_for_any_number_of_threads(rng):
+    x = rng.gamma(0.5, size=(5000, 20)).astype(np.float32)
+    draws = rng.random((50, 5))
+    expected = learned(x, draws, 1)
+    for n_threads in (2, 7):
+        for found, same in zip(learned(x, draws, n_threads), expected, strict=True):
+            np.testing.assert_array_equal(found, same)
+
+
+def test_fewer_distinct_features_than_words_are_told():
+    x = np.repeat([[0.0, 1.0], [2.0, 0.0]], 5, axis=0)
+    with pytest.warns(ConvergenceWarning, match="Only 2 of 4 words"):
+        model = BagOfVisualWords(4, norm=None, random_state=0).fit(x[None])
+    assert model.transform(x[None]).max() == 5
+    with pytest.raises(ValueError, match="n_samples=10 local features should be >= n_words=11"):
+        BagOfVisualWords(11).fit(x[None])
+
+
+def test_verbose_tells_the_iterations(rng, capsys):
+    BagOfVisualWords(3, random_state=0, verbose=1).fit(images(rng))
+    assert "iterations of k-means, inertia" in capsys.readouterr().out
+
+
+@pytest.mark.simd_paths
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e15])
+def test_equally_near_words_are_told_apart_exactly(rng, dtype, scale):
+    # Whole numbers, whose distances are exact: many are equal.
+    x = (rng.integers(0, 3, size=(500, 7)) * scale).astype(dtype)
+    words = (rng.integers(0, 3, size=(90, 7)) * scale).astype(dtype)
+    distances = oracle.squared_distances(x / dtype(scale), words / dtype(scale))
+    found = _histrs.nearest_centers(x, words, 0)
+    np.testing.assert_array_equal(found, np.argmin(np.round(distances), axis=1))
 
 
 @pytest.mark.simd_paths

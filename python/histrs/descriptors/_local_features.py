@@ -139,9 +139,9 @@ def _check_no_images(X: Float) -> None:
 
 
 def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:
-    bad = np.argwhere(~np.isfinite(stacked))
-    if len(bad):
-        row, column = bad[0]
+    is_finite = np.isfinite(stacked)
+    if not is_finite.all():
+        row, column = np.argwhere(~is_finite)[0]
         image = int(np.searchsorted(offsets, row, side="right")) - 1
         raise ValueError(
             f"X[{image}][{row - offsets[image]}, {column}] = {stacked[row, column]}: Input X "

@@ -13,8 +13,7 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -23,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
 from histrs._scale import may_overflow
-from histrs._validation import check_random_state, count_threads, to_core, unchanged_on_error
+from histrs._validation import check_random_state, count_threads, unchanged_on_error
+from histrs._warnings import warn
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
-# Squares of larger numbers overflow in single precision.
-_LARGEST = 1e15
-# Words that codes of 8 and of 16 bits number.
-_FEW_CODES, _MOST_CODES = 2**8, 2**16
+# When k-means stops, as in scikit-learn: passes, and how far words move in one, squared, relative
+# to the mean variance of the columns.
+_MAX_ITER, _TOL = 300, 1e-4
 
 
 class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -68,7 +67,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     random_state : int, RandomState instance or None, default=None
         For the sample and k-means.
     verbose : int, default=0
-        Above 0, the k-means of scikit-learn prints its iterations.
+        Above 0, the number of iterations of k-means and the inertia are printed.
 
     Attributes
     ----------
@@ -89,8 +88,14 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     Notes
     -----
     The forms of `X` are those of `FisherVector`. An image, or cell, without local features has a
-    histogram of zeros. Hard assignment measures distances in the precision of the features; of
-    words that are equally near it takes the first.
+    histogram of zeros. Hard assignment measures distances in double precision; of words that are
+    equally near it takes the first.
+
+    k-means is that of `sklearn.cluster.KMeans` with `n_init=1`: k-means++ [4]_, of several
+    candidates for a word the best, then passes until words hardly move; a word that no feature is
+    nearest to is moved to the one furthest from its word. Most pairs of a feature and a word are
+    told apart by inner products of bytes, with a bound of their errors, and passes skip features
+    whose nearest word cannot have changed [5]_; neither changes the result.
 
     References
     ----------
@@ -100,6 +105,9 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
        IEEE Transactions on Pattern Analysis and Machine Intelligence, 2010.
     .. [3] S. Lazebnik, C. Schmid and J. Ponce, "Beyond bags of features: spatial pyramid matching
        for recognizing natural scene categories", CVPR 2006.
+    .. [4] D. Arthur and S. Vassilvitskii, "k-means++: the advantages of careful seeding",
+       SODA 2007.
+    .. [5] G. Hamerly, "Making k-means even faster", SDM 2010.
 
     Examples
     --------
@@ -177,13 +185,8 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             local = LocalFeatures.of(self, X, positions=self.positions, reset=True)
             random = check_random_state(self.random_state)
             sample = local.sample(self.max_samples, random)
-            if sample.dtype == np.float32 and np.max(np.abs(sample), initial=0.0) > _LARGEST:
-                sample = sample.astype(np.float64)
-            means = KMeans(
-                int(self.n_words), n_init=1, verbose=int(self.verbose), random_state=random
-            ).fit(sample)
-            self.words_ = means.cluster_centers_.astype(local.features.dtype, copy=False)
-            self.bandwidth_ = self._choose_bandwidth(float(means.inertia_) / len(sample))
+            self.words_, inertia = self._learn(sample, random)
+            self.bandwidth_ = self._choose_bandwidth(inertia / len(sample))
         return self
 
     def transform(self, X: Sets) -> Float:
@@ -215,19 +218,37 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             histograms /= np.where(length > 0, length, 1.0)
         return histograms.astype(local.features.dtype, copy=False)
 
-    def _nearest(self, features: Float) -> NDArray[Any]:
+    def _learn(self, sample: Float, random: np.random.RandomState) -> tuple[Float, float]:
+        """Return the centres of k-means, and the sum of squared distances from them."""
+        n_words = int(self.n_words)
+        if len(sample) < n_words:
+            raise ValueError(
+                f"n_samples={len(sample)} local features should be >= n_words={n_words}: lower "
+                "n_words, or give more images."
+            )
+        # For every word the candidates of k-means++, as many as scikit-learn takes.
+        draws = random.random_sample((n_words, 2 + int(np.log(n_words))))
+        words, labels, inertia, n_iter = _histrs.k_means(
+            np.ascontiguousarray(sample), draws, _MAX_ITER, _TOL, count_threads(None)
+        )
+        if self.verbose:
+            print(f"BagOfVisualWords: {n_iter} iterations of k-means, inertia {inertia:.6g}")
+        n_distinct = len(np.unique(labels))
+        if n_distinct < n_words:
+            warn(
+                f"Only {n_distinct} of {n_words} words are nearest to a local feature: there are "
+                "too many equal ones; lower n_words.",
+                ConvergenceWarning,
+            )
+        return words, inertia
+
+    def _nearest(self, features: Float) -> NDArray[np.int32]:
         """Return the number of the nearest word of every feature, the first of equal ones."""
         dtype = np.result_type(features, self.words_)
-        features, words = (rows.astype(dtype, copy=False) for rows in (features, self.words_))
-        if len(words) > _MOST_CODES:
-            nearest: NDArray[Any] = pairwise_distances_argmin(features, words)
-            return nearest
-        offsets = np.array([0, words.shape[1]], dtype=np.int64)
-        is_wide = len(words) > _FEW_CODES
-        codes = _histrs.quantization_encode(
-            to_core(features), words[None], offsets, "euclidean", is_wide, count_threads(None)
+        features, words = (
+            np.ascontiguousarray(rows, dtype=dtype) for rows in (features, self.words_)
         )
-        return codes[:, 0]
+        return _histrs.nearest_centers(features, words, count_threads(None))
 
     def _parts(self, features: Float) -> Float:
         """Return the part of every word in every feature."""

@@ -2,6 +2,7 @@
 //! nothing; the Python package validates and documents.
 
 mod chi2;
+mod clustering;
 mod convert;
 mod detection;
 mod executor;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 mod _histrs {
     #[pymodule_export]
     use crate::chi2::{AdditiveMap, column_ranges};
+    #[pymodule_export]
+    use crate::clustering::{k_means, nearest_centers};
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 //! | module | what it computes |
 //! |---|---|
 //! | [`chi2`] | feature maps of the chi-square kernel |
+//! | [`clustering`] | nearest centres of all rows, and k-means |
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
@@ -50,6 +51,8 @@
 
 #[cfg(feature = "chi2")]
 pub mod chi2;
+#[cfg(feature = "clustering")]
+pub mod clustering;
 #[cfg(feature = "detection")]
 pub mod detection;
 mod error;

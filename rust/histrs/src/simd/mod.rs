@@ -12,6 +12,7 @@ use pulp::{Simd, WithSimd};
 use crate::error::{Error, Result};
 
 mod aligned;
+mod byte_products;
 mod byte_tables;
 mod clip;
 mod element;
@@ -22,6 +23,10 @@ mod pages;
 mod prefetch;
 
 pub(crate) use aligned::AlignedVec;
+pub(crate) use byte_products::{
+    ByteProducts, COLUMNS as PRODUCT_COLUMNS, GROUP as PRODUCT_GROUP, Panel, Quad,
+    TILE as PRODUCT_TILE,
+};
 pub(crate) use byte_tables::{
     BIAS as BYTE_BIAS, ByteLookup, BytePlacements, CELLS as BYTE_CELLS, CODES as BYTE_CODES,
     COLUMNS as BYTE_COLUMNS, Group as ByteGroup, LAST_CODE, Placement, Placements,

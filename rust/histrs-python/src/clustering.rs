@@ -1,0 +1,70 @@
+//! Nearest centres and k-means.
+
+use histrs::clustering as core;
+use ndarray::ArrayView2;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::convert::into_any;
+use crate::executor::with_executor;
+
+/// Rows or centers.
+#[derive(FromPyObject)]
+pub(crate) enum Rows<'py> {
+    F64(PyReadonlyArray2<'py, f64>),
+    F32(PyReadonlyArray2<'py, f32>),
+}
+
+type Found<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i32>>, f64, usize);
+
+/// The numbers of the nearest centers.
+#[pyfunction]
+pub(crate) fn nearest_centers<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    centers: Rows<'py>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray1<i32>>> {
+    let labels = match (&x, &centers) {
+        (Rows::F64(x), Rows::F64(centers)) => {
+            let (x, centers) = (x.as_array(), centers.as_array());
+            with_executor(py, n_threads, |e| core::nearest_centers(e, x, centers))
+        }
+        (Rows::F32(x), Rows::F32(centers)) => {
+            let (x, centers) = (x.as_array(), centers.as_array());
+            with_executor(py, n_threads, |e| core::nearest_centers(e, x, centers))
+        }
+        _ => Err(PyTypeError::new_err("X and the centers must have the same dtype")),
+    };
+    Ok(labels?.into_pyarray(py))
+}
+
+/// Centers, labels, the inertia and the number of passes.
+#[pyfunction]
+pub(crate) fn k_means<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    draws: PyReadonlyArray2<'py, f64>,
+    max_iter: usize,
+    tol: f64,
+    n_threads: usize,
+) -> PyResult<Found<'py>> {
+    let stop = core::Stop::default().with_max_iter(max_iter).with_tol(tol);
+    match &x {
+        Rows::F64(x) => found(py, x.as_array(), draws.as_array(), stop, n_threads),
+        Rows::F32(x) => found(py, x.as_array(), draws.as_array(), stop, n_threads),
+    }
+}
+
+fn found<'py, T: histrs::Real + numpy::Element>(
+    py: Python<'py>,
+    x: ArrayView2<'_, T>,
+    draws: ArrayView2<'_, f64>,
+    stop: core::Stop,
+    n_threads: usize,
+) -> PyResult<Found<'py>> {
+    let found = with_executor(py, n_threads, |e| core::k_means(e, x, draws, stop))?;
+    let labels = found.labels.into_pyarray(py);
+    Ok((into_any(py, found.centers)?, labels, found.inertia, found.n_iter))
+}

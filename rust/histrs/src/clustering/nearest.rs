@@ -1,0 +1,209 @@
+//! The nearest centres of all rows.
+
+use ndarray::ArrayView2;
+use pulp::{Simd, WithSimd};
+
+use crate::clustering::ROWS;
+use crate::clustering::bytes::{ByteRow, ByteRows};
+use crate::clustering::frame::Frame;
+use crate::clustering::panels::{CHUNK, Least, Panels, Tile};
+use crate::error::{Error, Result, check_length};
+use crate::exec::Executor;
+use crate::memory;
+use crate::simd::{ByteProducts, PRODUCT_TILE, Real, dispatch};
+
+/// Returns the number of the nearest centre of each row, `argmin_k |x_i - c_k|^2`; of several that
+/// are equally near, the least.
+///
+/// Distances that decide are sums in double precision.
+///
+/// # Errors
+///
+/// [`Error::NotInRows`] for arrays in another order, [`Error::Shape`] when the numbers of columns
+/// differ, [`Error::Number`] when there is no centre, [`Error::NotFinite`] at a bad entry,
+/// [`Error::Interrupted`], [`Error::OutOfMemory`].
+///
+/// # Examples
+///
+/// ```
+/// use histrs::{Executor, clustering::nearest_centers};
+/// use ndarray::array;
+///
+/// let centers = array![[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]];
+/// let x = array![[0.9, 0.8], [0.1, 1.5], [0.5, 0.5]];
+/// let exec = Executor::new(1)?;
+/// assert_eq!(nearest_centers(&exec, x.view(), centers.view())?, [1, 2, 0]);
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn nearest_centers<T: Real>(
+    exec: &Executor,
+    x: ArrayView2<'_, T>,
+    centers: ArrayView2<'_, T>,
+) -> Result<Vec<i32>> {
+    check_length(
+        "the number of columns of the centers",
+        centers.ncols(),
+        x.ncols(),
+        "give rows and centers of the same columns",
+    )?;
+    let (n_rows, n_columns) = x.dim();
+    check_number(centers.nrows())?;
+    let mut labels = memory::filled(0, n_rows)?;
+    let x = x.as_slice().ok_or(Error::NotInRows { name: "X" })?;
+    let centers = centers.as_slice().ok_or(Error::NotInRows { name: "centers" })?;
+    if n_columns == 0 || n_rows == 0 {
+        return Ok(labels);
+    }
+    let centers = Centers::new(Frame::of_rows(centers, n_columns)?, centers)?;
+    exec.for_chunks(&mut labels, ROWS, |block, labels| {
+        let first = block * ROWS;
+        let x = &x[first * n_columns..(first + labels.len()) * n_columns];
+        dispatch(Assign { centers: &centers, x, first, labels })
+    })?;
+    Ok(labels)
+}
+
+/// Fails unless centres can be numbered.
+pub(super) fn check_number(n_centers: usize) -> Result<()> {
+    if n_centers > 0 && i32::try_from(n_centers).is_ok() {
+        return Ok(());
+    }
+    let expected = "there is a center, and at most 2,147,483,647";
+    Err(Error::Number { name: "the number of centers", value: n_centers as i128, expected })
+}
+
+/// Centres, as they are and in bytes.
+#[derive(Debug)]
+pub(super) struct Centers<'a, T> {
+    pub(super) frame: Frame<T>,
+    pub(super) centers: &'a [T],
+    pub(super) panels: Panels,
+}
+
+impl<'a, T: Real> Centers<'a, T> {
+    pub(super) fn new(frame: Frame<T>, centers: &'a [T]) -> Result<Self> {
+        let panels = panels(&frame, centers)?;
+        Ok(Self { frame, centers, panels })
+    }
+}
+
+/// Centres side by side.
+pub(super) fn panels<T: Real>(frame: &Frame<T>, centers: &[T]) -> Result<Panels> {
+    let mut rows = ByteRows::default();
+    dispatch(Fill { rows: &mut rows, frame, x: centers, place: ("centers", 0) })?;
+    Panels::new(&rows, frame.centre.len())
+}
+
+/// Rounds rows to bytes.
+pub(super) struct Fill<'a, T> {
+    pub(super) rows: &'a mut ByteRows,
+    pub(super) frame: &'a Frame<T>,
+    pub(super) x: &'a [T],
+    pub(super) place: (&'static str, usize),
+}
+
+impl<T: Real> WithSimd for Fill<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+        self.rows.fill(self.frame, self.x, self.place)
+    }
+}
+
+/// The nearest centre of a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nearest {
+    pub(super) label: usize,
+    /// In the coordinates of the frame.
+    pub(super) squared_distance: f64,
+}
+
+impl Nearest {
+    /// Before any centre was looked at.
+    pub(super) const NONE: Self = Self { label: usize::MAX, squared_distance: f64::INFINITY };
+}
+
+/// Finds the nearest centre of `x`, of the scores of all; `known` is one of them.
+#[inline(always)]
+pub(super) fn nearest<T: Real>(
+    frame: &Frame<T>,
+    centers: &[T],
+    x: &[T],
+    row: &ByteRow,
+    (scores, least): (&[f32], Least),
+    known: Nearest,
+) -> Nearest {
+    // A centre with a larger score is further away than the best one. Where nothing is known of the
+    // scores, none is larger.
+    let limit = |squared_distance: f64| {
+        #[allow(clippy::cast_possible_truncation)] // the bound has room for rounding
+        let half = (squared_distance / 2.0) as f32;
+        half - row.squares / 2.0 + least.bound
+    };
+    let is_known = least.bound.is_finite() && least.first.is_finite();
+    let mut threshold = if is_known { least.first + 2.0 * least.bound } else { f32::INFINITY };
+    if is_known {
+        threshold = threshold.min(limit(known.squared_distance));
+    }
+    let mut best = known;
+    for (chunk, scores) in scores.as_chunks::<CHUNK>().0.iter().enumerate() {
+        // Whether all are larger, which numbers that are none are not.
+        if scores.iter().fold(true, |all, &score| all & (score > threshold)) {
+            continue;
+        }
+        for (k, &score) in scores.iter().enumerate() {
+            let label = chunk * CHUNK + k;
+            let Some(center) = centers.get(label * x.len()..(label + 1) * x.len()) else { break };
+            if score > threshold || label == known.label {
+                continue;
+            }
+            let squared_distance = frame.squared_distance(x, center);
+            let found = (squared_distance, label);
+            if found < (best.squared_distance, best.label) {
+                best = Nearest { label, squared_distance };
+                if is_known {
+                    threshold = threshold.min(limit(squared_distance));
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Writes the numbers of the nearest centres of some rows, of which the first is row `first`.
+struct Assign<'a, T> {
+    centers: &'a Centers<'a, T>,
+    x: &'a [T],
+    first: usize,
+    labels: &'a mut [i32],
+}
+
+impl<T: Real> WithSimd for Assign<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { centers: Centers { frame, centers, panels }, x, first, labels } = self;
+        let with = ByteProducts::new();
+        let n_columns = frame.centre.len();
+        let mut rows = ByteRows::default();
+        rows.fill(frame, x, ("X", first))?;
+        let mut tile = Tile::new(PRODUCT_TILE, rows.n_quads, panels.n_padded())?;
+        for (start, labels) in (0..).step_by(PRODUCT_TILE).zip(labels.chunks_mut(PRODUCT_TILE)) {
+            tile.clear();
+            (start..start + labels.len()).for_each(|row| tile.push(&rows, row));
+            tile.multiply(with, panels);
+            for (place, label) in labels.iter_mut().enumerate() {
+                let row = start + place;
+                let least = tile.score(simd, place, &rows.rows[row], panels);
+                let x = &x[row * n_columns..(row + 1) * n_columns];
+                let scores = (&tile.scores[..], least);
+                let found = nearest(frame, centers, x, &rows.rows[row], scores, Nearest::NONE);
+                // All are numbered by 32 bits; 0 where every distance overflows.
+                *label = i32::try_from(found.label).unwrap_or(0);
+            }
+        }
+        Ok(())
+    }
+}
