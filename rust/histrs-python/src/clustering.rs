@@ -1,20 +1,16 @@
 //! Nearest centres and k-means.
 
 use histrs::clustering as core;
-use ndarray::ArrayView2;
+use ndarray::{ArrayView2, Ix2};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::convert::into_any;
+use crate::convert::{Either, EitherArray, into_any, with_either};
 use crate::executor::with_executor;
 
 /// Rows or centers.
-#[derive(FromPyObject)]
-pub(crate) enum Rows<'py> {
-    F64(PyReadonlyArray2<'py, f64>),
-    F32(PyReadonlyArray2<'py, f32>),
-}
+type Rows<'py> = EitherArray<'py, Ix2>;
 
 type Found<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i32>>, f64, usize);
 
@@ -27,11 +23,11 @@ pub(crate) fn nearest_centers<'py>(
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyArray1<i32>>> {
     let labels = match (&x, &centers) {
-        (Rows::F64(x), Rows::F64(centers)) => {
+        (Either::F64(x), Either::F64(centers)) => {
             let (x, centers) = (x.as_array(), centers.as_array());
             with_executor(py, n_threads, |e| core::nearest_centers(e, x, centers))
         }
-        (Rows::F32(x), Rows::F32(centers)) => {
+        (Either::F32(x), Either::F32(centers)) => {
             let (x, centers) = (x.as_array(), centers.as_array());
             with_executor(py, n_threads, |e| core::nearest_centers(e, x, centers))
         }
@@ -51,10 +47,7 @@ pub(crate) fn k_means<'py>(
     n_threads: usize,
 ) -> PyResult<Found<'py>> {
     let stop = core::Stop::default().with_max_iter(max_iter).with_tol(tol);
-    match &x {
-        Rows::F64(x) => found(py, x.as_array(), draws.as_array(), stop, n_threads),
-        Rows::F32(x) => found(py, x.as_array(), draws.as_array(), stop, n_threads),
-    }
+    with_either!(&x, |x| found(py, x.as_array(), draws.as_array(), stop, n_threads))
 }
 
 fn found<'py, T: histrs::Real + numpy::Element>(
