@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 
 from histrs import _histrs
 from histrs._validation import to_core
-from histrs.gaussian_process import MinMaxGPRegressor
-from histrs.gaussian_process._dense import base, stored, system
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
+from histrs.gaussian_process._dense import base, system
+from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.minmax import BaseMinMaxGP
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, assert_close
 from tests.oracles import intersection, minmax
@@ -25,9 +28,9 @@ WEIGHT = {"intersection_weight": 0.3}
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(MinMaxGPRegressor, "_most_factorised", 40)
+    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 40)
     monkeypatch.setattr(base, "_SCALE_ROWS", 30)
-    monkeypatch.setattr(stored, "_TOLERANCE", 1e-9)
+    monkeypatch.setattr(base.BaseDenseGP, "_iterations", lambda self: {"tol": 1e-9})
 
 
 def definition(X, y, X_star, r=None):
@@ -185,8 +188,9 @@ def test_memory_is_looked_at_before(rng, monkeypatch):
 
 def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     X, y = counts(rng, 90)
-    monkeypatch.setattr(stored, "_MAX_ITER", 1)
-    monkeypatch.setattr(stored, "_RANK", 1)
+    options = {"tol": 1e-9, "max_iter": 1}
+    monkeypatch.setattr(base.BaseDenseGP, "_iterations", lambda self: options)
+    monkeypatch.setattr(DenseKernel, "n_landmarks", lambda self, n: 1)
     with pytest.warns(match="is solved to .* not to 1e-09"):
         MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
 
@@ -201,3 +205,23 @@ def test_amplitude_is_a_factor_of_both(rng):
     assert_close(one.predict(X), two.predict(X), 1e-6)
     std = [model.predict(X, return_std=True)[1] for model in (one, two)]
     assert_close(2.0 * std[0], std[1], 1e-6)
+
+
+def test_classes_of_many_rows_are_those_of_a_factor(rng, monkeypatch):
+    X, y = counts(rng, 260)
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    many = MinMaxGPClassifier(**WEIGHT, **GIVEN, random_state=0).fit(X[:200], labels[:200])
+    assert np.all(many.n_iter_ > 1)
+    assert 0.0 < many.std_error_ < 0.2
+    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 1000)
+    few = clone(many).fit(X[:200], labels[:200])
+    assert np.all(few.n_iter_ == 1)
+    assert few.std_error_ == 0.0
+    for found, right in zip(
+        many.latent_mean_and_variance(X[200:]),
+        few.latent_mean_and_variance(X[200:]),
+        strict=True,
+    ):
+        assert_close(found, right, 0.1)
+    losses = [log_loss(labels[200:], model.predict_proba(X[200:])) for model in (many, few)]
+    assert abs(losses[0] - losses[1]) < 0.05 * losses[1]

@@ -24,6 +24,7 @@ __all__ = [
     "ShapeFunctions",
     "SortedColumns",
     "SparseAdditiveMap",
+    "StoredMatern",
     "StoredMinima",
     "Transform",
     "__version__",
@@ -266,6 +267,12 @@ def transform_rows(
 class Transform:
     def __new__(cls, name: str, exponent: float) -> Transform: ...
     def exponent_slope(self, smallest: float) -> tuple[Transform, float] | None: ...
+
+@final
+class StoredMatern:
+    def __new__(cls, x: _Float64, length: float, n_threads: int) -> StoredMatern: ...
+    def product(self, v: _Float64, n_threads: int) -> _Float64: ...
+    def n_bytes(self) -> int: ...
 
 @final
 class StoredMinima:

@@ -18,7 +18,6 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import replaced_whole
 
@@ -227,7 +226,7 @@ class ClassificationLearning(GaussianProcess):
         self._calibrated_on = self.classes_, len(Y)
         labels = place_of_best(Y)
         weights = self.sample_weight_fit_
-        if isinstance(posterior, Posterior) and not posterior.is_factorised:
+        if not posterior.is_factorised:
             scores, rows = self._scores_held_out(posterior, Y, labels)
             labels = labels[rows]
             weights = None if weights is None else weights[rows]
@@ -241,7 +240,7 @@ class ClassificationLearning(GaussianProcess):
         return leave_one_out(posterior, Y - self._level(Y))[0]
 
     def _scores_held_out(
-        self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
+        self, posterior: AnyPosterior, Y: Array, labels: NDArray[np.intp]
     ) -> tuple[Array, NDArray[np.int64]]:
         """Return them of some rows by fits without a part of all, and which rows they are."""
         return held_out(posterior, Y - self._level(Y), labels, self._seed)

@@ -223,6 +223,10 @@ noise_, amplitude_ : float, or ndarray of shape (n_targets,)
 }
 
 MINMAX_GP = {
+    "n_iter_": """
+n_iter_ : ndarray of shape (n_outputs,)
+    Iterations of the solver; 1 where the matrix was factorised.
+""",
     "optimizer": """
 optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
     How hyper-parameters of largest marginal likelihood are searched for. None keeps what is

@@ -33,6 +33,7 @@ from histrs.gaussian_process._laplace import (
 from histrs.gaussian_process._leave_one_out import folds_of, means_held_out
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._process import AnyPosterior
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._softmax import (
     SoftmaxLikelihood,
@@ -248,9 +249,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         return np.column_stack([left_out(*part) for part in parts])
 
     def _scores_held_out(
-        self, posterior: Posterior, Y: Array, labels: NDArray[np.intp]
+        self, posterior: AnyPosterior, Y: Array, labels: NDArray[np.intp]
     ) -> tuple[Array, NDArray[np.int64]]:
-        if self._is_gaussian:
+        if self._is_gaussian or not isinstance(posterior, Posterior):
             return super()._scores_held_out(posterior, Y, labels)
         base = posterior.system.with_row_scale(None)
         folds = folds_of(len(Y), labels, self._seed)

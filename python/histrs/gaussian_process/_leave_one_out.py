@@ -13,6 +13,7 @@ from histrs._solvers.cholesky import SHORT_ROWS, CholeskyFactor
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scaled
 from histrs._threads import leavable_if
+from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import BasePosterior, Posterior
 from histrs.gaussian_process._system import KernelSystem
@@ -75,32 +76,39 @@ def diagonal_of_inverse(system: Any) -> Array:
 
 
 def held_out(
-    posterior: Posterior, Y: Array, strata: NDArray[np.intp], seed: int
+    posterior: Posterior | DensePosterior, Y: Array, strata: NDArray[np.intp], seed: int
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return means of some rows by fits without them, and which rows they are.
 
     A tenth of the rows of each stratum is held out at a time, until there are enough; the solver
     starts from the weights of all.
     """
-    n, n_outputs = Y.shape
-    folds = folds_of(n, strata, seed)
-    means = np.empty((sum(len(held) for held in folds), n_outputs))
-    # All rows were not worth a factor. Of so many parts each might be, and together they are not.
-    systems = [system.iterating_first() for system in posterior.systems]
-    end = 0
-    for held in folds:
-        start, end = end, end + len(held)
-        kept = left_over(n, held)
-        for k, system in enumerate(systems):
-            outputs = slice(None) if len(systems) == 1 else slice(k, k + 1)
-            without = remove_rows(system, held, n_outputs)
-            weights = without.solve_targets(
-                np.ascontiguousarray(Y[kept, outputs]),
-                np.full(Y[:, outputs].shape[1], _LOOSER * posterior.tol),
-                np.ascontiguousarray(posterior.weights[kept, outputs]),
-            ).X
-            means[start:end, outputs] = means_held_out(system, without, held, weights)
-    return means, np.concatenate(folds)
+    folds = folds_of(len(Y), strata, seed)
+    tol = _LOOSER * posterior.tol
+    if isinstance(posterior, DensePosterior):
+        means = [posterior.means_without(held, Y, tol) for held in folds]
+    else:
+        means = [_means_without(posterior, held, Y, tol) for held in folds]
+    return np.vstack(means), np.concatenate(folds)
+
+
+def _means_without(posterior: Posterior, held: Indices, Y: Array, tol: float) -> Array:
+    """Return means of targets `Y` of some training rows by a fit without these."""
+    kept = left_over(len(Y), held)
+    means = np.empty((len(held), Y.shape[1]))
+    for k, system in enumerate(posterior.systems):
+        outputs = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
+        # All rows were not worth a factor. Of so many parts each might be, and together they are
+        # not.
+        system = system.iterating_first()
+        without = remove_rows(system, held, Y.shape[1])
+        weights = without.solve_targets(
+            np.ascontiguousarray(Y[kept, outputs]),
+            np.full(Y[:, outputs].shape[1], tol),
+            np.ascontiguousarray(posterior.weights[kept, outputs]),
+        ).X
+        means[:, outputs] = means_held_out(system, without, held, weights)
+    return means
 
 
 def means_held_out(

@@ -8,6 +8,7 @@ mod detection;
 mod executor;
 mod intersection;
 mod kernels;
+mod matern;
 mod message;
 mod moments;
 mod neighborhood;
@@ -45,6 +46,8 @@ mod _histrs {
         additive_chi2_gram, chi2_distances, cubic_spline_gram, exp_chi2_gram, hellinger_gram,
         intersection_gram, jensen_shannon_gram, minmax_distances, minmax_gram,
     };
+    #[pymodule_export]
+    use crate::matern::StoredMatern;
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

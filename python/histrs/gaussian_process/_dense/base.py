@@ -135,7 +135,7 @@ class BaseDenseGP(GaussianProcess):
         scale = roots(self.sample_weight_fit_)
         some = np.arange(n)
         if many:
-            some = np.sort(make_random().choice(n, _SCALE_ROWS, replace=False))
+            some = np.sort(make_random().choice(n, min(n, _SCALE_ROWS), replace=False))
         parts = kernel.parts(X[some] if many else X, None, n_threads)
         likelihood = DenseLikelihood(
             X[some] if many else X,
@@ -160,18 +160,24 @@ class BaseDenseGP(GaussianProcess):
         parts: tuple[Array, ...] | None = None,
     ) -> tuple[DenseSystem, ...]:
         """Return a system for each pair of noise and amplitude, of which nothing is solved yet."""
-        n_threads = count_threads(self.n_jobs)
-        if not self._is_many(X.shape[0]):
+        n_threads, n, kernel = count_threads(self.n_jobs), X.shape[0], values.kernel
+        if not self._is_many(n):
             return tuple(
-                DenseSystem(X, *scales, values.kernel, n_threads, parts, scale)
+                DenseSystem(X, *scales, kernel, n_threads, parts, scale)
                 for scales in values.scales()
             )
+        least = kernel.least_ratio(n)
+        pairs = [(max(noise, least * amplitude), amplitude) for noise, amplitude in values.scales()]
+        options = self._iterations()
         return sharing(
             tuple(
-                StoredSystem(X, *scales, values.kernel, n_threads, parts, scale)
-                for scales in values.scales()
+                StoredSystem(X, *pair, kernel, n_threads, parts, scale, **options) for pair in pairs
             )
         )
+
+    def _iterations(self) -> dict[str, Any]:
+        """Return what a user says of iterations."""
+        return {}
 
     def _learn(
         self,
@@ -192,15 +198,15 @@ class BaseDenseGP(GaussianProcess):
     def _solve_targets(
         self, systems: tuple[DenseSystem, ...], Y: Array, weights: Array | None
     ) -> None:
-        """Solve for standardised targets, and keep what was learned: arrays, and a posterior.
-
-        Factors need no weights to start from.
-        """
+        """Solve for standardised targets, and keep what was learned: arrays, and a posterior."""
         found = np.empty_like(Y)
+        n_iter = np.empty(Y.shape[1], dtype=np.intp)
         centred = Y - self._level(Y)
         for k, system in enumerate(systems):
             part = slice(None) if len(systems) == 1 else slice(k, k + 1)
-            found[:, part] = system.solve_targets(centred[:, part])
+            start = None if weights is None else np.ascontiguousarray(weights[:, part])
+            solution = system.solve_targets(centred[:, part], start)
+            found[:, part], n_iter[part] = solution.X, solution.n_iter
         systems = tuple(system.factorised() for system in systems)
         posterior = DensePosterior(systems, found, {})
         noise, amplitude = posterior.noise, posterior.amplitude
@@ -209,6 +215,7 @@ class BaseDenseGP(GaussianProcess):
         shared = len(systems) == 1
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude
+        self.n_iter_ = n_iter
         self._keep_kernel(systems[0].kernel)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 

@@ -17,6 +17,10 @@ class DenseKernel:
     minima. From these, `matrix` makes the kernel matrix of any parameters, entry by entry.
     """
 
+    is_single: ClassVar[bool] = False
+    """Whether products with what is kept are in single precision."""
+    least_tol: ClassVar[float] = 0.0
+    """Residual below which what is kept is too rough to say more."""
     ends_are_answers: ClassVar[frozenset[str]] = frozenset()
     """Parameters that a search may well leave at a bound."""
 
@@ -54,6 +58,14 @@ class DenseKernel:
         Only of kernels that have it.
         """
         raise NotImplementedError
+
+    def n_landmarks(self, n_rows: int) -> int:
+        """Return how many columns of the matrix of so many rows are worth preconditioning by."""
+        return 512
+
+    def least_ratio(self, n_rows: int) -> float:
+        """Return the ratio of noise to amplitude that what is kept of so many rows asks for."""
+        return 0.0
 
     def product(self, stored: Any, V: Array, n_threads: int) -> Array:
         """Return the product of the kernel matrix with `V`."""

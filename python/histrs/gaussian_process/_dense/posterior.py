@@ -10,6 +10,7 @@ import numpy as np
 
 from histrs._scale import check_computed, may_overflow
 from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._dense.stored import StoredSystem
 from histrs.gaussian_process._dense.system import DenseSystem
@@ -29,10 +30,18 @@ class DensePosterior(BasePosterior[DenseSystem]):
             values[rows] = k @ V
         return values + readout.offset
 
-    def latent_variance(self, X: Any) -> Array:
-        """Return the posterior variance of latent functions, a column for each system."""
+    def latent_variance(self, X: Any, *, exact: bool = False) -> Array:
+        """Return the posterior variance of latent functions, a column for each system.
+
+        With `exact`, many rows are solved for, to the tolerance of the solver.
+        """
         with may_overflow():
-            columns = [system.latent_variance(X) for system in self.systems]
+            columns = [
+                system.solved_variance(X)
+                if exact and isinstance(system, StoredSystem)
+                else system.latent_variance(X)
+                for system in self.systems
+            ]
             variance = np.column_stack(columns) * self.amplitude
         check_computed(variance, "Variances")
         return variance
@@ -41,6 +50,22 @@ class DensePosterior(BasePosterior[DenseSystem]):
     def is_factorised(self) -> bool:
         """Whether all is solved by Cholesky factors."""
         return not isinstance(self.system, StoredSystem)
+
+    @property
+    def tol(self) -> float:
+        """Tolerance of iterations; 0 where there are none."""
+        system = self.system
+        return system.tol if isinstance(system, StoredSystem) else 0.0
+
+    def means_without(self, held: Indices, Y: Array, tol: float) -> Array:
+        """Return means of targets `Y` of some training rows by a fit without these."""
+        means = np.empty((len(held), Y.shape[1]))
+        for k, system in enumerate(self.systems):
+            part = slice(None) if len(self.systems) == 1 else slice(k, k + 1)
+            if not isinstance(system, StoredSystem):
+                raise TypeError("leave_one_out has them in closed form")
+            means[:, part] = system.means_without(held, Y[:, part], self.weights[:, part], tol)
+        return means
 
     @property
     def std_error(self) -> float:

@@ -98,6 +98,8 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         Weights of the training matrices.
+    n_iter_ : ndarray of shape (n_targets,)
+        Ones: the matrix is factorised.
     pattern_fits_ : list of SPDGPRegressor
         Where targets miss different rows: a fitted estimator for each pattern of missing rows.
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
@@ -203,6 +205,8 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         hyper-parameter, of each evaluation.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         Weights of the training matrices; one output for two classes, else one per class.
+    n_iter_ : ndarray of shape (n_outputs,)
+        Ones: the matrix is factorised.
     n_features_in_ : int
         Number of entries of a matrix, p * p.
 

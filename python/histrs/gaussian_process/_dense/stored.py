@@ -11,19 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs._solvers.block_cg import Array, Solution, block_cg
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.low_rank import Landmarks
+from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs._warnings import warn
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._dense.system import DenseSystem, check_memory, check_stored_memory
 
-# Columns of the kernel matrix that precondition.
-_RANK = 512
 # Training rows that are solved for to learn how variances are off.
 _N_SOLVED = 32
-# Largest entry of a residual, of targets of spread 1, and of what covariances are solved for.
-_TOLERANCE = 1e-5
-_MAX_ITER = 1000
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,11 @@ class StoredSystem(DenseSystem):
 
     known_stored: Any = None
     """What the kernel keeps, where that is at hand."""
+    tol: float = 1e-5
+    """Largest entry of a residual, of targets of spread 1, and of what covariances are solved
+    for."""
+    max_iter: int = 1000
+    """Most iterations."""
 
     @cached_property
     def stored(self) -> Any:
@@ -70,35 +71,72 @@ class StoredSystem(DenseSystem):
     @cached_property
     def preconditioner(self) -> Landmarks:
         """A partial factor from some columns."""
-        return Landmarks(
-            self._columns, self.row_sums, self.s, _RANK, self.n_threads, self.row_scale
-        )
+        rank = self.kernel.n_landmarks(self.X.shape[0])
+        return Landmarks(self._columns, self.row_sums, self.s, rank, self.n_threads, self.row_scale)
 
     def _columns(self, rows: NDArray[np.intp]) -> Array:
         """Return the kernel of some training rows with all, whatever the scale of rows."""
         return self.kernel.between(self.X[rows], self.X, self.n_threads)
 
-    def solve(self, Y: Array, tol: Array) -> Solution:
+    @property
+    def _tol(self) -> float:
+        """The tolerance, as far as what is kept can tell."""
+        return max(self.tol, self.kernel.least_tol)
+
+    def solve(self, Y: Array, tol: Array, start: Array | None = None) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
-        preconditioner = self.preconditioner.solve
+        near = self.preconditioner
         with blas_threads_at_most(1):
             return block_cg(
-                self.multiply, Y, tol=tol, max_iter=_MAX_ITER, preconditioner=preconditioner
+                self.multiply,
+                Y,
+                tol=tol,
+                max_iter=self.max_iter,
+                preconditioner=near.solve_cheaply if self.kernel.is_single else near.solve,
+                X0=start,
             )
 
-    def solve_targets(self, Y: Array) -> Array:
-        """Return the weights of the training rows with which targets `Y` are predicted."""
-        Y = np.ascontiguousarray(scaled(self.row_scale, Y))
-        solution = self.solve(Y, np.full(Y.shape[1], _TOLERANCE))
+    def solve_targets(self, Y: Array, weights: Array | None = None) -> Solution:
+        """Solve for the weights of the training rows with which targets `Y` are predicted.
+
+        Iterations start from `weights`, if there are any.
+        """
+        scale = self.row_scale
+        Y = np.ascontiguousarray(scaled(scale, Y))
+        if weights is not None and scale is not None:
+            weights = weights / np.where(scale > 0.0, scale, np.inf)[:, None]
+        solution = self.solve(Y, np.full(Y.shape[1], self._tol), weights)
         unsolved = float(np.max(solution.residual, initial=0.0))
-        if unsolved > _TOLERANCE:
+        if unsolved > self._tol:
             warn(
-                f"The system of {len(Y)} rows is solved to {unsolved:.1e}, not to {_TOLERANCE:.0e}"
-                f" of the targets' spread, in {_MAX_ITER} iterations. Raise noise, or the lower "
-                "one of noise_bounds.",
+                f"The system of {len(Y)} rows is solved to {unsolved:.1e}, not to {self._tol:.0e}"
+                f" of the targets' spread, in {np.max(solution.n_iter)} iterations. Raise noise, "
+                "or the lower one of noise_bounds.",
                 ConvergenceWarning,
             )
-        return scaled(self.row_scale, solution.X)
+        return replace(solution, X=scaled(scale, solution.X))
+
+    def means_without(self, held: Indices, Y: Array, weights: Array, tol: float) -> Array:
+        """Return what the other rows say of some training rows.
+
+        Parameters
+        ----------
+        held : ndarray of int
+            These rows.
+        Y : ndarray of shape (n_rows, n_outputs)
+            Targets.
+        weights : ndarray of shape (n_rows, n_outputs)
+            Those of all rows, from which iterations start.
+        tol : float
+            Largest entry of a residual.
+        """
+        # Rows without weight leave the others alone.
+        scale = np.ones(len(Y)) if self.row_scale is None else self.row_scale.copy()
+        scale[held] = 0.0
+        without = replace(self, row_scale=scale, known_stored=self.stored, tol=tol)
+        found = without.solve_targets(Y, weights).X
+        product: Array = self.kernel.product(self.stored, found, self.n_threads)
+        return product[held]
 
     # ---- factors, where they are asked for ---------------------------------------------------
 
@@ -131,12 +169,21 @@ class StoredSystem(DenseSystem):
         """Return nearly `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row."""
         return self.cached_variance.of(X)
 
+    def solved_variance(self, X: Any) -> Array:
+        """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, each solved for."""
+        variance = self.kernel.diagonal(X, self.n_threads)
+        for rows, k in self.blocks(X):
+            k = np.ascontiguousarray(scaled(self.row_scale, k.T))
+            solved = self.solve(k, np.full(k.shape[1], self._tol)).X
+            variance[rows] -= np.einsum("ij,ij->j", k, solved)
+        return np.maximum(variance, 0.0)
+
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
         covariance = self.kernel.between(X, None, self.n_threads)
         k = np.vstack([block for _, block in self.blocks(X)]).T
         k = np.ascontiguousarray(scaled(self.row_scale, k))
-        covariance -= k.T @ self.solve(k, np.full(k.shape[1], _TOLERANCE)).X
+        covariance -= k.T @ self.solve(k, np.full(k.shape[1], self._tol)).X
         return 0.5 * (covariance + covariance.T)
 
     # ---- what cached variances ask -----------------------------------------------------------

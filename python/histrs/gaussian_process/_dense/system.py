@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from histrs._memory import physical_memory
-from histrs._solvers.block_cg import Array
+from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scale_both_sides, scaled
@@ -128,10 +128,15 @@ class DenseSystem:
         vars(self)["factor"] = factor
         return self
 
-    def solve_targets(self, Y: Array) -> Array:
-        """Return the weights of the training rows with which targets `Y` are predicted."""
+    def solve_targets(self, Y: Array, weights: Array | None = None) -> Solution:
+        """Solve for the weights of the training rows with which targets `Y` are predicted.
+
+        The factor needs no `weights` to start from.
+        """
+        n_outputs = Y.shape[1]
         Y = np.ascontiguousarray(scaled(self.row_scale, Y))
-        return scaled(self.row_scale, self.factor.solve(Y))
+        found = scaled(self.row_scale, self.factor.solve(Y))
+        return Solution(found, np.zeros(n_outputs), np.ones(n_outputs, dtype=np.intp))
 
     # ---- online updates ----------------------------------------------------------------------
 

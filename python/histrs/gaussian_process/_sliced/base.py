@@ -25,6 +25,7 @@ from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
+from histrs.gaussian_process._sliced.matern import Coordinates, MaternGPClassifier
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.partial_dependence import (
     PartialDependence,
@@ -41,7 +42,7 @@ from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP | ProjectedGPRegressor)
+InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier)
 
 # Rows that the metric is learned from, and those of them whose likelihood is searched.
 LEARNING_ROWS = 4096
@@ -111,9 +112,11 @@ class BaseSlicedGP(BaseEstimator):
 
     _projections_of: ClassVar[tuple[tuple[int, int], ...]] = ((MANY_ROWS, 512),)
     """Rows at most, and projections of so many; of more rows than the last, there are 256."""
+    _piecewise_linear: ClassVar[str] = 'smoothness="linear"'
+    """What asks for functions of which there are tables."""
     _targets_are_single: bool = True
-    _inner: BaseIntersectionGP | ProjectedGPRegressor
-    _projection: Projection
+    _inner: BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier
+    _projection: Projection | Coordinates
     _table: Table
 
     # ---- rows --------------------------------------------------------------------------------
@@ -195,18 +198,22 @@ class BaseSlicedGP(BaseEstimator):
         """
         W = np.hstack([part.W for part in learned.sets])
         low = np.concatenate([part.low for part in learned.sets])
+        self._keep_metric(columns, learned.G, learned.shares())
         projection = Projection(columns, W, low, np.ones(len(low)) if weights is None else weights)
         n_rows = len(numbers)
         if n_rows > EXACT_ROWS and weights is not None:
             some = np.linspace(0, n_rows - 1, EXACT_ROWS).astype(np.intp)
             projection = projection.rounding(numbers[some])
         self._projection = projection
-        self.metric_ = learned.G
         self.directions_, self.offsets_ = W, low
-        sources = columns.sources(self._table.sources)
-        self.feature_importances_ = importances(sources, np.diag(learned.G), self.n_features_in_)
-        self.interactions_ = _of_features(learned.shares(), sources)
         return projection.apply(numbers, self._threads())
+
+    def _keep_metric(self, columns: Columns, G: Array, shares: dict[Pair, float]) -> None:
+        """Keep what was learned of the columns."""
+        self.metric_ = G
+        sources = columns.sources(self._table.sources)
+        self.feature_importances_ = importances(sources, np.diag(G), self.n_features_in_)
+        self.interactions_ = _of_features(shares, sources)
 
     def _with_scales(
         self,
@@ -245,13 +252,14 @@ class BaseSlicedGP(BaseEstimator):
         inner = copied(self._inner)
         # Its rows may be rounded, and answers are not.
         inner._targets_are_single = False
-        if isinstance(inner, ProjectedGPRegressor):
+        if not isinstance(inner, BaseIntersectionGP):
             if self.n_bins is not None:
                 raise ValueError(
                     "The kernel is smooth, of which there are no tables: set n_bins=None, or fit "
-                    'with n_bins, or with smoothness="linear".'
+                    f"with n_bins, or with {self._piecewise_linear}."
                 )
-            names = [name for name in names if name in ("n_jobs", "verbose")]
+            known = inner.get_params(deep=False)
+            names = [name for name in names if name in known]
         return inner.set_params(**{name: getattr(self, name) for name in names})
 
     @in_precision_of_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from histrs.gaussian_process._sliced.interactions import (
     effect_directions,
     missing_effects,
 )
+from histrs.gaussian_process._sliced.matern import LearnedMatern
 from histrs.gaussian_process._sliced.projections import (
     Projections,
     matrix_root,
@@ -115,6 +117,9 @@ class LearnedClasses:
         return dict(zip(self.interactions, self._parts[1:-1], strict=True))
 
 
+KernelName: TypeAlias = Literal["auto", "sliced", "matern"]
+
+
 def learn_class_metric(
     A: Array,
     labels: NDArray[np.intp],
@@ -127,12 +132,16 @@ def learn_class_metric(
     random: np.random.RandomState,
     n_threads: int,
     row_scale: Array | None = None,
-) -> LearnedClasses:
+    kernel: KernelName = "sliced",
+    handicap: float = 1.0,
+) -> LearnedClasses | LearnedMatern:
     """Learn a metric on two thirds of the rows, and keep the step that the others like best.
 
     Steps start from `metric`, or from one of `others` that is better; of less than 1,000 rows,
     these are all. Without steps `metric` stays. `row_scale` are the roots of the weights of rows;
-    None for 1.
+    None for 1. With `kernel="auto"`, the others also choose between slices and the Matérn kernel in
+    the metric that is best, whose log loss counts `handicap` times; where they choose no metric, it
+    is slices.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.
@@ -147,13 +156,18 @@ def learn_class_metric(
         draw_directions(d, n_directions, "orthogonal", random),
         n_threads,
     )
-    best = Candidate(metric, [])
+    best, is_matern = Candidate(metric, []), kernel == "matern"
     starts = [best, *(Candidate(G, []) for G in others)]
     if n_steps > 0 and len(present) > 1:
         if len(A) < _MIN_ROWS:
             best = recipe.best_left_out(starts)
         else:
-            best = recipe.best_step(starts, n_steps, n_interactions, random)
+            best, is_better = recipe.best_step(
+                starts, n_steps, n_interactions, random, handicap if kernel == "auto" else None
+            )
+            is_matern = is_matern or is_better
+    if is_matern:
+        return LearnedMatern.of(A, best.G)
     columns = Projections.of(A, np.eye(d), n_threads)
     return LearnedClasses.of(A, best, columns, recipe.directions, n_threads)
 
@@ -199,7 +213,7 @@ class _Recipe:
         losses = []
         for candidate in starts:
             learned = LearnedClasses.of(self.A, candidate, columns, self.directions, self.n_threads)
-            losses.append(_fit(learned, self.labels).losses_left_out)
+            losses.append(_fit(learned.kernel(), self.labels).losses_left_out)
         best = min(range(len(starts)), key=lambda k: float(losses[k].mean()))
         gain = losses[0] - losses[best]
         least = max(_CLEARLY * losses[0].mean(), gain.std() / np.sqrt(len(gain)))
@@ -211,10 +225,12 @@ class _Recipe:
         n_steps: int,
         n_interactions: int,
         random: np.random.RandomState,
-    ) -> Candidate:
+        handicap: float | None,
+    ) -> tuple[Candidate, bool]:
         """Return the step, from the best start, with which a third of the rows is predicted best.
 
-        The others learn.
+        The others learn. Also returns whether the Matérn kernel in this metric, at `handicap` times
+        its loss, is better still; None for not to ask.
         """
         codes = self.labels.codes
         seen = np.ones(len(codes), dtype=bool)
@@ -224,32 +240,38 @@ class _Recipe:
         columns = Projections.of(rows, np.eye(rows.shape[1]), self.n_threads)
         losses: list[tuple[float, Candidate]] = []
 
-        def tried(candidate: Candidate) -> _Fit:
+        def tried(candidate: Candidate) -> tuple[LearnedClasses, _Fit]:
             learned = LearnedClasses.of(rows, candidate, columns, self.directions, self.n_threads)
-            fit = _fit(learned, self.labels.of(seen))
-            losses.append((fit.loss_of(self.A[~seen], others, self.n_threads), candidate))
-            return fit
+            fit = _fit(learned.kernel(), self.labels.of(seen))
+            cross_kernel = learned.cross_kernel(self.A[~seen], self.n_threads)
+            losses.append((fit.loss_of(cross_kernel, others), candidate))
+            return learned, fit
 
         fits = [tried(candidate) for candidate in starts]
-        fit = fits[int(np.argmin([loss for loss, _ in losses]))]
+        learned, fit = fits[int(np.argmin([loss for loss, _ in losses]))]
         pairs: list[Pair] = []
         for _ in range(n_steps):
-            G = fit.metric()
+            G = _metric_of_gradients(learned, fit.alpha)
             if G is None:
                 break
             more = _found(rows, fit, G, pairs, n_interactions, random, self.n_threads)
-            fit = tried(Candidate(G, pairs))
+            learned, fit = tried(Candidate(G, pairs))
             if more:
                 pairs = [*pairs, *more]
-                fit = tried(Candidate(G, pairs))
-        return min(losses, key=lambda found: found[0])[1]
+                learned, fit = tried(Candidate(G, pairs))
+        least, best = min(losses, key=lambda found: found[0])
+        if handicap is None:
+            return best, False
+        matern = LearnedMatern.of(rows, best.G)
+        fit = _fit(matern.kernel(rows), self.labels.of(seen), with_level=True)
+        loss = fit.loss_of(matern.kernel(rows, self.A[~seen]), others)
+        return best, handicap * loss < least
 
 
 @dataclass(frozen=True)
 class _Fit:
     """One-vs-all regressions, calibrated."""
 
-    learned: LearnedClasses
     alpha: Array
     noise: Array
     """Noise variance of each class."""
@@ -260,21 +282,22 @@ class _Fit:
     losses_left_out: Array
     """Log loss of each row by a fit without it."""
 
-    def loss_of(self, others: Array, labels: _Labels, n_threads: int) -> float:
-        """Return the log loss of other rows."""
-        means = self.learned.cross_kernel(others, n_threads) @ self.alpha
+    def loss_of(self, cross_kernel: Array, labels: _Labels) -> float:
+        """Return the log loss of other rows, by their kernel with these."""
+        means = cross_kernel @ self.alpha
         logits = means @ self.readout.matrix + self.readout.offset
         return float(labels.log_losses(logits).mean())
 
-    def metric(self) -> Array | None:
-        """Return the metric of the gradients of what the slices predict, part of it isotropic."""
-        d = len(self.learned.G)
-        outer = outer_gradients([self.learned.slices], self.alpha)
-        trace = float(np.trace(outer))
-        if not trace > 0.0:
-            return None
-        G: Array = _LEARNED * (d / trace) * outer + (1.0 - _LEARNED) * np.eye(d)
-        return G
+
+def _metric_of_gradients(learned: LearnedClasses, alpha: Array) -> Array | None:
+    """Return the metric of the gradients of what the slices predict, part of it isotropic."""
+    d = len(learned.G)
+    outer = outer_gradients([learned.slices], alpha)
+    trace = float(np.trace(outer))
+    if not trace > 0.0:
+        return None
+    G: Array = _LEARNED * (d / trace) * outer + (1.0 - _LEARNED) * np.eye(d)
+    return G
 
 
 def _found(
@@ -297,12 +320,14 @@ def _found(
     return found[: most - len(known)]
 
 
-def _fit(learned: LearnedClasses, labels: _Labels) -> _Fit:
+def _fit(K: Array, labels: _Labels, *, with_level: bool = False) -> _Fit:
+    """Fit rows by their kernel matrix, which is overwritten, less the mean targets on request."""
     codes, r = labels.codes, labels.scale[:, None]
     Y = np.where(codes[:, None] == np.arange(labels.n_classes), 1.0, -1.0)
     if labels.n_classes == 2:
         Y = Y[:, 1:]
-    K = learned.kernel()
+    if with_level:
+        Y = Y - np.average(Y, axis=0, weights=labels.scale**2)
     K *= r
     K *= labels.scale
     nodes, Q = linalg.eigh(K, overwrite_a=True, check_finite=False)
@@ -317,4 +342,4 @@ def _fit(learned: LearnedClasses, labels: _Labels) -> _Fit:
     losses = labels.log_losses(left_out @ readout.matrix + readout.offset)
     noise = np.maximum(np.einsum("ij,ij->j", scaled, solved) / len(Y), np.finfo(np.float64).tiny)
     root = (r * Q, 1.0 / np.sqrt(nodes + s))
-    return _Fit(learned, r * solved, noise, root, readout, losses)
+    return _Fit(r * solved, noise, root, readout, losses)

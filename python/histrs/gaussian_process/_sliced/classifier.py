@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,21 +21,31 @@ from histrs._row_weights import (
 )
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs._validation import validate_targets
+from histrs._validation import NameOptions, validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._docs import SLICED_GP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.base import (
+    EXACT_ROWS,
     INNER_SEED,
+    LEARNING_ROWS,
     MANY_ROWS,
     SEARCHED_ROWS,
     BaseSlicedGP,
     distinct_rows,
 )
-from histrs.gaussian_process._sliced.classes import learn_class_metric
+from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.matern import (
+    SOLVERS,
+    VARIANCES,
+    Coordinates,
+    LearnedMatern,
+    MaternGPClassifier,
+    most_rows,
+)
 from histrs.gaussian_process._sliced.metrics import MetricName, first_metric
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._system import SolverName
@@ -45,6 +55,9 @@ from histrs.gaussian_process._variance import VarianceName
 _MAX_STEPS = 2
 # Rows up to which many projections cost little.
 _FEW_ROWS = 32_768
+# By more rows than it is chosen by, the Matérn kernel gains more than slices do, most of all where
+# classes are many: it may be a little worse on those.
+_LIKE_MATERN = 0.97
 # Less noise tells classes apart no better, and takes many more iterations.
 _NOISE_BOUNDS = (1e-3, 1e12)
 
@@ -61,8 +74,25 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     learned from two thirds of them, by at most two steps, as many as the other third's log loss
     asks for; interactions then have half of the projections' share.
 
+    Where those rows are predicted better so, the kernel is Matérn's of smoothness 3/2 instead, of
+    distances in that metric (Rasmussen and Williams, 2006, eq. 4.17),
+
+    .. math:: k(x, y) = (1 + r) e^{-r}, \qquad
+              r^2 = \frac{3}{\ell^2} (x - y)^T G \, (x - y),
+
+    with 0.6 of the root mean squared distance of rows as the length scale. It tells many classes of
+    many rows apart better, and its cost grows with the square of the number of rows.
+
     Parameters
     ----------
+    kernel : {"auto", "sliced", "matern"}, default="auto"
+        "sliced" is the kernel of projections, "matern" that of distances: by a Cholesky factor up
+        to 8,192 rows, then by conjugate gradients on two bytes a pair of rows, up to 65,536 rows
+        and half of the memory. "auto" chooses by the third of the rows that the metric is not
+        learned from; with three classes or more, or above 8,192 rows, "matern" may be 3 % worse
+        there, since it gains more by further rows. It is "sliced" of less than 1,000 rows, or where
+        another parameter is given that asks for projections: `n_projections`, `n_bins`, one of the
+        other solvers or variances, a `metric` that is not learned.
     n_projections : "auto" or int, default="auto"
         Number of projections; "auto" takes 2,048, above 32,768 rows 1,024, and above 100,000 256.
         Above 8,192 rows, each is rounded to 255 levels. More are more exact where classes are told
@@ -76,14 +106,16 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         Steps of the metric that are tried, of which two at most.
     {n_interactions}
     tol : float, default=1e-4
-        As for `IntersectionGPClassifier`.
+        As for `IntersectionGPClassifier`; of the Matérn kernel at least 0.001, more than which its
+        kept entries do not tell.
     {max_iter}
     solver : str, default="auto"
-        As for `IntersectionGPClassifier`.
+        As for `IntersectionGPClassifier`; of the Matérn kernel "auto", "cg" or "cholesky".
     {n_bins}
     {interpolation}
     variance : str, default="auto"
-        As for `IntersectionGPClassifier`.
+        As for `IntersectionGPClassifier`; of the Matérn kernel "auto", "cached" or "exact", which
+        differ where conjugate gradients solve.
     random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that the metric is learned from, and of more than 8,192
         those that tell the noise. An int gives the same fit every time.
@@ -97,12 +129,17 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
+    kernel_ : {"sliced", "matern"}
+        The kernel of the fit.
+    length_scale_ : float
+        With the Matérn kernel: its length scale.
     metric_ : ndarray of shape (n_columns, n_columns)
         The metric over the standardised columns, of trace `n_columns`.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the diagonal of `metric_`: equal ones where none was learned.
     interactions_ : list of tuple (int, int, float)
-        Pairs of features that got directions of their own, with their share in the kernel.
+        Pairs of features that got directions of their own, with their share in the kernel; none
+        with the Matérn kernel.
     {directions_}
     {offsets_}
     noise_ : float
@@ -133,14 +170,17 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSlicedGP._parameter_constraints,
+        "kernel": [NameOptions(get_args(KernelName))],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
+    _piecewise_linear = 'kernel="sliced"'
     _projections_of = ((_FEW_ROWS, 2048), (MANY_ROWS, 1024))
 
     def __init__(
         self,
         *,
+        kernel: KernelName = "auto",
         n_projections: Literal["auto"] | int = "auto",
         metric: MetricName = "learned",
         n_metric_steps: int = 3,
@@ -171,6 +211,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             n_jobs=n_jobs,
             verbose=verbose,
         )
+        self.kernel = kernel
         self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -237,6 +278,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         random = self._random()
         rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
         in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
+        kernel = self._kernel_to_try(len(kept))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
             steps = min(self._n_steps(), _MAX_STEPS)
@@ -252,7 +294,68 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 random=random,
                 n_threads=self._threads(),
                 row_scale=roots(in_units),
+                kernel=kernel,
+                handicap=self._handicap(len(kept), len(classes)),
             )
+        weights = None if weights is None else weights[kept]
+        if isinstance(learned, LearnedMatern):
+            inner, T = self._matern(columns, learned, numbers[kept])
+        else:
+            inner, T = self._sliced(columns, learned, numbers[kept])
+        most = LEARNING_ROWS if isinstance(learned, LearnedMatern) else None
+        inner = self._with_scales(inner, T, labels[kept], random, most, weights)
+        # On an estimator without data, as `fit`, but with declared classes.
+        self._inner = inner.partial_fit(T, labels[kept], declared, weights)
+        self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
+
+    def _kernel_to_try(self, n_rows: int) -> KernelName:
+        """Return the kernel; "auto" where the Matérn kernel can do what is asked for."""
+        possible = self.n_bins is None and self.solver in SOLVERS and self.variance in VARIANCES
+        if self.kernel == "matern":
+            if not possible:
+                raise ValueError(
+                    f'kernel="matern" has n_bins=None, a solver of {list(SOLVERS)} and a variance '
+                    f'of {list(VARIANCES)}: set these, or kernel="sliced".'
+                )
+            if n_rows > most_rows():
+                raise MemoryError(
+                    f'kernel="matern" keeps two bytes for every pair of rows, of {most_rows()} '
+                    f'rows at most, and there are {n_rows}: fit fewer, or set kernel="sliced".'
+                )
+        possible &= self.n_projections == "auto" and n_rows <= most_rows()
+        return "sliced" if self.kernel == "auto" and not possible else self.kernel
+
+    def _handicap(self, n_rows: int, n_classes: int) -> float:
+        """Return what the log loss of the Matérn kernel counts times."""
+        return _LIKE_MATERN if n_rows > EXACT_ROWS or n_classes > 2 else 1.0
+
+    def _matern(
+        self, columns: Columns, learned: LearnedMatern, numbers: Array
+    ) -> tuple[MaternGPClassifier, Array]:
+        """Return the inner model and its rows."""
+        self._keep_metric(columns, learned.G, {})
+        self.kernel_, self.length_scale_ = "matern", learned.length
+        self.directions_, self.offsets_ = learned.directions, np.zeros(len(learned.G))
+        self._projection = Coordinates(columns, self.directions_)
+        inner = MaternGPClassifier(
+            learned.length,
+            noise_bounds=_NOISE_BOUNDS,
+            random_state=INNER_SEED,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            variance=self.variance,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        return inner, self._projection.apply(numbers, self._threads())
+
+    def _sliced(
+        self, columns: Columns, learned: LearnedClasses, numbers: Array
+    ) -> tuple[IntersectionGPClassifier, NDArray[Any]]:
+        """Return the inner model and its rows."""
+        self.kernel_ = "sliced"
+        self.__dict__.pop("length_scale_", None)
         # Of projections, whose function is less sure, modes of a Bernoulli likelihood do no better.
         inner = IntersectionGPClassifier(
             feature_weights=None,
@@ -262,12 +365,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             random_state=INNER_SEED,
             **self._inner_parameters(),
         )
-        T = self._keep_projection(columns, learned, numbers[kept], learned.weights)
-        weights = None if weights is None else weights[kept]
-        inner = self._with_scales(inner, T, labels[kept], random, sample_weight=weights)
-        # On an estimator without data, as `fit`, but with declared classes.
-        self._inner = inner.partial_fit(T, labels[kept], declared, weights)
-        self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
+        return inner, self._keep_projection(columns, learned, numbers, learned.weights)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(

@@ -451,9 +451,7 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
         return super().quantization_error_bound_
 
     def _keep_iterations(self) -> None:
-        iterative = isinstance(self._inner, IntersectionGPRegressor)
-        n_outputs = self._inner.dual_coef_.shape[1]
-        self.n_iter_ = self._inner.n_iter_ if iterative else np.ones(n_outputs, dtype=np.intp)
+        self.n_iter_ = self._inner.n_iter_
 
     @overload
     def predict(

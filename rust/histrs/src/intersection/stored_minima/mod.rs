@@ -9,6 +9,7 @@ use ndarray::{Array2, ArrayView2};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::lower_triangle::{TILE, tile};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, dispatch};
@@ -17,7 +18,7 @@ mod product;
 mod tiles;
 
 use product::AddTile;
-use tiles::{Stored, TILE, Tiles, is_whole, tile, tiles_of};
+use tiles::{Stored, Tiles, is_whole, tiles_of};
 
 /// The sums `S_ij = sum_d min(x_i(d), x_j(d))` of all pairs of rows, for products with
 ///

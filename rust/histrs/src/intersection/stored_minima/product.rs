@@ -2,7 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::intersection::stored_minima::tiles::{Stored, TILE};
+use crate::intersection::stored_minima::tiles::Stored;
+use crate::lower_triangle::TILE;
 
 /// Rows of a tile that are multiplied at a time.
 const GROUP: usize = 4;

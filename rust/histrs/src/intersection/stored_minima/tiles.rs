@@ -1,20 +1,17 @@
 //! Sums of minima, in tiles of the lower triangle.
 
-use std::ops::Range;
-
 use ndarray::{ArrayView2, Axis, s};
 use pulp::bytemuck::Zeroable;
 
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::kernels::Intersection;
+use crate::lower_triangle::{TILE, tile};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::pairwise::pairwise;
 use crate::simd::{AlignedVec, Element};
 
-/// Rows and columns of a tile: one of words fills a first-level cache.
-pub(super) const TILE: usize = 128;
 /// Rows whose sums are computed at a time, whole tiles.
 const ROWS: usize = 4 * TILE;
 
@@ -57,12 +54,6 @@ impl Stored for f32 {
     fn sum(self) -> f64 {
         f64::from(self)
     }
-}
-
-/// Where a tile of the lower triangle is.
-pub(super) fn tile(i: usize, j: usize) -> Range<usize> {
-    let at = (i * (i + 1) / 2 + j) * TILE * TILE;
-    at..at + TILE * TILE
 }
 
 /// Whether all entries are whole numbers.
