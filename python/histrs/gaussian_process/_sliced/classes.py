@@ -139,9 +139,9 @@ def learn_class_metric(
 
     Steps start from `metric`, or from one of `others` that is better; of less than 1,000 rows,
     these are all. Without steps `metric` stays. `row_scale` are the roots of the weights of rows;
-    None for 1. With `kernel="auto"`, the others also choose between slices and the Matérn kernel in
-    the metric that is best, whose log loss counts `handicap` times; where they choose no metric, it
-    is slices.
+    None for 1. With `kernel="auto"`, all rows also choose between slices and the Matérn kernel in the
+    metric that is best, the third directly and the others each by a fit without it; the log loss of
+    the latter counts `handicap` times. Where no metric is chosen, it is slices.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.
@@ -238,17 +238,17 @@ class _Recipe:
         seen[order[np.argsort(codes[order], kind="stable")][::3]] = False
         rows, others = self.A[seen], self.labels.of(~seen)
         columns = Projections.of(rows, np.eye(rows.shape[1]), self.n_threads)
-        losses: list[tuple[float, Candidate]] = []
+        losses: list[tuple[float, Candidate, _Fit]] = []
 
         def tried(candidate: Candidate) -> tuple[LearnedClasses, _Fit]:
             learned = LearnedClasses.of(rows, candidate, columns, self.directions, self.n_threads)
             fit = _fit(learned.kernel(), self.labels.of(seen))
             cross_kernel = learned.cross_kernel(self.A[~seen], self.n_threads)
-            losses.append((fit.loss_of(cross_kernel, others), candidate))
+            losses.append((fit.loss_of(cross_kernel, others), candidate, fit))
             return learned, fit
 
         fits = [tried(candidate) for candidate in starts]
-        learned, fit = fits[int(np.argmin([loss for loss, _ in losses]))]
+        learned, fit = fits[int(np.argmin([loss for loss, *_ in losses]))]
         pairs: list[Pair] = []
         for _ in range(n_steps):
             G = _metric_of_gradients(learned, fit.alpha)
@@ -259,12 +259,16 @@ class _Recipe:
             if more:
                 pairs = [*pairs, *more]
                 learned, fit = tried(Candidate(G, pairs))
-        least, best = min(losses, key=lambda found: found[0])
+        least, best, fit = min(losses, key=lambda found: found[0])
         if handicap is None:
             return best, False
         matern = LearnedMatern.of(rows, best.G)
-        fit = _fit(matern.kernel(rows), self.labels.of(seen), with_level=True)
-        loss = fit.loss_of(matern.kernel(rows, self.A[~seen]), others)
+        with_matern = _fit(matern.kernel(rows), self.labels.of(seen), with_level=True)
+        loss = with_matern.loss_of(matern.kernel(rows, self.A[~seen]), others)
+        # The rows that the metric was learned from tell kernels in it apart as well.
+        share = float(np.mean(seen))
+        least = (1.0 - share) * least + share * float(np.mean(fit.losses_left_out))
+        loss = (1.0 - share) * loss + share * float(np.mean(with_matern.losses_left_out))
         return best, handicap * loss < least
 
 
