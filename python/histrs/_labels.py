@@ -135,7 +135,7 @@ def times_class_weights(
     return product
 
 
-def place_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
+def index_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
     """Return where the largest score of each row is.
 
     Two classes may have one column, or none, whose sign decides; 0 stands for the first.
@@ -146,5 +146,5 @@ def place_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the class with the largest score in each row, as `place_of_best` finds it."""
-    return np.asarray(classes[place_of_best(scores)])
+    """Return the class with the largest score in each row, as `index_of_best` finds it."""
+    return np.asarray(classes[index_of_best(scores)])

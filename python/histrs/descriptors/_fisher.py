@@ -54,7 +54,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Grids over the image, `(rows, columns)` or one number for both: every cell has a vector
         of its own, and they are joined. `(1, (3, 1))` is the whole image and three stripes.
     positions : bool, default=False
-        Whether the first two columns of the local features are their places, down and right, in
+        Whether the first two columns of the local features are their positions, down and right, in
         [0, 1]. They are not described, and only `pyramid` needs them.
     max_samples : int, default=100000
         Local features, drawn at random, that the mixture is fitted to.
@@ -199,7 +199,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         vectors : ndarray of shape (n_images, n_cells * 2 * n_components * n_described)
             By cells, level after level and row by row; within a cell the means of the first
             component, of the second, and so on, and then the deviations. `n_described` is the
-            number of columns without places. Float32 when the features are.
+            number of columns without positions. Float32 when the features are.
 
         Raises
         ------

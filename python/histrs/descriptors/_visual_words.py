@@ -60,7 +60,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         What the counts of each level are multiplied by before `norm`; None is 1. Those of [3]_,
         for the intersection kernel, are `(1/4, 1/4, 1/2)` for `(1, 2, 4)`.
     positions : bool, default=False
-        Whether the first two columns of the local features are their places, down and right, in
+        Whether the first two columns of the local features are their positions, down and right, in
         [0, 1]. They are not described, and only `pyramid` needs them.
     max_samples : int, default=100000
         Local features, drawn at random, that k-means sees.

@@ -346,7 +346,7 @@ def _are_classes(y: NDArray[Any]) -> bool:
         with np.errstate(invalid="ignore"):
             kind = type_of_target(y)
     except TypeError:
-        # Labels without an order are named by their place.
+        # Labels without an order are named by their index.
         classes_of(y)
         raise
     if kind not in ("binary", "multiclass"):

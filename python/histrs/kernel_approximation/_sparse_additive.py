@@ -186,7 +186,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
-            self.knots_, self.offsets_ = self._place_knots(to_core(X))
+            self.knots_, self.offsets_ = self._spaced_knots(to_core(X))
             self.kernel_ = self.kernel
             self._set_inner_product(
                 additive_inner_product(self.kernel_, self.knots_, self.offsets_)
@@ -252,13 +252,13 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         named = zip(names, self._counts, strict=True)
         return np.array([f"{name}_{k}" for name, count in named for k in range(count)], object)
 
-    def _place_knots(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
+    def _spaced_knots(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
         n_threads = count_threads(self.n_jobs)
         if self.spacing == "quantile":
             return _histrs.column_quantiles(X, self.n_knots, n_threads)
         low, high = _histrs.column_ranges(X, n_threads)
-        place = _uniform if self.spacing == "uniform" else _geometric
-        knots = place(low[:, None], high[:, None], self.n_knots)
+        spaced = _uniform if self.spacing == "uniform" else _geometric
+        knots = spaced(low[:, None], high[:, None], self.n_knots)
         # Neighbours closer than numbers are, as those of a column of zeros, count once.
         distinct = np.diff(knots, axis=1, prepend=0.0) > 0
         offsets = np.append(0, np.cumsum(distinct.sum(axis=1)))

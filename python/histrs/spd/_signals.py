@@ -48,7 +48,7 @@ class Covariances(TransformerMixin, BaseEstimator):
     Warns
     -----
     UserWarning
-        If a channel is constant in a trial, with the place of the first: its variance is 0, and the
+        If a channel is constant in a trial, with the index of the first: its variance is 0, and the
         covariance is singular unless it is shrunk. If there are fewer times than channels, as where
         the two axes are swapped.
 

@@ -135,12 +135,12 @@ class _Lasso(MomentRegressor):
         with np.errstate(over="ignore"):
             late = gaps > self.tol * error.y_squares
         if np.any(late):
-            place = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
+            index = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
             warn(
                 f"{type(self).__name__} did not converge for {np.sum(late)} of {gaps.size} "
-                f"objectives: after {self.max_iter} passes the duality gap of target {place[1]} "
-                f"at alpha = {alphas[place[0]]:.3g} is {gaps[place]:.3g}, above tol * mean(y**2) "
-                f"= {self.tol * error.y_squares[place[1]]:.3g}. Increase max_iter, tol or alpha.",
+                f"objectives: after {self.max_iter} passes the duality gap of target {index[1]} "
+                f"at alpha = {alphas[index[0]]:.3g} is {gaps[index]:.3g}, above tol * mean(y**2) "
+                f"= {self.tol * error.y_squares[index[1]]:.3g}. Increase max_iter, tol or alpha.",
                 ConvergenceWarning,
             )
         return groups.rotate_back(coefs), gaps, n_iter
