@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight, in_units_of_mean
@@ -33,6 +34,7 @@ from histrs.prototypes._base import (
     Training,
 )
 from histrs.prototypes._class_means import class_means
+from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import (
     CLASS_WEIGHT_CONSTRAINTS,
@@ -69,6 +71,7 @@ class Start(NamedTuple):
     """From the training matrices."""
 
 
+@documented(SELECTED_PROTOTYPES, LEARNED_PROTOTYPES)
 class CovarianceCompressor(LearnedPrototypes, InSpace):
     r"""Classifier on a few learned covariance matrices.
 
@@ -106,9 +109,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     prior_weight : float or "auto", default="auto"
         As how many matrices the start of a prototype counts, :math:`\nu`; "auto" takes ``p / 3``,
         a third of the number of channels, and 0 none, as the paper does.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of the samples of each class; "balanced" makes those of all classes
-        add up to the same. A class of weight 0 is left out.
+    {class_weight}
     calibration : {"held-out"} or None, default="held-out"
         How sharp probabilities are. Prototypes know the matrices that they learned from, so that
         those of the neighbourhoods are too certain of others. "held-out" learns a factor of the
@@ -120,21 +121,17 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     tol : float, default=1e-5
         Training ends when an iteration lowers ``L / n_samples`` by no more. (The gradient would not
         do: where classes can be told apart, prototypes that move away lower the loss for ever.)
-    verbose : int, default=0
-        Above 0, progress is shown.
+    {verbose}
     random_state : int, RandomState instance or None, default=None
         Draws the start, and folds.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     prototypes_ : ndarray of shape (n_prototypes, p, p)
         The learned matrices, in double precision.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
+    {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
         Indices of the training matrices that they started from, or of those nearest to the means.
     gamma_ : float
