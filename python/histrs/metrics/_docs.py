@@ -24,4 +24,19 @@ ValueError
 K : ndarray of shape (n_samples_X, n_samples_Y)
     Kernel matrix; float32 when both arguments are, else float64.
 """,
+    "D": """
+D : ndarray of shape (n_samples_X, n_samples_Y)
+    Distances; float32 when both arguments are, else float64.
+""",
+}
+
+COUNTS = {
+    "Y": """
+Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+    Others; None means `X`, and computes every pair once.
+""",
+    "X": """
+X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+    Counts or histograms: non-negative, finite.
+""",
 }

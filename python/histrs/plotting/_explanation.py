@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from histrs._docs import documented
 from histrs.gaussian_process._explanation import Explanation
+from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
 
+@documented(AXES)
 def plot_explanation(
     explanation: Explanation,
     row: int = 0,
@@ -26,12 +29,10 @@ def plot_explanation(
         What `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain` returns.
     row : int, default=0
         Which of its rows.
-    output : int, default=0
-        Which target, or class; two classes share one output.
+    {output}
     max_features : int, default=10
         At most so many bars; what is left out is one bar without a band.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+    {ax}
 
     Returns
     -------

@@ -53,4 +53,13 @@ gamma : float or None, default=None
     Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
     matrix.
 """,
+    "n_features_in_": """
+n_features_in_ : int
+    Number of entries of a matrix, p * p.
+""",
+    "forgetting": """
+forgetting : float, default=0.0
+    In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
+    forgets nothing.
+""",
 }

@@ -17,11 +17,13 @@ from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
 from histrs._dask import is_dask
+from histrs._docs import documented
 from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._class_targets import IndicatorTargets, SignedTargets
 from histrs.streaming._dask import unique
+from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import (
     learns_in_chunks,
 )
@@ -49,6 +51,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
+@documented(STREAMS)
 class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
@@ -81,8 +84,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         same, which needs all rows before the first pass over them. Not for several labels a row.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
-    verbose : int, default=0
-        1 shows the progress of each pass, with tqdm where it is installed.
+    {verbose}
 
     Attributes
     ----------
@@ -99,21 +101,13 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
         of the first are minus those of the second.
-    alpha_ : float
-        The chosen penalty.
-    alphas_, errors_ : ndarray of shape (n_alphas,)
-        The penalties and their errors. `fit` warns when the error is still falling at the smallest
-        or the largest of them.
-    selection_ : str
-        What the errors are: "loo" or "gcv".
-    n_components_ : int
-        Number of components, of all blocks together.
-    moments_ : Moments
-        What `partial_fit` has seen; a model that is fitted at once has none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {alpha_}
+    {alphas_}
+    {selection_}
+    {n_components_}
+    {moments_}
+    {n_features_in_}
+    {feature_names_in_}
 
     References
     ----------

@@ -22,6 +22,7 @@ from histrs import _histrs
 from histrs._dask import in_memory, is_dask
 from histrs._distributed.answers import answers
 from histrs._distributed.rows import stand_in_to_fit
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
 from histrs._progress import SolverProgress
@@ -42,6 +43,7 @@ from histrs.quantization import ProductQuantizer
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
 from histrs.svm._composition import last_map
 from histrs.svm._distributed import DaskRows
+from histrs.svm._docs import MACHINES
 from histrs.svm._feature_rows import rows_of, scores_of
 from histrs.svm._held_out import folds
 from histrs.svm._path import held_out_path
@@ -64,6 +66,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
+@documented(MACHINES)
 class BundleSVC(ClassifierMixin, BaseEstimator):
     r"""Linear classifier in the space of a feature map, with the map's own inner product.
 
@@ -133,8 +136,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         rows like those before, or for another `alpha`. For `solver="bundle"`.
     random_state : int, RandomState instance or None, default=None
         Draws the batches of "pegasos", and the parts that are held out.
-    n_jobs : int or None, default=None
-        Threads; None means every core. The result does not depend on it.
+    {n_jobs}
     verbose : int, default=0
         1 shows the gap after every pass, with tqdm where it is installed.
 
@@ -145,8 +147,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         codeword.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts; 0 without.
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
+    {classes_}
     alpha_ : float
         The strength of the regulariser: `alpha`, or the one that was chosen.
     alphas_ : ndarray of shape (n_alphas,)
