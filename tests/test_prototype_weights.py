@@ -13,7 +13,7 @@ from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
 from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means
-from histrs.prototypes._covariance import make_loss
+from histrs.prototypes._covariance_loss import make_loss
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import LearnedPrototypes
 from histrs.prototypes._transport_loss import TransportLoss

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histrs import _histrs
 from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
@@ -34,6 +31,7 @@ from histrs.prototypes._base import (
     Training,
 )
 from histrs.prototypes._class_means import class_means
+from histrs.prototypes._covariance_loss import make_loss, prototypes, whitened
 from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import (
@@ -54,8 +52,6 @@ Float64 = NDArray[np.float64]
 # At one unit to the nearest prototype, neighbourhoods reach over several classes: sharper ones
 # classify better, on signals, sounds and textures.
 _SHARPER = 4.0
-# Smallest eigenvalue of a prototype, in the basis in which the mean is the identity.
-_FLOOR = 1e-8
 # Beyond this weight of the prior, prototypes stay where they start.
 _MOST_PRIOR = 1e30
 
@@ -369,48 +365,3 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def whitened(root: Float64, X: Stack) -> Stack:
-    """Return ``root^-1 X root^-T`` of each matrix."""
-    p = len(root)
-    half = solve_triangular(root, X.transpose(1, 0, 2).reshape(p, -1), lower=True)
-    half = half.reshape(p, len(X), p).transpose(2, 1, 0).reshape(p, -1)
-    full = solve_triangular(root, half, lower=True)
-    return symmetric(full.reshape(p, len(X), p).transpose(1, 0, 2))
-
-
-def prototypes(B: Float64) -> Float64:
-    """Return the matrices that `B` stands for, in the basis in which the mean is the identity."""
-    return symmetric(B.transpose(0, 2, 1) @ B) + _FLOOR * np.eye(B.shape[-1])
-
-
-def make_loss(
-    X: Stack,
-    labels: NDArray[np.int64],
-    prototype_labels: NDArray[np.int64],
-    gamma: float,
-    n_threads: int,
-    start: Float64 | None = None,
-    prior_weight: float = 0.0,
-    sample_weight: Float64 | None = None,
-) -> Callable[[Float64], tuple[float, Float64]]:
-    """Return ``B -> (L / n, its gradient)``; weights of samples are of mean 1."""
-
-    def loss(B: Float64) -> tuple[float, Float64]:
-        P = prototypes(B)
-        value, sums, weights = _histrs.compression_loss(
-            X, labels, P, prototype_labels, sample_weight, gamma, n_threads
-        )
-        if start is not None and prior_weight > 0.0:
-            # As further matrices, each of which its own prototype alone is compared with.
-            joint = P + start
-            of_joint, *single = (np.linalg.slogdet(A)[1] for A in (0.5 * joint, P, start))
-            divergences = of_joint - 0.5 * sum(single)
-            value += prior_weight * gamma**2 * float(np.sum(divergences))
-            sums = sums + prior_weight * np.linalg.inv(joint)
-            weights = weights + prior_weight
-        gradient = B @ (2.0 * sums - weights[:, None, None] * np.linalg.inv(P))
-        return value / len(X), gradient * (gamma**2 / len(X))
-
-    return loss
