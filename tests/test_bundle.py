@@ -59,7 +59,7 @@ class Formed:
 
 
 class HatMap(TransformerMixin, BaseEstimator):
-    """Equation 8: two adjacent knots a value, the intersection kernel of all knots; CSR out."""
+    """Equation 8: two adjacent knots per value, the intersection kernel of all knots; CSR out."""
 
     def __init__(self, n_knots=9):
         self.n_knots = n_knots

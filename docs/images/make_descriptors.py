@@ -18,7 +18,7 @@ photographs = [image.mean(axis=2) for image in load_sample_images().images]
 
 
 def patches(image):
-    """Return patches, one a row, without their brightness, and the shape of their grid."""
+    """Return patches, one per row, without their brightness, and the shape of their grid."""
     windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[::STRIDE, ::STRIDE]
     rows = windows.reshape(-1, SIZE * SIZE)
     return (rows - rows.mean(axis=1, keepdims=True)) / 255, windows.shape[:2]

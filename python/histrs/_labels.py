@@ -37,7 +37,7 @@ def dense_targets(y: Any) -> Any:
 
 
 def labels_or_indicator(y: Any) -> NDArray[Any]:
-    """Return labels of one class a row, or the indicator of labels of which it may have several.
+    """Return labels of one class per row, or the indicator of labels of which it may have several.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def labels_or_indicator(y: Any) -> NDArray[Any]:
         return checked_labels(y)
     if type_of_target(values) != "multilabel-indicator" or not np.isin(values, (0, 1)).all():
         raise ValueError(
-            f"y has shape {values.shape}: give one class a row, a 1d array, or an indicator of "
+            f"y has shape {values.shape}: give one class per row, a 1d array, or an indicator of "
             "labels, whose entries are 0 and 1."
         )
     return values

@@ -82,7 +82,7 @@ def _wrappers_named(estimator: Any, y: Any) -> Iterator[None]:
         labels = type_of_target(y) == "multilabel-indicator"
         wrappers = f"{'OneVsRestClassifier or ' if labels else ''}MultiOutputClassifier"
         raise ValueError(
-            f"{error} {type(estimator).__name__} takes one class a row: for several, wrap it in "
+            f"{error} {type(estimator).__name__} takes one class per row: for several, wrap it in "
             f"scikit-learn's {wrappers}."
         ) from error
 

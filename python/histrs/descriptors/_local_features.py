@@ -120,7 +120,7 @@ def _as_sets(X: Sets) -> list[Float] | None:
         if features.ndim != 2 or features.shape[1] != n_columns:
             raise ValueError(
                 f"X[{i}] has shape {features.shape}: the local features of every image are an "
-                f"array of shape (n_local, {n_columns}), one a row; for none, give "
+                f"array of shape (n_local, {n_columns}), one per row; for none, give "
                 f"np.empty((0, {n_columns}))."
             )
     return sets

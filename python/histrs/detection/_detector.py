@@ -80,7 +80,7 @@ class PartDetector(BaseEstimator):
     quantizer : ProductQuantizer, "default" or None, default="default"
         What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
         one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
-        128 codewords: 7 bytes a cell, where features take 124. None learns on features.
+        128 codewords: 7 bytes per cell, where features take 124. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
     part_shape : (int, int), default=(6, 6)

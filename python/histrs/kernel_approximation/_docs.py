@@ -48,7 +48,7 @@ landmarks_ : {ndarray, sparse array} of shape (D, n_features)
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "n_features_in_": """
 n_features_in_ : int

@@ -40,7 +40,7 @@ class KernelProjectionMap(LandmarkMap):
     {kernel_params}
     {random_state}
     n_jobs : int, default=None
-        Number of threads of the kernels by name; None and -1 mean one a core.
+        Number of threads of the kernels by name; None and -1 mean one per core.
     {verbose}
 
     Attributes

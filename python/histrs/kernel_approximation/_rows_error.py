@@ -69,7 +69,7 @@ class Shares:
         return cls(np.maximum(np.exp(np.log(low) + steps * length), low), shares)
 
     def left_out(self, poles: Array) -> Array:
-        """Return what poles, (n_poles, n_columns), leave out of rows, one number a column."""
+        """Return what poles, (n_poles, n_columns), leave out of rows, one number per column."""
         rest = np.ones_like(self.values)
         for pole in poles:
             rest *= (self.values - pole) / (self.values + pole)

@@ -58,7 +58,7 @@ class SparseKernelMap(LandmarkMap):
     {kernel_params}
     {random_state}
     n_jobs : int, default=None
-        Number of threads of the selection and of the kernels by name; None and -1 mean one a core.
+        Number of threads of the selection and of kernels by name; None and -1 mean one per core.
     {verbose}
 
     Attributes

@@ -13,7 +13,7 @@ Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "errors": """
 ValueError

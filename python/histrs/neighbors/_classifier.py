@@ -49,7 +49,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         others.
     {metric_params}
     class_weight : dict, "balanced" or None, default=None
-        Factors of the votes of each class; not for several labels a row.
+        Factors of the votes of each class; not for several labels per row.
     {n_jobs}
     {verbose}
 

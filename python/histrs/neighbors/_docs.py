@@ -22,7 +22,7 @@ X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
 """,
     "n_jobs": """
 n_jobs : int or None, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "n_features_in_": """
 n_features_in_ : int

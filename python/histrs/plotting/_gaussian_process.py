@@ -107,12 +107,12 @@ def plot_shape_functions(
         the feature; each takes a solve.
     {feature_names}
     axes : array-like of matplotlib Axes, default=None
-        Where to draw, one a feature; None makes a figure.
+        Where to draw, one per feature; None makes a figure.
 
     Returns
     -------
     axes : ndarray of matplotlib Axes
-        Where it was drawn, one a feature.
+        Where it was drawn, one per feature.
 
     Raises
     ------

@@ -44,12 +44,12 @@ def plot_pair_functions(
         Whether to hatch where the function is within two posterior standard deviations of 0.
     {feature_names}
     axes : array-like of matplotlib Axes, default=None
-        Where to draw, one a pair; None makes a figure.
+        Where to draw, one per pair; None makes a figure.
 
     Returns
     -------
     axes : ndarray of matplotlib Axes
-        Where it was drawn, one a pair.
+        Where it was drawn, one per pair.
 
     Raises
     ------

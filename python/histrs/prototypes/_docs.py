@@ -18,7 +18,7 @@ n_neighbors : int, default=1
 """,
     "n_jobs": """
 n_jobs : int or None, default=None
-    Number of threads; None and -1 mean one a core. Results do not depend on it.
+    Number of threads; None and -1 mean one per core. Results do not depend on it.
 """,
     "classes_": """
 classes_ : ndarray of shape (n_classes,)

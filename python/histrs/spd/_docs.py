@@ -21,7 +21,7 @@ return_n_iter : bool, default=False
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "C": """
 C : ndarray of shape (p, p)

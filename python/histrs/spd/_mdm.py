@@ -55,7 +55,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         :func:`log_euclidean_mean` or the arithmetic one. "riemann" is pyRiemann's name of "airm".
     {forgetting}
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    histrs.prototypes.CovarianceCompressor : Learns several matrices a class instead of one mean.
+    histrs.prototypes.CovarianceCompressor : Learns several matrices per class instead of one mean.
 
     References
     ----------

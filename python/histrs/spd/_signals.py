@@ -38,7 +38,7 @@ class Covariances(TransformerMixin, BaseEstimator):
         of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
         covariance matrix, is 0; a number in [0, 1] is taken as it is.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
     init : {"pca", "random"}, default="pca"
         Start at the leading eigenvectors of the mean of the training matrices, or at random.
     n_jobs : int or None, default=None
-        Number of threads in the search for neighbours; None and -1 mean one a core.
+        Number of threads in the search for neighbours; None and -1 mean one per core.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
     {forgetting}
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------

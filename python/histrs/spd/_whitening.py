@@ -41,7 +41,7 @@ class Whitening(TransformerMixin, BaseEstimator):
         In `partial_fit`, by how much the weight of older matrices of the domain is lowered at each
         call.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         as that many.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
-        same, which needs all rows before the first pass over them. Not for several labels a row.
+        same, which needs all rows before the first pass over them. Not for several labels per row.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
     {verbose}
@@ -89,14 +89,14 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes; of several labels a row, the numbers of the columns of `y`.
+        The classes; of several labels per row, the numbers of the columns of `y`.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
     inverse_temperature_ : float, or ndarray of shape (n_classes,)
         What scores are multiplied with before the softmax that makes them probabilities, of
-        several labels a row the logistic function of each; not there after `fit_moments` and
+        several labels per row the logistic function of each; not there after `fit_moments` and
         `partial_fit`, nor where rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
@@ -416,7 +416,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
 
         They are those of the softmax that is calibrated, or without one of scores times one number,
         `inverse_temperature_`, for which the labels of rows, by models of all others, are most
-        likely. So the most probable class is the prediction. Of several labels a row, each has a
+        likely. So the most probable class is the prediction. Of several labels per row, each has a
         probability of its own, and those above a half are predicted.
 
         Parameters
@@ -454,8 +454,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             given = getattr(self, name)
             if given is not None and given not in ("auto", "softmax"):
                 raise ValueError(
-                    f"{name} = {given!r} is of one class a row, and y has {n_labels} labels: leave "
-                    f"{name} as it is by default."
+                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
+                    f"leave {name} as it is by default."
                 )
         self.classes_, self._has_labels = np.arange(n_labels), True
 

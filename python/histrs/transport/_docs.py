@@ -37,7 +37,7 @@ return_info : bool, default=False
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "info": """
 info : SinkhornInfo
