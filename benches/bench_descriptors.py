@@ -20,7 +20,7 @@ N_FEATURES = 128
 """As many numbers as a SIFT descriptor has."""
 
 
-def _pictures(n: int, n_local: int) -> list[NDArray[np.float32]]:
+def _images(n: int, n_local: int) -> list[NDArray[np.float32]]:
     """Return local features like SIFT's: non-negative, of length 1, about some hundred centres."""
     rng = np.random.default_rng(0)
     centres = rng.standard_gamma(0.5, size=(400, N_FEATURES))
@@ -30,18 +30,18 @@ def _pictures(n: int, n_local: int) -> list[NDArray[np.float32]]:
     return list(features.astype(np.float32).reshape(n, n_local, N_FEATURES))
 
 
-def _counts(nearest: NDArray[Any], pictures: list[Any], n_words: int) -> NDArray[np.float64]:
-    ends = np.cumsum([len(picture) for picture in pictures])[:-1]
+def _counts(nearest: NDArray[Any], images: list[Any], n_words: int) -> NDArray[np.float64]:
+    ends = np.cumsum([len(image) for image in images])[:-1]
     parts = np.split(nearest, ends)
     return np.array([np.bincount(part, minlength=n_words) for part in parts], dtype=np.float64)
 
 
 @row("words-assign", "Bags of 1,000 visual words of 128 columns, float32")
 def assign(quick: bool) -> Trial:
-    """Count the words of pictures."""
+    """Count the words of images."""
     n, n_local, n_words = (4, 100, 20) if quick else (100, 500, 1000)
-    pictures = _pictures(n, n_local)
-    stacked = np.concatenate(pictures)
+    images = _images(n, n_local)
+    stacked = np.concatenate(images)
     model = BagOfVisualWords(n_words, norm=None, max_samples=20_000, random_state=0)
     # Rows at random are words as good as any to be counted.
     chosen = np.random.default_rng(1).choice(len(stacked), n_words, replace=False)
@@ -49,10 +49,10 @@ def assign(quick: bool) -> Trial:
     words = np.ascontiguousarray(model.words_)
 
     def sklearn(_: Any) -> NDArray[np.float64]:
-        return _counts(pairwise_distances_argmin(stacked, words), pictures, n_words)
+        return _counts(pairwise_distances_argmin(stacked, words), images, n_words)
 
     sides = [
-        Side(OURS, lambda _: model.transform(pictures)),
+        Side(OURS, lambda _: model.transform(images)),
         Side(SKLEARN, sklearn, peer=True),
     ]
     targets = [
@@ -63,13 +63,13 @@ def assign(quick: bool) -> Trial:
         index.add(words)
 
         def search(_: Any) -> NDArray[np.float64]:
-            return _counts(index.search(stacked, 1)[1][:, 0], pictures, n_words)
+            return _counts(index.search(stacked, 1)[1][:, 0], images, n_words)
 
         sides.append(Side(FAISS, search, peer=True))
         targets.append(Target("3x faster than Faiss", lambda m: m.speedup(OURS, FAISS), at_least=3))
     exact = _counts(
         pairwise_distances_argmin(stacked.astype(np.float64), words.astype(np.float64)),
-        pictures,
+        images,
         n_words,
     )
 
@@ -88,7 +88,7 @@ def assign(quick: bool) -> Trial:
             Figure(f"{side.name}: a feature", m.median(side.name) / len(stacked) * 1e6, "us")
             for side in sides
         ],
-        note=f"{n} pictures of {n_local} local features, synthetic, {n_words:,} words. The peers "
+        note=f"{n} images of {n_local} local features, synthetic, {n_words:,} words. The peers "
         "are given all features as one array.",
     )
 
@@ -97,7 +97,7 @@ def assign(quick: bool) -> Trial:
 def learn(quick: bool) -> Trial:
     """Find the words by k-means."""
     n, n_words = (500, 10) if quick else (20_000, 500)
-    stacked = _pictures(1, n)[0]
+    stacked = _images(1, n)[0]
     double = stacked.astype(np.float64)
 
     def ours(_: Any) -> NDArray[Any]:

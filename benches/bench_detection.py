@@ -62,7 +62,7 @@ def _photographs(quick: bool) -> Photographs | None:
 # ---- scores -------------------------------------------------------------------------------------
 
 
-@row("part-scores", "Scores of a root and eight parts at every place of a pyramid")
+@row("part-scores", "Scores of a root and eight parts at every location of a pyramid")
 def scores(quick: bool) -> Trial:
     """The same model on codes of seven bytes a cell, and on what they stand for."""
     rng = np.random.default_rng(0)

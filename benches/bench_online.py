@@ -1,4 +1,4 @@
-"""Rows that come and go, beside a new fit."""
+"""Online updates, beside a new fit."""
 
 from functools import cache
 from typing import Any

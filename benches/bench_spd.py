@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 from benches import _peers
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.metrics import airm_distances, jbld_distances
-from histrs.prototypes._covariance import make_loss
+from histrs.prototypes._covariance_loss import make_loss
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean, jbld_mean
 
 try:

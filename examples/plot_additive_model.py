@@ -3,7 +3,7 @@ An additive model with its uncertainty
 ======================================
 
 ``min(x, x')`` is the covariance of Brownian motion, so that a Gaussian process with the histogram
-intersection kernel is a sum of piecewise-linear functions, one a feature. Here one feature is
+intersection kernel is a sum of piecewise-linear functions, one per feature. Here one feature is
 drawn: the exact posterior mean, the band of two predictive standard deviations, and the table of
 eight cells that predicts in constant time. Noise and amplitude are learned.
 """

@@ -34,8 +34,8 @@ for name, parameters in kinds.items():
     print(f"{name}: {np.round(recalls, 2)} of the ten nearest found")
     left.semilogx(n_bytes, errors, ".-", base=2, label=name)
     right.semilogx(n_bytes, recalls, ".-", base=2, label=name)
-left.set(xlabel="bytes a row", ylabel="squared error / variance")
-right.set(xlabel="bytes a row", ylabel="share of the ten nearest found")
+left.set(xlabel="bytes per row", ylabel="squared error / variance")
+right.set(xlabel="bytes per row", ylabel="share of the ten nearest found")
 left.legend()
 for ax in (left, right):
     ax.set_xticks(n_bytes, [str(n) for n in n_bytes])

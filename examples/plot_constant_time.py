@@ -31,7 +31,7 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.loglog(bins, bounds, ".--", label="certified bound")
 left.loglog(bins, errors, ".-", label="largest error of 2,000 rows")
 left.axhline(np.sqrt(model.noise_) * model.y_std_[0], color="0.6", label="noise of the targets")
-left.set(xlabel="cells a feature", ylabel="error of a prediction")
+left.set(xlabel="cells per feature", ylabel="error of a prediction")
 _ = left.legend()
 
 # %%
@@ -44,5 +44,5 @@ for n_bins in bins:
     of_images.set_params(n_bins=n_bins)
     errors.append(np.abs(of_images.predict(images.data[500:]) - exact).max())
 right.loglog(bins, np.maximum(errors, 1e-15), ".-", color="tab:green")
-right.set(xlabel="cells a feature", ylabel="largest error", title="digits, sixteen greys")
+right.set(xlabel="cells per feature", ylabel="largest error", title="digits, sixteen greys")
 plt.show()

@@ -50,9 +50,9 @@ def draw_scenes(n, rng):
     for _ in range(n):
         image = 0.45 + 0.1 * rng.random(rows.shape)
         for _ in range(5):
-            place, value = rng.integers(0, [180, 240]), rng.choice([0.1, 0.9])
+            start, value = rng.integers(0, [180, 240]), rng.choice([0.1, 0.9])
             across = rng.integers(-40, 41, 2)
-            stroke(image, place, place + across + [0, 1], rng.integers(2, 8), value)
+            stroke(image, start, start + across + [0, 1], rng.integers(2, 8), value)
         own = []
         for left in (10, 130)[: rng.integers(1, 3)]:
             size, value = rng.uniform(90, 130), rng.choice([0.0, 1.0])

@@ -57,12 +57,13 @@ else:
     grid = {"cell": 2, "stride": 1, "epsilon": 1.0}
 
 # %%
-# The local features are histograms of the gradient's direction in two by two cells, at every place
-# of a grid, as those of SIFT. In front of them is the place, down and right, between 0 and 1.
+# The local features are histograms of the gradient's direction in two by two cells, at every
+# position of a grid, as those of SIFT. In front of them is the position, down and right, between 0
+# and 1.
 
 
 def gradient_histograms(image, cell, stride, epsilon, n_directions=8):
-    """Return places and descriptors, one patch a row."""
+    """Return positions and descriptors, one patch a row."""
     down, right = np.gradient(image)
     turn = np.arctan2(down, right) / (2 * np.pi) * n_directions
     distance = np.abs((turn[..., None] - np.arange(n_directions) + 4) % n_directions - 4)
@@ -73,8 +74,8 @@ def gradient_histograms(image, cell, stride, epsilon, n_directions=8):
     corners = [sums[np.ix_(rows + i, columns + j)] for i in (0, cell) for j in (0, cell)]
     patches = np.concatenate(corners, axis=2).reshape(-1, 4 * n_directions)
     patches = np.sqrt(patches / (patches.sum(axis=1, keepdims=True) + epsilon))
-    places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2)
-    return np.hstack([(places + cell / 2) / image.shape, patches])
+    positions = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2)
+    return np.hstack([(positions + cell / 2) / image.shape, patches])
 
 
 def describe(images, **grid):
@@ -145,7 +146,7 @@ size = 48
 
 
 def cut(photographs, left, right, step):
-    """Return pieces, from which photograph each is, and the place of its corner."""
+    """Return pieces, from which photograph each is, and the position of its corner."""
     pieces, origins, corners = [], [], []
     for origin, photograph in enumerate(photographs):
         for row in range(0, photograph.shape[0] - size + 1, step):

@@ -44,10 +44,10 @@ def choose(model, known):
     best, batch = y[known].max(), []
     for _ in range(BATCH):
         gain = expected_improvement(model, X[pool], best)
-        place = int(np.argmax(gain))
-        batch.append(int(pool[place]))
-        model.partial_fit(X[pool[[place]]], model.predict(X[pool[[place]]]))
-        pool = np.delete(pool, place)
+        index = int(np.argmax(gain))
+        batch.append(int(pool[index]))
+        model.partial_fit(X[pool[[index]]], model.predict(X[pool[[index]]]))
+        pool = np.delete(pool, index)
     model.forget(np.arange(len(known), len(known) + BATCH))
     return batch
 

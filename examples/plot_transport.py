@@ -1,9 +1,9 @@
 """
-Half-way between two pictures
-=============================
+Half-way between two images
+===========================
 
 The barycentre of two histograms under optimal transport moves mass instead of mixing it. Here
-the histograms are pictures of 24 x 24 pixels, a ring and a cross, and the ground distance is the
+the histograms are images of 24 x 24 pixels, a ring and a cross, and the ground distance is the
 squared Euclidean one. The last panel shows what the Sinkhorn distance pays for entropy:
 it falls to the exact distance as the regularisation does.
 """
@@ -29,7 +29,7 @@ for ax, weight in zip(axes, [0.0, 0.25, 0.5, 0.75, 1.0], strict=False):
     ax.set(title=f"{weight:.0%} cross", xticks=[], yticks=[])
 
 # %%
-# The distance of the two pictures for several regularisations, above a bound that takes no
+# The distance of the two images for several regularisations, above a bound that takes no
 # iteration: the distance of the projections on the axes.
 
 distance = np.sqrt(M)

@@ -52,12 +52,12 @@ from histrs.streaming import (
 )
 from histrs.svm import BundleSVC, IntersectionSVC
 
-ROWS, COVARIANCES, SIGNALS, IMAGES, PICTURES = (
+ROWS, COVARIANCES, SIGNALS, IMAGES, LOCAL_FEATURES = (
     "rows",
     "covariances",
     "signals",
     "images",
-    "pictures",
+    "local features",
 )
 
 
@@ -108,8 +108,8 @@ CASES = [
     Case(lambda: CommonRange(), COVARIANCES),
     Case(lambda: SPDProjection(2), COVARIANCES),
     Case(lambda: Covariances(), SIGNALS),
-    Case(lambda: BagOfVisualWords(3, random_state=0), PICTURES),
-    Case(lambda: FisherVector(2, random_state=0), PICTURES),
+    Case(lambda: BagOfVisualWords(3, random_state=0), LOCAL_FEATURES),
+    Case(lambda: FisherVector(2, random_state=0), LOCAL_FEATURES),
     Case(lambda: HOGFeatures(), IMAGES),
     Case(lambda: PartDetector(random_state=0), IMAGES),
 ]
@@ -139,7 +139,7 @@ def data(case: Case, n: int = 45, n_classes: int = 3, seed: int = 0) -> tuple[An
         X[np.arange(n), labels % 3] *= 3.0
         if case.takes == COVARIANCES:
             X = X @ X.transpose(0, 2, 1) / 20
-    elif case.takes == PICTURES:
+    elif case.takes == LOCAL_FEATURES:
         X = [rng.random((12, 3)) + label for label in labels]
     else:
         X = [rng.random((32, 32)) for _ in labels[:3]]

@@ -149,7 +149,7 @@ def decision_function(case: Case) -> str:
 
 
 def several_outputs(case: Case) -> str:
-    """Several targets, or several labels a row."""
+    """Several targets, or several labels per row."""
     estimator = case.make()
     if not is_classifier(estimator) and not is_regressor(estimator):
         return NONE

@@ -271,7 +271,7 @@ def test_sparse_matrices_where_none_is_read(rng):
             call()
 
 
-def test_pictures_are_real_and_rings_are_few():
+def test_images_are_real_and_rings_are_few():
     with pytest.raises(ValueError, match="Complex data not supported: image"):
         edge_points(np.ones((3, 3)) * 1j)
     with pytest.raises(ValueError, match="n_radii = 9223372036854775808: must be at least 1"):
@@ -413,7 +413,7 @@ def test_a_damaged_matrix_is_no_model():
             call()
 
 
-def test_a_blur_wider_than_the_picture():
+def test_a_blur_wider_than_the_image():
     with pytest.raises(ValueError, match=r"sigma = 1e\+300 leaves nothing of an image"):
         edge_points(np.eye(5), sigma=1e300)
 

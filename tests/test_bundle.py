@@ -59,7 +59,7 @@ class Formed:
 
 
 class HatMap(TransformerMixin, BaseEstimator):
-    """Equation 8: two adjacent knots a value, the intersection kernel of all knots; CSR out."""
+    """Equation 8: two adjacent knots per value, the intersection kernel of all knots; CSR out."""
 
     def __init__(self, n_knots=9):
         self.n_knots = n_knots
@@ -100,7 +100,7 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
     labels = rng.integers(0, 4, n).astype(np.int32)
     positive = rng.permutation(4)[:n_problems].astype(np.int32)
     weights = rng.random(n)
-    places = rng.random(n_problems)
+    points = rng.random(n_problems)
     cut = rng.random(n_problems)
     targets = labels, weights, positive
 
@@ -111,29 +111,29 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
 
     def step(at, n_threads):
         moved, gradients = start.copy(), end.copy()
-        found = _histrs.svm_line_step(loss, moved, gradients, targets, places, at, n_threads)
+        found = _histrs.svm_line_step(loss, moved, gradients, targets, points, at, n_threads)
         return found, moved, gradients
 
     for n_threads in (1, 2):
-        both = np.stack([places, cut], axis=1)
+        both = np.stack([points, cut], axis=1)
         found, slopes = _histrs.svm_line_losses(loss, start, end, targets, both, n_threads)
-        expected = np.stack([losses(places), losses(cut)], axis=1)
+        expected = np.stack([losses(points), losses(cut)], axis=1)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15 * n)
         at_cut, moved, _ = step(cut, n_threads)
-        scores = start + places[:, None] * (end - start)
+        scores = start + points[:, None] * (end - start)
         np.testing.assert_allclose(moved, scores, rtol=1e-12, atol=1e-12 * scale)
         np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
     slopes = slopes[:, 0]
     # Subgradients: no chord is below the tangent.
     short = 1e-4 / scale
-    rise = (losses(places + short) - losses(places)) / short
-    fall = (losses(places) - losses(places - short)) / short
+    rise = (losses(points + short) - losses(points)) / short
+    fall = (losses(points) - losses(points - short)) / short
     slack = 1e-6 * (1 + np.abs(slopes))
     assert np.all(fall - slack <= slopes)
     assert np.all(slopes <= rise + slack)
-    at_places = step(places, 2)[2]
+    at_points = step(points, 2)[2]
     np.testing.assert_allclose(
-        np.sum(at_places * (end - start), axis=1), slopes, rtol=1e-9, atol=1e-9 * scale
+        np.sum(at_points * (end - start), axis=1), slopes, rtol=1e-9, atol=1e-9 * scale
     )
 
 
@@ -175,8 +175,8 @@ def test_a_search_never_climbs_and_nears_the_minimum(seed):
         value = curves[:, None] * away**2 + np.abs(right)
         return value, 2 * curves[:, None] * away + np.where(right >= 0, 1.0, -1.0)
 
-    place, least = search(at, at(np.zeros((5, 1)))[0][:, 0])
-    np.testing.assert_allclose(least, at(place[:, None])[0][:, 0])
+    point, least = search(at, at(np.zeros((5, 1)))[0][:, 0])
+    np.testing.assert_allclose(least, at(point[:, None])[0][:, 0])
     grid = at(np.tile(np.linspace(0, 1, 1001), (5, 1)))[0]
     assert np.all(least <= grid[:, 0])
     # A search is short: minima close to the start may be missed. All thousand seeds pass.

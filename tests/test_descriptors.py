@@ -23,9 +23,9 @@ ENCODERS = [FisherVector(3, random_state=0), BagOfVisualWords(5, random_state=0)
 every_encoder = pytest.mark.parametrize("encoder", ENCODERS, ids=["Fisher", "words"])
 
 
-def images(rng, sizes=(7, 1, 12, 30), n_features=3, places=False):
+def images(rng, sizes=(7, 1, 12, 30), n_features=3, positions=False):
     sets = [rng.normal(size=(n, n_features)) * [3, 1, 0.2][:n_features] for n in sizes]
-    return [np.hstack([rng.random((len(x), 2)), x]) if places else x for x in sets]
+    return [np.hstack([rng.random((len(x), 2)), x]) if positions else x for x in sets]
 
 
 # ---- what both encoders do with their input -----------------------------------------------------
@@ -88,7 +88,7 @@ def test_an_image_without_features_is_all_zeros(rng, encoder):
 
 @every_encoder
 def test_a_pyramid_joins_the_cells(rng, encoder):
-    X = images(rng, sizes=(40, 3, 0, 25), places=True)
+    X = images(rng, sizes=(40, 3, 0, 25), positions=True)
     X[0][0, :2] = 1.0
     X[0][1, :2] = 0.0
     encoder = clone(encoder).set_params(positions=True)
@@ -129,7 +129,7 @@ def test_errors_name_the_image_and_change_nothing(rng, encoder):
         clone(encoder).set_params(pyramid=(0,)).fit(X)
     with pytest.raises(ValueError, match="at least one level"):
         clone(encoder).set_params(pyramid=()).fit(X)
-    with pytest.raises(ValueError, match=r"X\[0\]\[\d+, \d\] = .*places lie in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"X\[0\]\[\d+, \d\] = .*positions lie in \[0, 1\]"):
         clone(encoder).set_params(positions=True).fit(X)
     with pytest.raises(ValueError, match="the first two are"):
         clone(encoder).set_params(positions=True).fit([x[:, :2] for x in X])
@@ -372,7 +372,7 @@ def test_more_words_than_codes_of_16_bits_number(rng):
 
 
 def test_level_weights_are_those_of_the_pyramid(rng):
-    X = images(rng, places=True)
+    X = images(rng, positions=True)
     options = {"pyramid": (1, 2), "positions": True, "norm": None, "random_state": 0}
     plain = BagOfVisualWords(3, **options).fit_transform(X)
     weighted = BagOfVisualWords(3, level_weights=(0.25, 0.5), **options).fit_transform(X)

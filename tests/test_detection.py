@@ -154,13 +154,13 @@ def test_a_pyramid_has_a_level():
 )
 def test_distance_transform(n_rows, n_columns, deformation, seed):
     scores = np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
-    best, places = _histrs.distance_transform(scores, deformation)
+    best, locations = _histrs.distance_transform(scores, deformation)
     expected = oracle.distance_transform(
         scores.astype(float), deformation, np.arange(n_rows), np.arange(n_columns)
     )
     np.testing.assert_allclose(best, expected, atol=1e-9)
-    assert (places >= 0).all()
-    assert (places < [n_rows, n_columns]).all()
+    assert (locations >= 0).all()
+    assert (locations < [n_rows, n_columns]).all()
 
 
 @pytest.mark.simd_paths
@@ -188,13 +188,13 @@ def test_scores_of_codes_are_inner_products_of_sparse_features(dtype):
         np.testing.assert_array_equal(numbers[:, 2:4], np.argwhere(expected > -np.inf))
     # The parts are where the score says that they are.
     for score, row in zip(scores, numbers, strict=True):
-        places = row[2:].reshape(-1, 2)
+        locations = row[2:].reshape(-1, 2)
         total = -0.5
-        for k, (table, place) in enumerate(zip(tables, places, strict=True)):
+        for k, (table, location) in enumerate(zip(tables, locations, strict=True)):
             sparse = oracle.expanded(levels[1 if k == 0 else 0], n_codes)
-            total += oracle.filter_scores(sparse, table)[tuple(place)]
+            total += oracle.filter_scores(sparse, table)[tuple(location)]
             if k:
-                away = place - (2 * places[0] - padding + anchors[k - 1])
+                away = location - (2 * locations[0] - padding + anchors[k - 1])
                 total -= np.dot(springs[k - 1], [away[0], away[0] ** 2, away[1], away[1] ** 2])
         assert abs(total - score) < 1e-5
 
@@ -416,7 +416,7 @@ def test_a_component_without_objects_is_left_out():
 def test_images_that_objects_fill_are_refused():
     images = [random_image(i, (63, 63)) for i in range(2)]
     detector = PartDetector(1, 0, CODES, random_state=0)
-    with pytest.raises(ValueError, match="no place in the images is away"):
+    with pytest.raises(ValueError, match="no location in the images is away"):
         detector.fit(images, [[[0, 0, 63, 63]]] * 2)
     assert not hasattr(detector, "roots_")
 
@@ -439,7 +439,7 @@ def test_images_that_are_all_too_small_are_refused(quantizer, message):
         detector.fit([np.zeros((4, 4))], [[[0, 0, 3, 3]]])
 
 
-def test_parts_are_learned_where_no_place_is_beyond_the_margin():
+def test_parts_are_learned_where_no_location_is_beyond_the_margin():
     images, boxes = squares(8)
     detector = PartDetector(1, 4, CODES, C=1, n_part_rounds=1, random_state=0).fit(images, boxes)
     # As many as the objects and their mirror images.

@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from histrs.feature_selection import SelectRelevant
+from histrs.feature_selection._components import short
 from histrs.feature_selection._inclusion import Chain, least_false, slab_variances
-from histrs.feature_selection._relevant import _short
 from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 from tests.oracles import inclusion as oracle
 
@@ -119,14 +119,14 @@ def test_updates_are_what_computing_anew_gives(rng):
 def test_rotated_rows_have_the_same_products(rng):
     X, y = additive(rng, n=90, d=4)
     shapes, Y = np.stack([components(x) for x in X.T], axis=1), y[:, None] - y.mean()
-    rows, targets = _short(X, Y)
+    rows, targets = short(X, Y)
     assert len(rows) <= 4 * N_SHAPES
-    flat, short = shapes.reshape(90, -1), rows.reshape(len(rows), -1)
-    np.testing.assert_allclose(short.T @ short, flat.T @ flat, atol=1e-9)
-    np.testing.assert_allclose(short.T @ targets, flat.T @ Y, atol=1e-9)
+    flat, fewer = shapes.reshape(90, -1), rows.reshape(len(rows), -1)
+    np.testing.assert_allclose(fewer.T @ fewer, flat.T @ flat, atol=1e-9)
+    np.testing.assert_allclose(fewer.T @ targets, flat.T @ Y, atol=1e-9)
     whole = Chain(shapes, Y, np.sum(Y**2), 90, 4, np.random.default_rng(3)).run(5, 2, quiet)
-    short = Chain(rows, targets, np.sum(Y**2), 90, 4, np.random.default_rng(3)).run(5, 2, quiet)
-    np.testing.assert_allclose(short, whole, atol=1e-6)
+    fewer = Chain(rows, targets, np.sum(Y**2), 90, 4, np.random.default_rng(3)).run(5, 2, quiet)
+    np.testing.assert_allclose(fewer, whole, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 30, 1000, 10**6])

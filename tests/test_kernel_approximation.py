@@ -112,7 +112,7 @@ def test_distances_of_features_are_chi_square_distances(rng, method):
     model = AdditiveChi2Map(41, method=method, sample_interval=None).fit(X)
     c = model.transform(X)
     distances = np.square(c[:, None] - c).sum(axis=2)
-    # Eq. 16; each of three kernel values a bin is off by at most the bound.
+    # Eq. 16; each of three kernel values per bin is off by at most the bound.
     slack = 4 * X.shape[1] * model.kernel_error_bound_
     np.testing.assert_allclose(distances, chi2_distances(X), atol=slack + 1e-12)
 

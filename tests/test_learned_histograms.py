@@ -348,7 +348,7 @@ def test_the_best_multiple_of_the_scale_is_taken(best):
     def accuracy(factor):
         return -abs(np.log(factor / best))
 
-    assert _gamma._in_turn(accuracy, 0) == best
+    assert _gamma._on_grid(accuracy, 0) == best
 
 
 @pytest.mark.parametrize("best", [0.3, 2.0, 13.0])

@@ -275,8 +275,8 @@ def test_rows_that_come_and_go(kind, first):
         )
         assert len(fit.Y_fit_) == len(rows)
         if kind in ("intersection", "cg", "smooth"):
-            place = list(one.pattern_targets_[one.pattern_fits_.index(fit)]).index(k)
-            assert one.intercept_[k] == fit.intercept_[place]
+            index = list(one.pattern_targets_[one.pattern_fits_.index(fit)]).index(k)
+            assert one.intercept_[k] == fit.intercept_[index]
         if kind in ("intersection", "cg"):
             again = make(
                 kind,

@@ -135,8 +135,8 @@ def test_labels_that_all_rows_have_or_none(rows):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_weight": "balanced"}, "class_weight = 'balanced' is of one class a row"),
-        ({"calibrate": "equal-rate"}, "calibrate = 'equal-rate' is of one class a row"),
+        ({"class_weight": "balanced"}, "class_weight = 'balanced' is of one class per row"),
+        ({"calibrate": "equal-rate"}, "calibrate = 'equal-rate' is of one class per row"),
     ],
 )
 def test_what_is_of_one_class_a_row_is_refused(rows, options, message):
@@ -150,7 +150,7 @@ def test_what_is_of_one_class_a_row_is_refused(rows, options, message):
 
 def test_several_classes_a_row_are_refused(rows):
     X, Y = rows
-    with pytest.raises(ValueError, match="give one class a row, a 1d array, or an indicator"):
+    with pytest.raises(ValueError, match="give one class per row, a 1d array, or an indicator"):
         PCARidgeClassifier().fit(X, 3 * Y)
     model = PCARidgeClassifier().fit(X, Y)
     with pytest.raises(ValueError, match="1d"):
@@ -205,7 +205,7 @@ def test_rows_of_dask_have_the_labels_of_others(rows):
     model = PCARidgeClassifier(8, **options).fit(lazy, sparse.csr_matrix(Y))
     expected = PCARidgeClassifier(8, **options).fit(X, Y)
     np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-6)
-    with pytest.raises(ValueError, match="give one class a row, a 1d array, or an indicator"):
+    with pytest.raises(ValueError, match="give one class per row, a 1d array, or an indicator"):
         PCARidgeClassifier(8).fit(lazy, 3 * Y)
     with pytest.warns(UserWarning, match="column-vector"):
         model.fit(lazy, np.where(Y[:, :1], 7, 3))

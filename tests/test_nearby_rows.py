@@ -90,19 +90,19 @@ def test_known_without_itself_leaves_a_row_out(rng, monkeypatch, weighted):
     weights = {"sample_weight": rng.uniform(0.5, 2.0, 90)} if weighted else {}
     rows = np.sort(rng.choice(90, 60, replace=False))
     system, space, nearby = nearby_of(X, monkeypatch, rows=rows, **weights)
-    places = np.array([0, 7, 31, 59])
-    known = nearby.known_without_itself(space, places)
-    upper = space.upper_without_itself(places)
-    asked = nearby._asked(space.coordinates[places])
+    indices = np.array([0, 7, 31, 59])
+    known = nearby.known_without_itself(space, indices)
+    upper = space.upper_without_itself(indices)
+    asked = nearby._asked(space.coordinates[indices])
     scale = scales(system)
     K = scale[:, None] * intersection_kernel(X, X) * scale
     A = K + system.s * np.eye(90)
-    for j, place in enumerate(places):
-        i = space.rows[place]
+    for j, index in enumerate(indices):
+        i = space.rows[index]
         A_without = without_row(A, i, _APART * system.s)
         cross = K[i].copy()
         cross[i] = 0.0
-        others = [near[near != place] for near in nearby._members[asked[j]]]
+        others = [near[near != index] for near in nearby._members[asked[j]]]
         alone, *both = (
             variance_in_subspace(A_without, cross[None], K[i : i + 1, i], C)[0]
             for C in (space.Q, *(basis(space, near) for near in others))
@@ -137,8 +137,8 @@ def test_scale_does_not_matter(rng, monkeypatch, scale):
     for times in (1.0, scale):
         monkeypatch.setitem(FIXED, "noise", NOISE * times)
         _, space, nearby = nearby_of(times * X, monkeypatch)
-        places = np.arange(60)
-        upper.append(nearby.known_without_itself(space, places) / times)
+        indices = np.arange(60)
+        upper.append(nearby.known_without_itself(space, indices) / times)
     np.testing.assert_allclose(upper[1], upper[0], rtol=1e-4, atol=1e-7)
 
 

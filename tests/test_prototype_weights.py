@@ -13,7 +13,7 @@ from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
 from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means
-from histrs.prototypes._covariance import make_loss
+from histrs.prototypes._covariance_loss import make_loss
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import LearnedPrototypes
 from histrs.prototypes._transport_loss import TransportLoss
@@ -64,8 +64,8 @@ def test_whole_weights_are_repeated_rows(kind, counts, gamma, seed):
     rng = np.random.default_rng(seed)
     (X, y), (P, labels) = samples(kind, rng, len(counts)), samples(kind, rng, 5)
     found = evaluate(kind, X, y, P, labels, np.array(counts, dtype=float), gamma)
-    places = np.repeat(np.arange(len(counts)), counts)
-    expected = evaluate(kind, X[places], y[places], P, labels, None, gamma)
+    indices = np.repeat(np.arange(len(counts)), counts)
+    expected = evaluate(kind, X[indices], y[indices], P, labels, None, gamma)
     for one, other in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
     if kind == "covariances":

@@ -16,7 +16,7 @@ from histrs import _histrs
 from histrs.metrics import jbld_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
-from histrs.prototypes._covariance import make_loss, whitened
+from histrs.prototypes._covariance_loss import make_loss, whitened
 from histrs.spd import jbld_mean
 from tests.oracles import spd as oracle
 

@@ -197,8 +197,11 @@ def test_hill_climbing_is_its_definition(problem, m):
     chosen = hill_climb(training, sample, 40, random)
     mutations = []
     for size in (32, 8):
-        places, candidates = again.randint(len(sample), size=size), again.randint(len(y), size=size)
-        mutations += zip(places, candidates, strict=True)
+        indices, candidates = (
+            again.randint(len(sample), size=size),
+            again.randint(len(y), size=size),
+        )
+        mutations += zip(indices, candidates, strict=True)
     assert chosen.tolist() == oracle.hill_climbed(D, y, sample, mutations)
     assert oracle.n_right(D, y, list(chosen)) >= oracle.n_right(D, y, list(sample))
     assert set(y[chosen]) >= set(y[sample])

@@ -56,10 +56,10 @@ def test_distances_are_their_definitions(metric, data):
     D = fast(X, Y)
     np.testing.assert_allclose(D, expected, rtol=1e-9, atol=tolerance(D.dtype, X.shape[1]))
     n = min(len(X), len(Y))
-    in_turn = fast(X[:n], Y[:n], paired=True)
-    assert in_turn.shape == (n,)
+    of_pairs = fast(X[:n], Y[:n], paired=True)
+    assert of_pairs.shape == (n,)
     atol = tolerance(D.dtype, X.shape[1])
-    np.testing.assert_allclose(in_turn, np.diagonal(expected)[:n], rtol=1e-9, atol=atol)
+    np.testing.assert_allclose(of_pairs, np.diagonal(expected)[:n], rtol=1e-9, atol=atol)
 
 
 @each_distance

@@ -159,8 +159,8 @@ def test_pairs_too_far_apart_have_no_distance():
         airm_distances(far)
     D = airm_distances(far, on_error="nan")
     np.testing.assert_array_equal(np.isnan(D), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    in_turn = airm_distances(far, far[[0, 0, 0]], paired=True, on_error="nan")
-    np.testing.assert_array_equal(np.isnan(in_turn), [False, True, False])
+    of_pairs = airm_distances(far, far[[0, 0, 0]], paired=True, on_error="nan")
+    np.testing.assert_array_equal(np.isnan(of_pairs), [False, True, False])
 
 
 def test_other_errors_remain(rng):

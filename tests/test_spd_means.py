@@ -331,8 +331,8 @@ def test_what_tangent_space_refuses(rng):
 def test_recentred_matrices_have_the_identity_as_their_mean(rng, metric):
     X = wishart(rng, 24, 4)
     domain = np.array(["a", "b", "c"])[np.arange(24) % 3]
-    for place, name in enumerate("abc"):
-        A = rng.standard_normal((4, 4)) * 10.0**place
+    for k, name in enumerate("abc"):
+        A = rng.standard_normal((4, 4)) * 10.0**k
         X[domain == name] = A @ X[domain == name] @ A.T
     X = (X + X.transpose(0, 2, 1)) / 2
     model = Whitening(metric).fit(X, domain=domain)

@@ -36,9 +36,9 @@ def histograms_of_mass_1(**options):
 
 
 def words(rng, n, d, smoothing=0.05):
-    """Histograms over words at random places, and the distances between those."""
-    places = rng.standard_normal((d, 3))
-    M = np.linalg.norm(places[:, None] - places, axis=2)
+    """Histograms over words at random positions, and the distances between those."""
+    positions = rng.standard_normal((d, 3))
+    M = np.linalg.norm(positions[:, None] - positions, axis=2)
     X = rng.gamma(0.5, size=(n, d)) + smoothing
     return X / X.sum(axis=1, keepdims=True), M
 
@@ -497,10 +497,10 @@ def test_what_divergences_refuse(rng):
 def test_grid_ground_distances_are_their_definition(shape, power):
     lengths = (shape,) if isinstance(shape, int) else shape
     spacing = np.arange(1.0, len(lengths) + 1)
-    places = [spacing * np.array(index) for index in np.ndindex(*lengths)]
+    positions = [spacing * np.array(index) for index in np.ndindex(*lengths)]
     for metric, order in [("euclidean", 2), ("cityblock", 1), ("chebyshev", np.inf)]:
         M = grid_ground_distance(shape, metric, power=power, spacing=spacing)
-        expected = [[np.linalg.norm(p - q, order) ** power for q in places] for p in places]
+        expected = [[np.linalg.norm(p - q, order) ** power for q in positions] for p in positions]
         np.testing.assert_allclose(M, expected)
         np.testing.assert_array_equal(M, M.T)
 
@@ -519,11 +519,11 @@ def test_cyclic_axes_go_the_shorter_way_round(shape, cyclic):
     lengths = np.atleast_1d(shape)
     spacing = np.arange(1, len(lengths) + 1) / 2
     rounds = np.broadcast_to(cyclic, len(lengths))
-    places = np.indices(lengths).reshape(len(lengths), -1).T
+    positions = np.indices(lengths).reshape(len(lengths), -1).T
     # The nearest of all copies of the grid.
     shifts = [(-n, 0, n) if is_round else (0,) for n, is_round in zip(lengths, rounds, strict=True)]
     copies = np.stack(np.meshgrid(*shifts), axis=-1).reshape(-1, len(lengths))
-    difference = places[:, None, None] - places[None, :, None] + copies
+    difference = positions[:, None, None] - positions[None, :, None] + copies
     difference = np.abs(difference) * spacing
     norms = {
         "euclidean": np.sqrt(np.sum(difference**2, axis=-1)),
@@ -681,10 +681,10 @@ def test_bounds_bound(rng, container, metric):
 
 def test_projection_is_exact_on_a_line(rng):
     X, _ = words(rng, 6, 9)
-    places = rng.random(9)
-    M = np.abs(places[:, None] - places)
+    positions = rng.random(9)
+    M = np.abs(positions[:, None] - positions)
     exact = [[oracle.emd(x, y, M) for y in X] for x in X]
-    np.testing.assert_allclose(projection_bounds(X, positions=places[:, None]), exact, atol=1e-9)
+    np.testing.assert_allclose(projection_bounds(X, positions=positions[:, None]), exact, atol=1e-9)
 
 
 def test_bounds_skip_pairs_of_a_nearest_neighbour_search(rng):
@@ -711,7 +711,7 @@ def test_bad_positions():
     X = np.full((2, 3), 1 / 3)
     with pytest.raises(ValueError, match=r"positions has shape \(2, 1\), expected \(3, n_dim"):
         centroid_bounds(X, positions=[[0], [1]])
-    with pytest.raises(ValueError, match=r"positions\[1, 0\] = nan: a bin has a place"):
+    with pytest.raises(ValueError, match=r"positions\[1, 0\] = nan: a bin has a position"):
         projection_bounds(X, positions=[[0], [np.nan], [1]])
     with pytest.raises(ValueError, match="X has 3 columns but Y has 2; give both the same bins"):
         centroid_bounds(X, np.full((2, 2), 0.5), positions=[[0], [1], [2]])

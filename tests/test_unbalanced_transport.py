@@ -31,8 +31,8 @@ def counts(rng, n, d):
     """Histograms of different mass with empty bins, and distances between their bins."""
     X = rng.gamma(0.4, size=(n, d)) * (rng.random((n, d)) < 0.7) * rng.uniform(0.2, 3, size=(n, 1))
     X[np.arange(n), rng.integers(d, size=n)] += 0.1
-    places = rng.standard_normal((d, 2))
-    return X, np.linalg.norm(places[:, None] - places, axis=2)
+    positions = rng.standard_normal((d, 2))
+    return X, np.linalg.norm(positions[:, None] - positions, axis=2)
 
 
 def pot():

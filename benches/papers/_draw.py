@@ -68,21 +68,23 @@ def _lines(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
     drawn = [s for s in points.series if any(points.at(s, p.measure) for p in wanted.panels)]
     for k, series in enumerate(drawn):
         style = {"color": COLOURS[k % len(COLOURS)], "label": series}
-        places = points.at(series, panel.measure)
-        if not places:
+        positions = points.at(series, panel.measure)
+        if not positions:
             continue
-        if places == [None] and points.at(series, wanted.x):
+        if positions == [None] and points.at(series, wanted.x):
             # It has found a place on the abscissa by itself.
             where = points.centre(series, wanted.x), points.centre(series, panel.measure)
             ax.plot(*where, MARKERS[k % len(MARKERS)], markersize=8, fillstyle="none", **style)
             continue
-        if places == [None]:
+        if positions == [None]:
             ax.axhline(points.centre(series, panel.measure), linestyle="--", linewidth=1.2, **style)
             continue
         means = points.centres(series, panel.measure)
-        spread = [_spread(panel.measure, points.values(series, panel.measure, x)) for x in places]
+        spread = [
+            _spread(panel.measure, points.values(series, panel.measure, x)) for x in positions
+        ]
         ax.errorbar(
-            places,
+            positions,
             means,
             yerr=spread,
             marker=MARKERS[k % len(MARKERS)],
@@ -125,11 +127,16 @@ def _bars(ax: Any, wanted: Experiment, panel: Panel, points: Points) -> None:
     shown = [s for s, is_there in zip(names, there, strict=True) if is_there]
     means = [points.centre(s, panel.measure) for s in shown]
     spread = [_spread(panel.measure, points.values(s, panel.measure)) for s in shown]
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     ax.barh(
-        places[there], means, xerr=spread, color=COLOURS[0], height=0.7, error_kw={"elinewidth": 1}
+        positions[there],
+        means,
+        xerr=spread,
+        color=COLOURS[0],
+        height=0.7,
+        error_kw={"elinewidth": 1},
     )
-    ax.set_yticks(places, names)
+    ax.set_yticks(positions, names)
     if not ax.yaxis_inverted():
         ax.invert_yaxis()
     if panel.log:

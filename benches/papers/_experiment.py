@@ -119,9 +119,9 @@ def claim(holds: Any, yes: str, no: str) -> Claim:
 
 def above(points: Points, a: str, b: str, measure: str = "accuracy") -> Claim:
     """Return whether one series is above another, run by run, by two standard errors at least."""
-    places = [x for x in points.at(a, measure) if x in points.at(b, measure)]
+    abscissas = [x for x in points.at(a, measure) if x in points.at(b, measure)]
     by_run = np.mean(
-        [points.values(a, measure, x) - points.values(b, measure, x) for x in places], axis=0
+        [points.values(a, measure, x) - points.values(b, measure, x) for x in abscissas], axis=0
     )
     mean, error = float(by_run.mean()), float(by_run.std(ddof=1) / np.sqrt(len(by_run)))
     figures = f"({mean:+.2f} ± {error:.2f} points)"

@@ -89,9 +89,9 @@ def grey_images(run: Run) -> Iterator[Grey]:
 def energy(image: Grey) -> NDArray[np.float32]:
     """Return how much gradient each pixel has in each of eight directions, shared linearly."""
     down, right = np.gradient(image)
-    place = np.arctan2(down, right) * (_DIRECTIONS / (2 * np.pi)) % _DIRECTIONS
-    first = place.astype(np.intp)
-    share, length = place - first, np.hypot(down, right)
+    direction = np.arctan2(down, right) * (_DIRECTIONS / (2 * np.pi)) % _DIRECTIONS
+    first = direction.astype(np.intp)
+    share, length = direction - first, np.hypot(down, right)
     found = np.zeros((*image.shape, _DIRECTIONS), dtype=np.float32)
     for index, weight in ((first, 1 - share), (first + 1, share)):
         index = index[..., None] % _DIRECTIONS
@@ -104,7 +104,7 @@ def energy(image: Grey) -> NDArray[np.float32]:
 
 
 def local(image: Grey) -> NDArray[np.float32]:
-    """Return place and gradient histograms of 4 x 4 cells, as SIFT has them, for a dense grid."""
+    """Return position and gradient histograms of 4 x 4 cells, as SIFT has them, of a dense grid."""
     sums = np.maximum(uniform_filter(energy(image), (_CELL, _CELL, 0), mode="nearest"), 0)
     span = 4 * _CELL
     tops, lefts = (np.arange(0, max(n - span, 0) + 1, _STRIDE) for n in image.shape)

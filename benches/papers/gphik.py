@@ -248,14 +248,14 @@ def thousand_classes(run: Run) -> tuple[Points, str]:
 
 def judge_many(points: Points) -> list[Claim]:
     """Judge how many labels move after early stopping at 0.1, and what that costs."""
-    places = points.at(HIK, "labels changed, %")
+    abscissas = points.at(HIK, "labels changed, %")
     at = 0.1
     changed = points.centre(HIK, "labels changed, %", at)
-    lost = points.centre(HIK, "error", at) - points.centre(HIK, "error", places[-1])
+    lost = points.centre(HIK, "error", at) - points.centre(HIK, "error", abscissas[-1])
     linear = points.centre("LinearSVC", "error")
-    error = points.centre(HIK, "error", places[-1])
+    error = points.centre(HIK, "error", abscissas[-1])
     early = points.centre(HIK, "seconds", at)
-    later = min(points.centre(HIK, "seconds", x) for x in places if x != at)
+    later = min(points.centre(HIK, "seconds", x) for x in abscissas if x != at)
     return [
         claim(
             changed < 1,
@@ -451,21 +451,21 @@ def figure_7(run: Run) -> tuple[Points, str]:
 
 def judge_stopping(points: Points) -> list[Claim]:
     """Judge where accuracy settles and how iterations grow."""
-    places = points.at(HIK, "accuracy")
-    final = points.centre(HIK, "accuracy", places[-1])
+    abscissas = points.at(HIK, "accuracy")
+    final = points.centre(HIK, "accuracy", abscissas[-1])
     lost = final - points.centre(HIK, "accuracy", 0.1)
-    best = max(places, key=lambda x: points.centre(HIK, "accuracy", x))
-    gains = points.values(HIK, "accuracy", best) - points.values(HIK, "accuracy", places[-1])
+    best = max(abscissas, key=lambda x: points.centre(HIK, "accuracy", x))
+    gains = points.values(HIK, "accuracy", best) - points.values(HIK, "accuracy", abscissas[-1])
     gain, error = gains.mean(), gains.std(ddof=1) / np.sqrt(len(gains))
     spread = points.values(HIK, "accuracy", best).std(ddof=1)
     figures = f"({gain:+.2f} ± {error:.2f} points in {len(gains)} splits"
     # Iterations against digits: the curve that is nearer, a line or an exponential.
-    digits = -np.log10([x for x in places if x <= 0.1])
-    iterations = np.array([points.centre(HIK, "iterations", x) for x in places if x <= 0.1])
+    digits = -np.log10([x for x in abscissas if x <= 0.1])
+    iterations = np.array([points.centre(HIK, "iterations", x) for x in abscissas if x <= 0.1])
     line = np.polyval(np.polyfit(digits, iterations, 1), digits)
     power = np.exp(np.polyval(np.polyfit(digits, np.log(iterations), 1), digits))
     counts = ", ".join(f"{n:.0f}" for n in iterations)
-    listed = ", ".join(f"{x:g}" for x in places if x <= 0.1)
+    listed = ", ".join(f"{x:g}" for x in abscissas if x <= 0.1)
     return [
         claim(
             lost < 0.5,
@@ -476,7 +476,7 @@ def judge_stopping(points: Points) -> list[Claim]:
             best >= 1e-2 and gain > t.ppf(0.975, len(gains) - 1) * error,
             f"it is best at tol {best:g} {figures})",
             f"that early stopping is best is not shown: what tol {best:g}, the best of "
-            f"{len(places)}, adds is within noise {figures}, which differ by {spread:.1f})",
+            f"{len(abscissas)}, adds is within noise {figures}, which differ by {spread:.1f})",
         ),
         claim(
             np.sum((iterations - power) ** 2) < np.sum((iterations - line) ** 2),
@@ -797,13 +797,13 @@ def figure_12(run: Run) -> tuple[Points, str]:
 
 
 def judge_bound(points: Points) -> list[Claim]:
-    """Judge tightness and the place of the minimum."""
+    """Judge tightness and the abscissa of the minimum."""
     measure = "negative log-likelihood"
-    places = points.at(EXACT, measure)
+    abscissas = points.at(EXACT, measure)
     curves = {name: points.centres(name, measure) for name in (EXACT, LANCZOS, BOUND)}
     gap = float(np.max(np.abs(curves[BOUND] - curves[EXACT]) / np.ptp(curves[EXACT])))
     ours = float(np.max(np.abs(curves[LANCZOS] - curves[EXACT]) / np.ptp(curves[EXACT])))
-    least = {name: places[int(np.argmin(curve))] for name, curve in curves.items()}
+    least = {name: abscissas[int(np.argmin(curve))] for name, curve in curves.items()}
     rates = points.centres("recognition", "accuracy")
     lost = float(rates.max() - rates[int(np.argmin(curves[EXACT]))])
     return [
@@ -891,21 +891,22 @@ def figure_13(run: Run) -> tuple[Points, str]:
 def judge_relevance(points: Points) -> list[Claim]:
     """Judge the weights with five rows a class, and the gain."""
     weighted, plain = "learned weights", "equal weights"
-    places = points.at(weighted, "accuracy")
-    share = points.centre(weighted, "share of weight", places[0])
+    abscissas = points.at(weighted, "accuracy")
+    share = points.centre(weighted, "share of weight", abscissas[0])
     gains = [
-        points.values(weighted, "accuracy", n) - points.values(plain, "accuracy", n) for n in places
+        points.values(weighted, "accuracy", n) - points.values(plain, "accuracy", n)
+        for n in abscissas
     ]
-    first = f"{gains[0].mean():+.1f} points with {places[0]:g} rows a class"
-    last = f"{gains[-1].mean():+.1f} with {places[-1]:g}"
+    first = f"{gains[0].mean():+.1f} points with {abscissas[0]:g} rows a class"
+    last = f"{gains[-1].mean():+.1f} with {abscissas[-1]:g}"
     errors = [g.std(ddof=1) / np.sqrt(len(g)) for g in gains]
     return [
         claim(
             share > 0.5,
-            f"the two features have {100 * share:.0f}% of the weight with {places[0]:g} rows a "
+            f"the two features have {100 * share:.0f}% of the weight with {abscissas[0]:g} rows a "
             "class (25% if equal)",
-            f"the two features have only {100 * share:.0f}% of the weight with {places[0]:g} rows "
-            "a class",
+            f"the two features have only {100 * share:.0f}% of the weight with {abscissas[0]:g} "
+            "rows a class",
         ),
         claim(
             all(g.mean() > 2 * e for g, e in zip(gains, errors, strict=True)),
@@ -1075,8 +1076,8 @@ def figure_15(run: Run) -> tuple[Points, str]:
     step = max(1, len(order) // 60)
     points = Points()
     for name, values in found.items():
-        for place in range(0, len(order), step):
-            points.add(name, place, variance=values[order[place]])
+        for abscissa in range(0, len(order), step):
+            points.add(name, abscissa, variance=values[order[abscissa]])
         rank = float(spearmanr(values, found["PUP"]).statistic)
         below = float(np.max(found["PUP"] - values))
         ratio = float(np.median(values / found["PUP"]))
@@ -1173,11 +1174,11 @@ def figure_16(run: Run) -> tuple[Points, str]:
 
 def judge_active(points: Points) -> list[Claim]:
     """Judge the strategies against random choice, over all rounds."""
-    places = points.at("random", "AUC")[1:]
+    abscissas = points.at("random", "AUC")[1:]
 
     def gain(a: str, b: str) -> tuple[float, float]:
         by_task = np.mean(
-            [points.values(a, "AUC", x) - points.values(b, "AUC", x) for x in places], axis=0
+            [points.values(a, "AUC", x) - points.values(b, "AUC", x) for x in abscissas], axis=0
         )
         return float(by_task.mean()), float(by_task.std(ddof=1) / np.sqrt(len(by_task)))
 

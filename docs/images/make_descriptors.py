@@ -18,7 +18,7 @@ photographs = [image.mean(axis=2) for image in load_sample_images().images]
 
 
 def patches(image):
-    """Return patches, one a row, without their brightness, and the shape of their grid."""
+    """Return patches, one per row, without their brightness, and the shape of their grid."""
     windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[::STRIDE, ::STRIDE]
     rows = windows.reshape(-1, SIZE * SIZE)
     return (rows - rows.mean(axis=1, keepdims=True)) / 255, windows.shape[:2]
@@ -37,10 +37,10 @@ for image, ax in zip(photographs, axes, strict=False):
     extent = (0, STRIDE * grid[1], STRIDE * grid[0], 0)
     ax.imshow(rank.reshape(grid), cmap="tab10", alpha=0.6, vmin=0, vmax=9, extent=extent)
     ax.set_axis_off()
-place = np.arange(N_WORDS)
+positions = np.arange(N_WORDS)
 for shift, histogram, label in zip((-0.2, 0.2), histograms, ("temple", "flower"), strict=True):
-    axes[2].bar(place + shift, histogram[order], 0.4, label=label)
-for k, tick in enumerate(axes[2].set_xticks(place, ["■"] * N_WORDS)):
+    axes[2].bar(positions + shift, histogram[order], 0.4, label=label)
+for k, tick in enumerate(axes[2].set_xticks(positions, ["■"] * N_WORDS)):
     tick.label1.set_color(plt.get_cmap("tab10")(k))
 axes[2].set(title="visual words of the photographs", ylabel="share of the patches")
 axes[2].legend()

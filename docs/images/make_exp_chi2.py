@@ -70,7 +70,7 @@ def error_for_cost(ax):
             Z = Z[: len(K)]
             error = np.sqrt(np.mean((Z @ Z.T - K) ** 2))
             points.append((min(times) / n * 1e6, error))
-            print(f"{name}, {D}: {points[-1][0]:.3g} us a row, error {error:.2e}", flush=True)
+            print(f"{name}, {D}: {points[-1][0]:.3g} us per row, error {error:.2e}", flush=True)
         ax.loglog(*zip(*points, strict=True), marker=marker, markersize=4, label=name)
     ax.set_xlabel("time a row, µs")
     ax.set_ylabel("root mean square error of the kernel")

@@ -41,7 +41,7 @@ for metric, marker in [("euclidean", "o"), ("hellinger", "s"), ("intersection", 
 linear = BundleSVC(alpha=1e-4, tol=1e-2).fit(X[:1000] / 16, y[:1000])
 score = linear.score(X[1000:] / 16, y[1000:])
 ax.axhline(score, color="black", label="linear, all 512 bytes")
-ax.set(xscale="log", xticks=blocks, xticklabels=blocks, xlabel="bytes a row", ylabel="accuracy")
+ax.set(xscale="log", xticks=blocks, xticklabels=blocks, xlabel="bytes per row", ylabel="accuracy")
 ax.minorticks_off()
 ax.legend()
 fig.savefig(Path(__file__).with_name("quantization.svg"), metadata={"Date": None})

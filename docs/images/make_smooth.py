@@ -13,17 +13,17 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 names = ["bmi", "bp", "s5"]
-places = [X.columns.get_loc(name) for name in names]
+indices = [X.columns.get_loc(name) for name in names]
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained", sharey=True)
 for smoothness, colour in (("linear", "C1"), ("cubic", "C0")):
     model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
     # Functions of the piecewise linear model are 0 at 0; here all are drawn with a mean of 0.
     means = model.explain(X).values.mean(axis=0)
-    for ax, place in zip(axes, places, strict=True):
-        (function,) = model.shape_functions([place], return_std=smoothness == "cubic")
-        inside = function.knots >= X.iloc[:, place].min()
-        knots, values = function.knots[inside], function.values[inside] - means[place]
+    for ax, index in zip(axes, indices, strict=True):
+        (function,) = model.shape_functions([index], return_std=smoothness == "cubic")
+        inside = function.knots >= X.iloc[:, index].min()
+        knots, values = function.knots[inside], function.values[inside] - means[index]
         ax.plot(knots, values, color=colour, lw=2 if smoothness == "cubic" else 1, label=smoothness)
         if function.std is not None:
             band = 2 * function.std

@@ -24,7 +24,7 @@ STYLES = {"uniform": "-", "quantile": "--", "log": ":"}
 N_KNOTS = [2, 4, 8, 16, 32, 64]
 N_NONZERO = [1, 2, 4, 8, 16, 32]
 
-# Pictures smoothed a little, so that values are not the integers 0 to 16.
+# Images smoothed a little, so that values are not the integers 0 to 16.
 digits = load_digits().images
 smooth = (digits + np.roll(digits, 1, axis=1) * 0.37 + np.roll(digits, 1, axis=2) * 0.61).reshape(
     len(digits), -1
@@ -52,7 +52,7 @@ for i, (name, kernel) in enumerate(KERNELS.items()):
 handles = [Line2D([], [], color=f"C{i}", label=name) for i, name in enumerate(KERNELS)]
 handles += [Line2D([], [], color="0.4", ls=style, label=name) for name, style in STYLES.items()]
 left.legend(handles=handles)
-left.set(xlabel="knots a column", ylabel="RMS error / RMS kernel", title="SparseAdditiveMap")
+left.set(xlabel="knots per column", ylabel="RMS error / RMS kernel", title="SparseAdditiveMap")
 
 
 def kernel(A, B=None):
@@ -70,7 +70,7 @@ dense = KernelProjectionMap("exp_chi2", 200, **options).fit(X)
 features = dense.transform(test)
 floor = relative(features @ dense.inner_product_.matmul(features.T), kernel(test))
 right.axhline(floor, color="0.4", ls="--", label="all 200 (KernelProjectionMap)")
-right.set(xlabel="landmarks a row, of 200", title="SparseKernelMap, exponential chi-square")
+right.set(xlabel="landmarks per row, of 200", title="SparseKernelMap, exponential chi-square")
 right.legend()
 for ax, ticks in ((left, N_KNOTS), (right, N_NONZERO)):
     ax.set_xticks(ticks, [str(n) for n in ticks])

@@ -404,7 +404,7 @@ def svm_line_losses(
     start: _Float64,
     end: _Float64,
     targets: _Targets,
-    places: _Float64,
+    points: _Float64,
     n_threads: int,
 ) -> tuple[_Float64, _Float64]: ...
 def svm_line_step(

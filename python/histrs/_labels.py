@@ -37,7 +37,7 @@ def dense_targets(y: Any) -> Any:
 
 
 def labels_or_indicator(y: Any) -> NDArray[Any]:
-    """Return labels of one class a row, or the indicator of labels of which it may have several.
+    """Return labels of one class per row, or the indicator of labels of which it may have several.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def labels_or_indicator(y: Any) -> NDArray[Any]:
         return checked_labels(y)
     if type_of_target(values) != "multilabel-indicator" or not np.isin(values, (0, 1)).all():
         raise ValueError(
-            f"y has shape {values.shape}: give one class a row, a 1d array, or an indicator of "
+            f"y has shape {values.shape}: give one class per row, a 1d array, or an indicator of "
             "labels, whose entries are 0 and 1."
         )
     return values
@@ -135,7 +135,7 @@ def times_class_weights(
     return product
 
 
-def place_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
+def index_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
     """Return where the largest score of each row is.
 
     Two classes may have one column, or none, whose sign decides; 0 stands for the first.
@@ -146,5 +146,5 @@ def place_of_best(scores: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the class with the largest score in each row, as `place_of_best` finds it."""
-    return np.asarray(classes[place_of_best(scores)])
+    """Return the class with the largest score in each row, as `index_of_best` finds it."""
+    return np.asarray(classes[index_of_best(scores)])

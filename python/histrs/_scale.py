@@ -11,7 +11,7 @@ from scipy import sparse
 
 
 def check_squares(X: Any, name: str = "X", *, of_roots: bool = False) -> None:
-    """Refuse finite values of which a sum of squares would overflow, with the place of one.
+    """Refuse finite values of which a sum of squares would overflow, with the index of one.
 
     With `of_roots`, squares of their roots, and of sums of these.
     """
@@ -27,13 +27,13 @@ def check_squares(X: Any, name: str = "X", *, of_roots: bool = False) -> None:
     i = int(np.argmax(np.abs(values)))
     if is_sparse:
         rows = X.tocsr()
-        place = [int(np.searchsorted(rows.indptr, i, side="right")) - 1, int(rows.indices[i])]
+        index = [int(np.searchsorted(rows.indptr, i, side="right")) - 1, int(rows.indices[i])]
     else:
-        place = [int(k) for k in np.unravel_index(i, values.shape)]
-    index = ", ".join(map(str, place))
+        index = [int(k) for k in np.unravel_index(i, values.shape)]
+    at = ", ".join(map(str, index))
     what = "sums" if of_roots else "squares"
     raise ValueError(
-        f"{name}[{index}] = {values.ravel()[i]:.3g}: {what} of such values overflow; divide the "
+        f"{name}[{at}] = {values.ravel()[i]:.3g}: {what} of such values overflow; divide the "
         "columns by a scale."
     )
 

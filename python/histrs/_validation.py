@@ -32,7 +32,7 @@ CoreMatrix: TypeAlias = (
 )
 
 # What every check of histograms asks of scikit-learn. The core itself looks for negative and
-# non-finite entries, because it can name the place of the first and reads the data anyway.
+# non-finite entries, because it can name the index of the first and reads the data anyway.
 HISTOGRAM_CHECKS: Mapping[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -82,7 +82,7 @@ def _wrappers_named(estimator: Any, y: Any) -> Iterator[None]:
         labels = type_of_target(y) == "multilabel-indicator"
         wrappers = f"{'OneVsRestClassifier or ' if labels else ''}MultiOutputClassifier"
         raise ValueError(
-            f"{error} {type(estimator).__name__} takes one class a row: for several, wrap it in "
+            f"{error} {type(estimator).__name__} takes one class per row: for several, wrap it in "
             f"scikit-learn's {wrappers}."
         ) from error
 
@@ -119,8 +119,8 @@ def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
     except ValueError as error:
         if not str(error).startswith("Input y contains"):
             raise
-        place = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
-        index = ", ".join(str(i) for i in place)
+        entry = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
+        index = ", ".join(str(i) for i in entry)
         # Other targets of the row are worth learning from.
         several = np.ndim(y) == 2 and np.shape(y)[1] > 1
         cure = ", or fit each target by itself, to the rows that have it" if several else ""

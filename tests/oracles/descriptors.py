@@ -61,10 +61,10 @@ def drawn_words(x, draws):
     return rows
 
 
-def cell(place, rows, columns):
-    """The number of the cell that a place in [0, 1]^2 lies in, row by row."""
-    i = min(int(place[0] * rows), rows - 1)
-    return i * columns + min(int(place[1] * columns), columns - 1)
+def cell(position, rows, columns):
+    """The number of the cell that a position in [0, 1]^2 lies in, row by row."""
+    i = min(int(position[0] * rows), rows - 1)
+    return i * columns + min(int(position[1] * columns), columns - 1)
 
 
 def shape_context(points, n_radii, n_angles, inner, outer, turn):

@@ -88,13 +88,13 @@ def resized(image, scale):
 # ---- parts --------------------------------------------------------------------------------------
 
 
-def distance_transform(scores, deformation, places_y, places_x):
-    """The best of all places for each ideal place, less what the displacement costs (DPM eq. 9)."""
+def distance_transform(scores, deformation, locations_y, locations_x):
+    """The best location for each ideal one, less what the displacement costs (DPM eq. 9)."""
     linear_y, square_y, linear_x, square_x = deformation
     y, x = np.indices(scores.shape)
-    best = np.empty((len(places_y), len(places_x)))
+    best = np.empty((len(locations_y), len(locations_x)))
     for i, j in np.ndindex(best.shape):
-        dy, dx = y - places_y[i], x - places_x[j]
+        dy, dx = y - locations_y[i], x - locations_x[j]
         cost = linear_y * dy + square_y * dy**2 + linear_x * dx + square_x * dx**2
         best[i, j] = np.max(scores - cost)
     return best
@@ -119,7 +119,7 @@ def filter_scores(cells, weights):
 
 
 def component_scores(levels, level, octave, padding, root, bias, parts):
-    """The scores of all places of a root (DPM eq. 6 to 8)."""
+    """The scores of all locations of a root (DPM eq. 6 to 8)."""
     total = bias + filter_scores(levels[level], root)
     for weights, anchor, deformation in parts:
         scores = filter_scores(levels[level - octave], weights)

@@ -64,11 +64,11 @@ def fast_condensed(D, y, centres):
 
 
 def hill_climbed(D, y, sample, mutations):
-    """Skalak 1994, with the exchanges `(place, candidate)` given."""
+    """Skalak 1994, with the exchanges `(index, candidate)` given."""
     chosen = list(sample)
-    for place, candidate in mutations:
+    for index, candidate in mutations:
         trial = list(chosen)
-        trial[place] = candidate
+        trial[index] = candidate
         lost_a_class = {y[k] for k in chosen} - {y[k] for k in trial}
         if candidate in chosen or lost_a_class:
             continue

@@ -44,6 +44,6 @@ def in_task(model: Any) -> Any:
 
 def _answer(model: Any, method: str, rows: Any, codes: bool, part: Part) -> NDArray[Any]:
     rows = np.asarray(rows) if codes else as_rows(rows)
-    with part.naming_places():
+    with part.naming_indices():
         found: NDArray[Any] = getattr(in_task(model), method)(rows)
     return found

@@ -22,17 +22,17 @@ class Part(NamedTuple):
     column: int
 
     def moved(self, message: str) -> str:
-        """Return a message of the core with the place in the whole."""
+        """Return a message of the core with the index in the whole."""
 
-        def place(found: re.Match[str]) -> str:
+        def index(found: re.Match[str]) -> str:
             row, column = int(found[1]) + self.row, int(found[2]) + self.column
             return f"X[{row}, {column}]"
 
-        return re.sub(r"X\[(\d+), (\d+)\]", place, message)
+        return re.sub(r"X\[(\d+), (\d+)\]", index, message)
 
     @contextmanager
-    def naming_places(self) -> Iterator[None]:
-        """Name places in the whole in errors of what is done with the part."""
+    def naming_indices(self) -> Iterator[None]:
+        """Name indices in the whole in errors of what is done with the part."""
         try:
             yield
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Lanczos processes, one a column, side by side."""
+"""Lanczos processes, one per column, side by side."""
 
 from __future__ import annotations
 

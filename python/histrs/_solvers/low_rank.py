@@ -63,17 +63,17 @@ class _PartialFactor:
     _inverse: _histrs.LowRankInverse
 
     def _invert(
-        self, F_T: NDArray[Any], s: float, n_threads: int, row_scale: Array | None, *, turns: bool
+        self, F_T: NDArray[Any], s: float, n_threads: int, row_scale: Array | None, *, whitens: bool
     ) -> None:
         """Take `F^T`, of rows that are multiplied by the scale; overwritten where `E` is kept."""
         self._s = s
         self._n_threads = n_threads
         if row_scale is not None:
             F_T *= row_scale.astype(F_T.dtype)
-        inner = _squared(F_T) if not turns else np.asarray(F_T @ F_T.T, dtype=np.float64)
+        inner = _squared(F_T) if not whitens else np.asarray(F_T @ F_T.T, dtype=np.float64)
         inner[np.diag_indices_from(inner)] += s
-        self._factor, self._keeps_factor = factor_with_jitter(inner), not turns
-        if turns and F_T.size > 0:
+        self._factor, self._keeps_factor = factor_with_jitter(inner), not whitens
+        if whitens and F_T.size > 0:
             # In place: of many rows, one more copy is what memory would be short of.
             trsm = linalg.get_blas_funcs("trsm", (F_T,))
             L = self._factor.astype(F_T.dtype)
@@ -143,7 +143,7 @@ class LowRank(_PartialFactor):
     ) -> None:
         floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
-        self._invert(F_T, s, n_threads, row_scale, turns=True)
+        self._invert(F_T, s, n_threads, row_scale, whitens=True)
 
 
 class Landmarks(_PartialFactor):
@@ -162,9 +162,9 @@ class Landmarks(_PartialFactor):
         row_scale: Array | None = None,
     ) -> None:
         largest = float(np.max(diagonal, initial=0.0))
-        dtype, turns = precision_of_factor(diagonal, s, row_scale)
+        dtype, whitens = precision_of_factor(diagonal, s, row_scale)
         F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
-        self._invert(F_T, s, n_threads, row_scale, turns=turns)
+        self._invert(F_T, s, n_threads, row_scale, whitens=whitens)
 
 
 class PivotedCholesky(_PartialFactor):
@@ -190,12 +190,12 @@ class PivotedCholesky(_PartialFactor):
         n_threads: int,
         row_scale: Array | None = None,
     ) -> None:
-        dtype, turns = precision_of_factor(diagonal, s, row_scale)
+        dtype, whitens = precision_of_factor(diagonal, s, row_scale)
         F_T, pivots = _pivoted_cholesky(X, diagonal, rank, dtype, n_threads)
         self._pivots = X[pivots].astype(np.float64)
         # Lower triangular: the rows of `F` that belong to the pivots.
         self._pivot_factor = F_T[:, pivots].T.astype(np.float64)
-        self._invert(F_T, s, n_threads, row_scale, turns=turns)
+        self._invert(F_T, s, n_threads, row_scale, whitens=whitens)
 
     def insert(self, rows: Matrix, row_scale: Array | None = None) -> Self:
         """Take further rows for what the pivots say of them."""

@@ -18,12 +18,15 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, exponent_of, may_overflow
 from histrs._validation import check_random_state, unchanged_on_error
+from histrs.descriptors._docs import LOCAL_FEATURES
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
 
+@documented(LOCAL_FEATURES)
 class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""One vector for a set of local features: how they depart from a mixture of Gaussians.
 
@@ -53,9 +56,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     pyramid : sequence of int or (int, int), default=(1,)
         Grids over the image, `(rows, columns)` or one number for both: every cell has a vector
         of its own, and they are joined. `(1, (3, 1))` is the whole image and three stripes.
-    positions : bool, default=False
-        Whether the first two columns of the local features are their places, down and right, in
-        [0, 1]. They are not described, and only `pyramid` needs them.
+    {positions}
     max_samples : int, default=100000
         Local features, drawn at random, that the mixture is fitted to.
     max_iter : int, default=100
@@ -74,10 +75,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         independent of the columns' units.
     n_iter_ : int
         Iterations of the mixture.
-    n_features_in_ : int
-        Number of columns of the local features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -199,7 +198,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         vectors : ndarray of shape (n_images, n_cells * 2 * n_components * n_described)
             By cells, level after level and row by row; within a cell the means of the first
             component, of the second, and so on, and then the deviations. `n_described` is the
-            number of columns without places. Float32 when the features are.
+            number of columns without positions. Float32 when the features are.
 
         Raises
         ------

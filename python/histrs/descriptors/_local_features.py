@@ -24,8 +24,8 @@ class LocalFeatures(NamedTuple):
     """The features of all images one below the other, and where those of each begin."""
 
     features: Float
-    """(n_local, n_features), without the places."""
-    places: Float | None
+    """(n_local, n_features), without the positions."""
+    positions: Float | None
     """(n_local, 2), in [0, 1]; None where they are not known."""
     offsets: NDArray[np.int64]
     """(n_images + 1,)."""
@@ -46,7 +46,7 @@ class LocalFeatures(NamedTuple):
         check_squares(stacked)
         if not positions:
             return cls(stacked, None, offsets)
-        return cls(*_split_places(stacked, offsets), offsets)
+        return cls(*_split_positions(stacked, offsets), offsets)
 
     def sample(self, max_samples: int, random: np.random.RandomState) -> Float:
         """Return at most so many features, drawn without replacement, in their order."""
@@ -90,11 +90,11 @@ class LocalFeatures(NamedTuple):
         cells, first = [], 0
         for rows, columns in grids:
             number = np.zeros(len(own), dtype=np.int64)
-            if self.places is not None:
+            if self.positions is not None:
                 shape = np.array([rows, columns])
                 # The far border belongs to the last cell.
-                place = np.minimum((self.places[own] * shape).astype(np.int64), shape - 1)
-                number = place[:, 0] * columns + place[:, 1]
+                position = np.minimum((self.positions[own] * shape).astype(np.int64), shape - 1)
+                number = position[:, 0] * columns + position[:, 1]
             cells += [(first + int(cell), own[number == cell]) for cell in np.unique(number)]
             first += rows * columns
         return cells
@@ -120,7 +120,7 @@ def _as_sets(X: Sets) -> list[Float] | None:
         if features.ndim != 2 or features.shape[1] != n_columns:
             raise ValueError(
                 f"X[{i}] has shape {features.shape}: the local features of every image are an "
-                f"array of shape (n_local, {n_columns}), one a row; for none, give "
+                f"array of shape (n_local, {n_columns}), one per row; for none, give "
                 f"np.empty((0, {n_columns}))."
             )
     return sets
@@ -149,23 +149,23 @@ def _check_finite(stacked: Float, offsets: NDArray[np.int64]) -> None:
         )
 
 
-def _split_places(stacked: Float, offsets: NDArray[np.int64]) -> tuple[Float, Float]:
-    """Return the features and, in front of them, the places."""
+def _split_positions(stacked: Float, offsets: NDArray[np.int64]) -> tuple[Float, Float]:
+    """Return the features and, in front of them, the positions."""
     if stacked.shape[1] <= _N_COORDINATES:
         raise ValueError(
             f"X has {stacked.shape[1]} feature(s) a row: with positions=True the first two are "
-            "the place, and at least one more describes it."
+            "the position, and at least one more describes it."
         )
-    places = stacked[:, :_N_COORDINATES]
-    bad = np.argwhere((places < 0) | (places > 1))
+    positions = stacked[:, :_N_COORDINATES]
+    bad = np.argwhere((positions < 0) | (positions > 1))
     if len(bad):
         row, column = bad[0]
         image = int(np.searchsorted(offsets, row, side="right")) - 1
         raise ValueError(
-            f"X[{image}][{row - offsets[image]}, {column}] = {places[row, column]}: places "
+            f"X[{image}][{row - offsets[image]}, {column}] = {positions[row, column]}: positions "
             "lie in [0, 1]; divide by the height and the width of the image."
         )
-    return stacked[:, _N_COORDINATES:], places
+    return stacked[:, _N_COORDINATES:], positions
 
 
 def grids_of(pyramid: Sequence[Grid], *, positions: bool) -> list[tuple[int, int]]:
@@ -183,7 +183,7 @@ def grids_of(pyramid: Sequence[Grid], *, positions: bool) -> list[tuple[int, int
         raise ValueError("pyramid = (): give at least one level; (1,) is the whole image.")
     if not positions and any(grid != (1, 1) for grid in grids):
         raise ValueError(
-            f"pyramid = {pyramid!r} has cells, and without places no feature is in any: put them "
-            "in the first two columns of X, and set positions=True."
+            f"pyramid = {pyramid!r} has cells, and without positions no feature is in any: put "
+            "them in the first two columns of X, and set positions=True."
         )
     return grids

@@ -20,10 +20,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import may_overflow
 from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
+from histrs.descriptors._docs import LOCAL_FEATURES
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 
 # When k-means stops, as in scikit-learn: passes, and how far words move in one, squared, relative
@@ -31,6 +33,7 @@ from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets,
 _MAX_ITER, _TOL = 300, 1e-4
 
 
+@documented(LOCAL_FEATURES)
 class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""A histogram for a set of local features: how many are nearest to each of some words.
 
@@ -59,9 +62,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     level_weights : array-like of shape (n_levels,), default=None
         What the counts of each level are multiplied by before `norm`; None is 1. Those of [3]_,
         for the intersection kernel, are `(1/4, 1/4, 1/2)` for `(1, 2, 4)`.
-    positions : bool, default=False
-        Whether the first two columns of the local features are their places, down and right, in
-        [0, 1]. They are not described, and only `pyramid` needs them.
+    {positions}
     max_samples : int, default=100000
         Local features, drawn at random, that k-means sees.
     random_state : int, RandomState instance or None, default=None
@@ -75,10 +76,8 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         The words.
     bandwidth_ : float
         The :math:`\sigma` of soft assignment, also where assignment is hard.
-    n_features_in_ : int
-        Number of columns of the local features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

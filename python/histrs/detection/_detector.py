@@ -51,19 +51,19 @@ class PartDetector(BaseEstimator):
 
     A level of the pyramid of an image is a grid of cells, each described by the 31 numbers of
     `HOGFeatures`. A product quantizer replaces these by a few bytes (SPARSE [1]_, section 5.2), so
-    that a filter of `h` by `w` cells scores a place `p` by look-ups alone,
+    that a filter of `h` by `w` cells scores a location `p` by look-ups alone,
 
     .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)],
 
     and hard negatives are kept as codes: 17 times as many in the same memory as numbers of single
     precision. A component is a root, and parts at twice its resolution whose displacements `d` from
-    their anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; the best place of each part is found by
-    a distance transform. The components of a mixture are aspects: groups of boxes by their ratio of
-    width to height.
+    their anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; the best location of each part is found
+    by a distance transform. The components of a mixture are aspects: groups of boxes by their ratio
+    of width to height.
 
     Learning goes in rounds. Each looks through all images, and through their mirror images, for the
-    best place of each object among those that overlap its box, and for places elsewhere that score
-    above the margin, which join the negatives; then `BundleSVC`'s cutting planes solve
+    best location of each object among those that overlap its box, and for locations elsewhere that
+    score above the margin, which join the negatives; then `BundleSVC`'s cutting planes solve
 
     .. math:: \min_w \frac12 |w|^2 + C \sum_i \max(0, 1 - y_i (w \cdot \phi_i + b)),
 
@@ -80,7 +80,7 @@ class PartDetector(BaseEstimator):
     quantizer : ProductQuantizer, "default" or None, default="default"
         What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
         one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
-        128 codewords: 7 bytes a cell, where features take 124. None learns on features.
+        128 codewords: 7 bytes per cell, where features take 124. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
     part_shape : (int, int), default=(6, 6)
@@ -123,7 +123,7 @@ class PartDetector(BaseEstimator):
     parts_ : list of ndarrays of shape (n_parts, n_rows, n_columns, n_blocks, n_codes)
         The same of the parts.
     anchors_ : ndarray of shape (n_components, n_parts, 2)
-        Places of the parts, in cells of half the size down and right of the root's corner.
+        Locations of the parts, in cells of half the size down and right of the root's corner.
     deformations_ : ndarray of shape (n_components, n_parts, 4)
         What displacements cost: linear and quadratic down, linear and quadratic across.
     intercepts_ : ndarray of shape (n_components,)
@@ -142,8 +142,8 @@ class PartDetector(BaseEstimator):
     Notes
     -----
     A root has one cell of margin around the box that it stands for. Components are learned one by
-    one: given the places, the problem of the mixture falls into one for each. Curvatures of springs
-    are kept at 0.01 a squared cell and above.
+    one: given the locations, the problem of the mixture falls into one for each. Curvatures of
+    springs are kept at 0.01 a squared cell and above.
 
     References
     ----------
@@ -299,8 +299,8 @@ class PartDetector(BaseEstimator):
         if len(self.roots_) < self.n_components:
             warn(
                 f"{self.n_components - len(self.roots_)} of {self.n_components} components were "
-                "left out, as no object was nearest to them, or no place was a negative of theirs; "
-                "lower n_components, or give more images."
+                "left out, as no object was nearest to them, or no location was a negative of "
+                "theirs; lower n_components, or give more images."
             )
         if training.gap > self.tol:
             warn(
@@ -366,7 +366,7 @@ class PartDetector(BaseEstimator):
         training.begin(labelled_images(), seen, rng)
         if not training.components:
             raise ValueError(
-                "no box is near a place that a root can have: objects are smaller than "
+                "no box is near a location that a root can have: objects are smaller than "
                 f"{4 * self.cell_size**2} pixels, or cut off; lower cell_size, or enlarge the "
                 "images."
             )
@@ -379,14 +379,15 @@ class PartDetector(BaseEstimator):
             for number in range(self.n_part_rounds):
                 training.mine(labelled_images())
                 if number == 0 and (short := training.short()):
-                    # Good roots leave none beyond the margin; parts learn from the best places.
+                    # Good roots leave none beyond the margin; parts learn from the best locations.
                     training.mine(labelled_images(), short)
                 training.learn()
         training.drop_unlearned()
         if not training.components:
             raise ValueError(
-                "no place in the images is away from the objects, so that there are no negatives "
-                "to learn from; give images with more around the objects, or without objects."
+                "no location in the images is away from the objects, so that there are no "
+                "negatives to learn from; give images with more around the objects, or without "
+                "objects."
             )
 
     def _take(self, training: Training) -> None:

@@ -121,21 +121,21 @@ def average_precision(
     n_objects = sum(map(len, truth))
     if n_objects == 0:
         raise ValueError("true_boxes has no box: average precision needs at least one object.")
-    images, best, places, all_scores = [], [], [], []
+    images, best, objects, all_scores = [], [], [], []
     for i, own in enumerate(boxes):
         found = as_boxes(own, f"boxes[{i}]")
         all_scores.append(_check_scores(scores[i], len(found), f"scores[{i}]"))
         images.append(np.full(len(found), i))
         shared = overlaps(found, truth[i]) if len(truth[i]) else np.zeros((len(found), 1))
         best.append(shared.max(axis=1, initial=0.0))
-        places.append(shared.argmax(axis=1))
+        objects.append(shared.argmax(axis=1))
     order = np.argsort(-np.concatenate(all_scores), kind="stable")
-    image, share, place = (np.concatenate(x)[order] for x in (images, best, places))
+    image, share, object_ = (np.concatenate(x)[order] for x in (images, best, objects))
     taken = [np.zeros(len(own), dtype=bool) for own in truth]
     right = np.zeros(len(order), dtype=bool)
     for k in np.flatnonzero(share > overlap):
-        right[k] = not taken[image[k]][place[k]]
-        taken[image[k]][place[k]] = True
+        right[k] = not taken[image[k]][object_[k]]
+        taken[image[k]][object_[k]] = True
     precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     return float(envelope[right].sum() / n_objects)

@@ -67,7 +67,7 @@ class Model:
 
 
 def look(image: Image, model: Model, threshold: float) -> tuple[Pyramid, Placements]:
-    """Return the cells of an image, and the places that score above a threshold."""
+    """Return the cells of an image, and the locations that score above a threshold."""
     settings, sizes, octave = model.settings, model.sizes, model.octave
     # The coarsest level is that on which the smallest root reaches over the border on both sides.
     smallest = np.maximum(sizes.min(axis=0) - 2 * PADDING, 1)

@@ -31,7 +31,7 @@ class Component:
     parts: Tables
     """(n_parts, rows, columns, ...), as the root."""
     anchors: NDArray[np.int64]
-    """(n_parts, 2): places of the parts, down and right of the root, in cells of half the size."""
+    """(n_parts, 2): locations of parts, down and right of the root, in cells of half the size."""
     deformations: NDArray[np.float64]
     """(n_parts, 4): linear and quadratic costs of displacements down, then across."""
 
@@ -53,7 +53,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Placements:
-    """Places of components in one image."""
+    """Locations of components in one image."""
 
     scores: NDArray[np.float32]
     numbers: NDArray[np.int32]
@@ -64,11 +64,11 @@ class Placements:
         return len(self.scores)
 
     def some(self, kept: Any) -> Placements:
-        """Return some of the places."""
+        """Return some of the locations."""
         return Placements(self.scores[kept], self.numbers[kept], self.boxes[kept])
 
     def cut_off(self, shape: tuple[int, ...]) -> Placements:
-        """Return the places whose boxes lie within an image, at least in part, with that part."""
+        """Return the locations whose boxes are at least in part within an image, with that part."""
         rows, columns = shape[:2]
         boxes = np.clip(self.boxes, 0, [columns, rows, columns, rows])
         kept = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))
@@ -97,8 +97,8 @@ def part_boxes(
     """Return the boxes of parts, of shape (n, n_parts, 4), in pixels of the image."""
     unit = cell_size / (2 * scale_of(numbers[:, 1]))[:, None, None]
     shapes = np.array([component.parts.shape[1:3] for component in components])
-    places = numbers[:, 4:].reshape(len(numbers), len(components[0].parts), 2)
-    corner = (places[..., ::-1] - PADDING) * unit
+    locations = numbers[:, 4:].reshape(len(numbers), len(components[0].parts), 2)
+    corner = (locations[..., ::-1] - PADDING) * unit
     size = shapes[numbers[:, 0]][:, None, ::-1] * unit
     return np.concatenate([corner, corner + size], axis=2)
 
@@ -121,8 +121,8 @@ def displacements_of(component: Component, placements: Placements) -> NDArray[np
     """Return minus displacements and their squares, of which deformations are the weights."""
     numbers = placements.numbers.astype(np.float64)
     n_parts = len(component.parts)
-    places = numbers[:, 4:].reshape(len(numbers), n_parts, 2)
+    locations = numbers[:, 4:].reshape(len(numbers), n_parts, 2)
     ideal = 2 * numbers[:, None, 2:4] - PADDING + component.anchors
-    away = places - ideal
+    away = locations - ideal
     columns = np.stack([away, away**2], axis=3)
     return (-columns).reshape(len(numbers), N_DEFORMATIONS * n_parts).astype(np.float32)

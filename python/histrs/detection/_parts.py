@@ -1,4 +1,4 @@
-"""Where the parts of a component begin: on the strongest places of its root."""
+"""Where the parts of a component begin: on the strongest locations of its root."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_parts(
     """
     fine = np.repeat(np.repeat(component.root, 2, axis=0), 2, axis=1)
     rows, columns = (min(pair) for pair in zip(size, fine.shape[:2], strict=True))
-    anchors = _strongest_places(_energy(fine, shares), n_parts, (rows, columns))
+    anchors = _strongest_locations(_energy(fine, shares), n_parts, (rows, columns))
     parts = [fine[y : y + rows, x : x + columns] for y, x in anchors]
     return replace(
         component,
@@ -42,7 +42,7 @@ def _energy(tables: Tables, shares: Array | None) -> Array:
     return np.asarray(weighted.sum(axis=(2, 3)))
 
 
-def _strongest_places(energy: Array, n_parts: int, size: tuple[int, int]) -> NDArray[np.int64]:
+def _strongest_locations(energy: Array, n_parts: int, size: tuple[int, int]) -> NDArray[np.int64]:
     """Return corners of parts that cover most of the energy, one after the other."""
     energy = energy.copy()
     anchors = np.zeros((n_parts, 2), dtype=np.int64)

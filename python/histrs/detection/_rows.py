@@ -27,7 +27,7 @@ class JointRows:
     def __init__(self, parts: list[Rows]) -> None:
         self._parts = parts
         edges = np.cumsum([0, *(part.width for part in parts)]).tolist()
-        self._places = [slice(*pair) for pair in pairwise(edges)]
+        self._indices = [slice(*pair) for pair in pairwise(edges)]
         self.width = edges[-1]
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class JointRows:
 
     def split(self, V: Array) -> list[Array]:
         """Return the models of each kind."""
-        return [np.ascontiguousarray(V[:, place]) for place in self._places]
+        return [np.ascontiguousarray(V[:, index]) for index in self._indices]
 
     def scores(self, V: Array, out: Array | None = None) -> Array:
         first, *rest = zip(self._parts, self.split(V), strict=True)

@@ -1,4 +1,4 @@
-"""How a detector learns: latent places of objects, hard negatives, cutting planes."""
+"""How a detector learns: latent locations of objects, hard negatives, cutting planes."""
 
 from __future__ import annotations
 

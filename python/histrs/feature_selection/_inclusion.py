@@ -138,8 +138,8 @@ class Chain:
             free = np.flatnonzero(self.variances == 0.0)
             log = self._log_likelihoods(*self._without(free))[:, 1:]
             shares = np.exp(log - np.max(log)).ravel()
-            place = _drawn((shares / np.sum(shares))[None], self._rng)[0]
-            entering, variance = divmod(int(place), len(self._slabs))
+            index = _drawn((shares / np.sum(shares))[None], self._rng)[0]
+            entering, variance = divmod(int(index), len(self._slabs))
             self._change(int(free[entering]), float(self._slabs[variance]))
 
     # ---- likelihoods ------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def gains_alone(shapes: Array, Y: Array, square: float) -> Array:
 
 
 def _drawn(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return a place drawn by each row of probabilities."""
+    """Return an index drawn by each row of probabilities."""
     below = np.cumsum(shares, axis=1) < rng.random((len(shares), 1))
     return np.asarray(np.minimum(np.sum(below, axis=1), shares.shape[1] - 1))
 

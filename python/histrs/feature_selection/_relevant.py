@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -32,13 +31,13 @@ from histrs._validation import (
     validate_data,
 )
 from histrs._warnings import warn
+from histrs.feature_selection._components import in_blocks, short
 from histrs.feature_selection._inclusion import (
     Chain,
     gains_alone,
     least_false,
-    rotated,
 )
-from histrs.feature_selection._shapes import N_SHAPES, Array, shapes_of
+from histrs.feature_selection._shapes import N_SHAPES, Array
 
 Task: TypeAlias = Literal["auto", "regression", "classification"]
 
@@ -51,10 +50,6 @@ _N_CHAINS = 2
 _FEW = 20
 _A_CLASS = 10
 _MOST_CLASSES = 1000
-# Rows whose components are in memory at once, where only sums of products are needed.
-_ROWS_A_BLOCK = 8192
-# Columns whose components are in memory at once, beside those that the chains see.
-_BLOCK = 256
 # Chains whose probabilities of a column differ by more have not mixed.
 _APART = 0.5
 
@@ -300,9 +295,9 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         X, n, square = X[:, varies], len(Y), float(np.sum(Y**2))
         seen = np.arange(len(varies))
         if len(varies) > _MOST_COLUMNS:
-            gains = _in_blocks(X, lambda shapes: gains_alone(shapes, Y, square))
+            gains = in_blocks(X, lambda shapes: gains_alone(shapes, Y, square))
             seen = np.sort(np.argsort(-gains, kind="stable")[:_MOST_COLUMNS])
-        rows, targets = _short(X[:, seen], Y)
+        rows, targets = short(X[:, seen], Y)
         chains = [
             Chain(rows, targets, square, n, n_features, generator)
             for generator in rng.spawn(_N_CHAINS)
@@ -311,7 +306,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         if len(seen) < len(varies):
             # Of so many columns there are few rows, which stay as they are.
             rest = np.setdiff1d(np.arange(len(varies)), seen)
-            probabilities[varies[rest]] = _in_blocks(
+            probabilities[varies[rest]] = in_blocks(
                 X[:, rest],
                 lambda shapes: np.mean(
                     [chain.probabilities_of(shapes) for chain in chains], axis=0
@@ -346,7 +341,7 @@ def _are_classes(y: NDArray[Any]) -> bool:
         with np.errstate(invalid="ignore"):
             kind = type_of_target(y)
     except TypeError:
-        # Labels without an order are named by their place.
+        # Labels without an order are named by their index.
         classes_of(y)
         raise
     if kind not in ("binary", "multiclass"):
@@ -372,43 +367,3 @@ def _some_rows(
         counts = np.bincount(codes)
         shares = 0.5 / n + 0.5 / (len(counts) * counts[codes])
     return np.sort(rng.choice(n, _MOST_ROWS, replace=False, p=shares))
-
-
-def _short(X: Any, Y: Array) -> tuple[Array, Array]:
-    """Return components of all columns, and targets, in no more rows than there are components.
-
-    Of many rows, only sums of products are needed.
-    """
-    n, n_features = X.shape
-    n_components = N_SHAPES * n_features
-    if n <= n_components:
-        return _components(X), Y
-    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
-    # As cells, rows take a byte a column.
-    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
-    grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
-    for start in range(0, n, _ROWS_A_BLOCK):
-        part = slice(start, start + _ROWS_A_BLOCK)
-        Z = np.hstack([shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)])
-        grams += Z.T @ Z
-        slopes += Z.T @ Y[part]
-    rows, targets = rotated(grams, slopes)
-    return rows.reshape(-1, n_features, N_SHAPES), targets
-
-
-def _column(X: Any, d: int) -> Array:
-    column = X[:, [d]]
-    return np.asarray(column.toarray() if sparse.issparse(X) else column).ravel()
-
-
-def _components(X: Any) -> Array:
-    """Return the components of all columns, of shape (n_samples, n_features, n_shapes)."""
-    columns = [shapes_of(_column(X, d)) for d in range(X.shape[1])]
-    return np.stack([shapes[cells] for shapes, cells in columns], axis=1)
-
-
-def _in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
-    """Return what a function says of the components of every column, some columns at a time."""
-    n_features = X.shape[1]
-    starts = range(0, n_features, _BLOCK)
-    return np.concatenate([of_shapes(_components(X[:, k : k + _BLOCK])) for k in starts])

@@ -62,7 +62,7 @@ def _cells(x: Array) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
         return np.asarray(values, dtype=np.float64), cells, counts
     edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, _N_CELLS + 1)[1:-1]))
     # A value that is an edge has a cell of its own: it may be that of nearly all rows.
-    places = np.searchsorted(edges, x) + np.searchsorted(edges, x, side="right")
-    cells = np.unique(places, return_inverse=True)[1]
+    positions = np.searchsorted(edges, x) + np.searchsorted(edges, x, side="right")
+    cells = np.unique(positions, return_inverse=True)[1]
     counts = np.bincount(cells)
     return np.bincount(cells, x / counts[cells]).astype(np.float64), cells, counts

@@ -206,7 +206,7 @@ class BaseIntersectionGP(LearnedKernel):
         Parameters
         ----------
         n_bins : int, default=256
-            At most so many nodes a feature, 2 at least. Where a feature has no more distinct
+            At most so many nodes per feature, 2 at least. Where a feature has no more distinct
             values in training, the tables are exact; elsewhere, `error_bound` is certified.
 
         Returns

@@ -33,7 +33,7 @@ _GOOD_ENOUGH = 0.005
 _TOLERATED = 1.1
 # Singular values of logarithms, relative to the largest, of bounds that say the same.
 _SAME = 1e-6
-# Scores of more training values are read from a table with so many cells a column.
+# Scores of more training values are read from a table with so many cells per column.
 _MAX_KNOTS = 4_000_000
 _N_BINS = 1024
 # Variances below this part of the prior mean are rounding.

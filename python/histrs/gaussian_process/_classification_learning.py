@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration
 from histrs._dask import in_memory
-from histrs._labels import best_class, checked_labels, place_of_best
+from histrs._labels import best_class, checked_labels, index_of_best
 from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
@@ -224,7 +224,7 @@ class ClassificationLearning(GaussianProcess):
             if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
                 return self._readouts(self.__dict__)
         self._calibrated_on = self.classes_, len(Y)
-        labels = place_of_best(Y)
+        labels = index_of_best(Y)
         weights = self.sample_weight_fit_
         if not posterior.is_factorised:
             scores, rows = self._scores_held_out(posterior, Y, labels)

@@ -114,7 +114,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Weights of the classes, by which those of rows are multiplied. "balanced" makes them
         inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
-from histrs._labels import place_of_best
+from histrs._labels import index_of_best
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
 from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
@@ -262,7 +262,7 @@ def loss_by_left_out(
     `make_base` returns the system of a variance; `Y` is +1 where a row is of the class of an
     output, else -1.
     """
-    labels = place_of_best(Y)
+    labels = index_of_best(Y)
 
     def loss(amplitude: float, starts: list[Any] | None) -> tuple[float, list[Array]]:
         base = make_base(amplitude)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
-from histrs._labels import place_of_best
+from histrs._labels import index_of_best
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
@@ -335,7 +335,7 @@ def _some_of_each_class(Y: Array, most: int) -> NDArray[np.intp]:
     n = len(Y)
     if n <= most:
         return np.arange(n)
-    labels = place_of_best(Y)
+    labels = index_of_best(Y)
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
     indices = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -123,7 +123,7 @@ def means_held_out(
         rows = system.kernel.rows(system.X[held], system.n_threads)
         return without.cross_product(rows, weights)
     n = system.X.shape[0]
-    # A product costs less than a search for the place of every value.
+    # A product costs less than a search for the index of every value.
     of_all = np.zeros((n, weights.shape[1]))
     of_all[left_over(n, held)] = weights
     scale = system.row_scale

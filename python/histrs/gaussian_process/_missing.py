@@ -311,19 +311,19 @@ class MissingTargets(RegressorMixin):
         """Remove rows, each from the fits that have it."""
         n_rows = len(self.Y_fit_)
         kept = left_over(n_rows, removed)
-        new_place = np.full(n_rows, -1, dtype=np.int64)
-        new_place[kept] = np.arange(len(kept))
+        new_index = np.full(n_rows, -1, dtype=np.int64)
+        new_index[kept] = np.arange(len(kept))
         fits, patterns = [], []
         before = zip(self._fits_now(), self.pattern_rows_, self.pattern_targets_, strict=True)
         for fit, rows, targets in before:
-            gone = np.flatnonzero(new_place[rows] < 0)
+            gone = np.flatnonzero(new_index[rows] < 0)
             if len(gone) == len(rows):
                 raise ValueError(
                     f"All {len(rows)} training rows that have target {targets[0]} would be "
                     "forgotten: keep one at least, or start with a new estimator."
                 )
             fits.append(fit.forget(gone))
-            left = new_place[rows]
+            left = new_index[rows]
             patterns.append(Pattern(left[left >= 0], targets))
         self._keep_patterns(fits, patterns)
 

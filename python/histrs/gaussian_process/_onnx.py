@@ -113,10 +113,10 @@ def _scores(graph: _Graph, tables: _Tables) -> str:
     count = graph.node("ReduceSum", [counts, whole(2)], keepdims=0)
     # The first node is 0, below which nothing is left.
     first = np.arange(n_features, dtype=np.int64) * n_nodes - 1
-    place = graph.node("Add", [count, graph.constant(first)])
-    node = graph.node("Gather", [single(nodes.ravel()), place], axis=0)
-    value = graph.node("Gather", [single(tables.values.reshape(-1, n_outputs)), place], axis=0)
-    slope = graph.node("Gather", [single(tables.slopes.reshape(-1, n_outputs)), place], axis=0)
+    index = graph.node("Add", [count, graph.constant(first)])
+    node = graph.node("Gather", [single(nodes.ravel()), index], axis=0)
+    value = graph.node("Gather", [single(tables.values.reshape(-1, n_outputs)), index], axis=0)
+    slope = graph.node("Gather", [single(tables.slopes.reshape(-1, n_outputs)), index], axis=0)
     beyond = graph.node("Unsqueeze", [graph.node("Sub", [x, node]), whole(2)])
     terms = graph.node("Add", [value, graph.node("Mul", [slope, beyond])])
     total = graph.node("ReduceSum", [terms, whole(1)], keepdims=0)

@@ -79,7 +79,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and targets.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 

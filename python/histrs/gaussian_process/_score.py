@@ -69,7 +69,7 @@ class ScoreWithIntercept:
 
 
 class TabulatedScore:
-    """A score from `n_bins` cells a column, with its certified error.
+    """A score from `n_bins` cells per column, with its certified error.
 
     With `compact`, a linear table is of bytes where those are as good. Such a
     table counts the weights of the features in: `takes_features` says so.

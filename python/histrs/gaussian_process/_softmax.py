@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import log_softmax, softmax
 
-from histrs._labels import place_of_best
+from histrs._labels import index_of_best
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import SHORT_ROWS, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides
@@ -256,7 +256,7 @@ def softmax_modes(
     check_memory(n, 2 * n_classes + 2)
     prior = SoftmaxPrior(kernel_matrix, base.amplitude)
     first = None if start is None else start / base.amplitude
-    mode = prior.find_mode(place_of_best(Y), n_classes, sample_weight, tol, first)
+    mode = prior.find_mode(index_of_best(Y), n_classes, sample_weight, tol, first)
     curvatures = curvature_of(mode.probabilities, _weights(sample_weight, n))
     modes = []
     for f, gradient, curvature in zip(mode.f.T, mode.alpha.T, curvatures.T, strict=True):
@@ -272,7 +272,7 @@ def loss_by_evidence(
     kernel_matrix: Array, Y: Array, sample_weight: Array | None, tol: float
 ) -> Callable[[float, Any], tuple[float, Any]]:
     """Return the evidence, negative, of a variance of the logit, as `best_amplitude` takes it."""
-    labels, n_classes = place_of_best(Y), Y.shape[1]
+    labels, n_classes = index_of_best(Y), Y.shape[1]
 
     def loss(amplitude: float, start: Array | None) -> tuple[float, Array]:
         prior = SoftmaxPrior(kernel_matrix, amplitude)
@@ -291,7 +291,7 @@ class SoftmaxLikelihood(LaplaceLikelihood):
         """Return the likelihood, whatever the noise variance is."""
         base = self._make_base(values)
         prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
-        labels, n_classes = place_of_best(self.targets), self.targets.shape[1]
+        labels, n_classes = index_of_best(self.targets), self.targets.shape[1]
         mode = prior.find_mode(labels, n_classes, self._sample_weight, self._tol)
         evidence = prior.log_evidence(mode, self._sample_weight)
         return Evaluation(evidence, 0.0, {}, mode.residual <= self._tol)

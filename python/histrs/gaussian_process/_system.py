@@ -100,7 +100,7 @@ class KernelSystem(PreconditionedMatrix):
         return replace(self.with_scales(Scales(self.noise, self.amplitude)), row_scale=row_scale)
 
     def check(self) -> None:
-        """Fail, with the place and the cure, where the system cannot be solved."""
+        """Fail, with the index and the cure, where the system cannot be solved."""
         Scales(self.noise, self.amplitude).check()
         if self.pairs is not None and self.solver == "coordinate-descent":
             raise ValueError(

@@ -104,7 +104,7 @@ class AdditiveTables:
 def tables_of(
     posterior: Posterior, readout: str, n_bins: int, classes: NDArray[Any] | None, n_threads: int
 ) -> AdditiveTables:
-    """Return a readout of the posterior mean as tables of at most so many nodes a feature."""
+    """Return a readout of the posterior mean as tables of at most so many nodes per feature."""
     system = posterior.system
     weights = posterior.weights @ posterior.readouts[readout].matrix
     scales = system.kernel.weights

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._sparse import is_sparse
 from histrs._sparse_result import csr_result
@@ -27,6 +28,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs._warnings import warn
+from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._rows_error import Shares, row_poles
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
@@ -48,6 +50,7 @@ _CHUNK = 256
 _TOLERATED, _NOTICED = 0.05, 1.5
 
 
+@documented(MAPS)
 class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     r"""Explicit features of the additive chi-square kernel, with a certified error.
 
@@ -89,8 +92,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     sample_interval : float, default=None
         Sampling interval of the periodic map, and of no other. None takes scikit-learn's 0.8,
         0.5 and 0.4 for 1, 3 and 5 components, else the one of the least error on the domain.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {n_jobs}
 
     Attributes
     ----------

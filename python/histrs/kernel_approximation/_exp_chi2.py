@@ -92,7 +92,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core. The features are the same for any number.
+        Number of threads; None and -1 mean one per core. The features are the same for any number.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class InnerProduct(ABC):
         Parameters
         ----------
         V : array-like of shape (n_features_out, k) or (n_features_out,)
-            Vectors of coordinates, one a column.
+            Vectors of coordinates, one per column.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class InnerProduct(ABC):
         Parameters
         ----------
         V : array-like of shape (n_features_out, k) or (n_features_out,)
-            Right-hand sides, one a column.
+            Right-hand sides, one per column.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class RootedInnerProduct(InnerProduct):
 
 
 class _Columns:
-    """Knots of every column, and vectors of one entry a knot, padded to one length."""
+    """Knots of every column, and vectors of one entry per knot, padded to one length."""
 
     def __init__(self, knots: Array, offsets: NDArray[np.int64]) -> None:
         counts = np.diff(offsets)
@@ -218,7 +218,7 @@ class RankOneInnerProduct(RootedInnerProduct):
 
 
 class BlockInnerProduct(RootedInnerProduct):
-    """Blocks of any kernel that is homogeneous, one a column.
+    """Blocks of any kernel that is homogeneous, one per column.
 
     Columns whose knots are multiples of each other share a block, but for a factor: evenly spaced
     knots need one block in all.

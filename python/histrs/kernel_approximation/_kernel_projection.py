@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._validation import Matrix
+from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
 
+@documented(MAPS)
 class KernelProjectionMap(LandmarkMap):
     r"""Dense features of any kernel: the coordinates of its projection on landmarks.
 
@@ -27,40 +30,26 @@ class KernelProjectionMap(LandmarkMap):
 
     Parameters
     ----------
-    kernel : str or callable, default="intersection"
-        A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
-        "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
-        `(n_X, n_Z)`.
-    n_landmarks : int, default=100
-        Number of landmarks; no more than there are rows.
-    landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
-        Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
-        ones given, and then `n_landmarks` does not matter.
+    {kernel}
+    {n_landmarks}
+    {landmarks}
     whiten : bool, default=False
         Give :math:`\Lambda^{-1} V K_{Zx}` instead, with :math:`K_{ZZ} = V^T \Lambda^2 V`: features
         with the usual inner product, as linear models have it (the Nyström features of
         scikit-learn's `Nystroem`). Directions in which the kernel is singular are left out.
-    kernel_params : dict, default=None
-        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp_chi2".
-    random_state : int, RandomState instance or None, default=None
-        For k-means or the sample.
+    {kernel_params}
+    {random_state}
     n_jobs : int, default=None
-        Number of threads of the kernels by name; None and -1 mean one a core.
-    verbose : int, default=0
-        Above 0, the k-means of scikit-learn prints its iterations.
+        Number of threads of the kernels by name; None and -1 mean one per core.
+    {verbose}
 
     Attributes
     ----------
-    kernel_, kernel_params_ : str or callable, dict
-        The kernel of the fitted map and its arguments, whatever is set later.
-    landmarks_ : {ndarray, sparse array} of shape (D, n_features)
-        The landmarks.
-    inner_product_ : InnerProduct
-        Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, when `X` had string column names.
+    {kernel_}
+    {landmarks_}
+    {inner_product_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

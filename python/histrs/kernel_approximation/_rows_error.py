@@ -19,7 +19,7 @@ from histrs.kernel_approximation._zolotarev import zolotarev_poles
 
 Array = NDArray[np.float64]
 
-# Rows that are looked at, and places between the ends where their values are counted.
+# Rows that are looked at, and positions between the ends where their values are counted.
 _ROWS = 4096
 _BINS = 128
 # Candidates for an end of the interval of the poles, and turns of a search for both ends.
@@ -36,9 +36,9 @@ class Shares:
     """How the sums of rows are made up of values: one column for all features, or one for each."""
 
     values: Array
-    """Places on the axis of values, (n_bins, n_columns)."""
+    """Positions on the axis of values, (n_bins, n_columns)."""
     shares: Array
-    """The share of the sum of a row that is near each place, as a mean over rows."""
+    """The share of the sum of a row that is near each position, as a mean over rows."""
 
     @classmethod
     def of(cls, X: Matrix, low: Array, high: Array) -> Shares:
@@ -53,11 +53,11 @@ class Shares:
         weights = parts / np.bincount(rows, weights=parts, minlength=len(chosen))[rows]
         columns = columns if n_columns > 1 else np.zeros_like(columns)
         length = np.log(high) - np.log(low)
-        place = np.zeros(len(values))
+        position = np.zeros(len(values))
         apart = length[columns] > 0
         offset = np.log(values[apart]) - np.log(low[columns[apart]])
-        place[apart] = offset / length[columns[apart]]
-        bins = np.clip(np.rint(place * (_BINS - 1)), 0, _BINS - 1).astype(np.intp)
+        position[apart] = offset / length[columns[apart]]
+        bins = np.clip(np.rint(position * (_BINS - 1)), 0, _BINS - 1).astype(np.intp)
         counted = np.bincount(
             bins * n_columns + columns, weights=weights, minlength=_BINS * n_columns
         )
@@ -69,7 +69,7 @@ class Shares:
         return cls(np.maximum(np.exp(np.log(low) + steps * length), low), shares)
 
     def left_out(self, poles: Array) -> Array:
-        """Return what poles, (n_poles, n_columns), leave out of rows, one number a column."""
+        """Return what poles, (n_poles, n_columns), leave out of rows, one number per column."""
         rest = np.ones_like(self.values)
         for pole in poles:
             rest *= (self.values - pole) / (self.values + pole)

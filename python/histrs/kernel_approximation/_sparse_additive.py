@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import in_precision_of, may_overflow
 from histrs._sparse_result import csr_result, small_indices
@@ -27,6 +28,7 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import (
     IdentityInnerProduct,
     InnerProduct,
@@ -39,6 +41,7 @@ Array: TypeAlias = NDArray[np.float64]
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
 
 
+@documented(MAPS)
 class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     r"""Sparse features of an additive kernel: every value on the two knots around it.
 
@@ -81,8 +84,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         Give the features times a root `W` of :math:`K_{ZZ} = W W^T` instead: features with the
         usual inner product, for linear models that know no other. A positive value then has up to
         `n_knots` of them, for Hellinger's kernel one.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {n_jobs}
 
     Attributes
     ----------
@@ -97,10 +99,8 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         intersection kernel, rank-one blocks for Hellinger's, else a block of the kernel for every
         column, or one in all where the knots are evenly spaced. With the identity when `whiten` is
         set.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -186,7 +186,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             X = canonical(validate_data(self, X, **HISTOGRAM_CHECKS))
-            self.knots_, self.offsets_ = self._place_knots(to_core(X))
+            self.knots_, self.offsets_ = self._spaced_knots(to_core(X))
             self.kernel_ = self.kernel
             self._set_inner_product(
                 additive_inner_product(self.kernel_, self.knots_, self.offsets_)
@@ -252,13 +252,13 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         named = zip(names, self._counts, strict=True)
         return np.array([f"{name}_{k}" for name, count in named for k in range(count)], object)
 
-    def _place_knots(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
+    def _spaced_knots(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
         n_threads = count_threads(self.n_jobs)
         if self.spacing == "quantile":
             return _histrs.column_quantiles(X, self.n_knots, n_threads)
         low, high = _histrs.column_ranges(X, n_threads)
-        place = _uniform if self.spacing == "uniform" else _geometric
-        knots = place(low[:, None], high[:, None], self.n_knots)
+        spaced = _uniform if self.spacing == "uniform" else _geometric
+        knots = spaced(low[:, None], high[:, None], self.n_knots)
         # Neighbours closer than numbers are, as those of a column of zeros, count once.
         distinct = np.diff(knots, axis=1, prepend=0.0) > 0
         offsets = np.append(0, np.cumsum(distinct.sum(axis=1)))

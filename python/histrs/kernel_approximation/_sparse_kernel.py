@@ -13,9 +13,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._scale import check_computed, in_precision_of, may_overflow
 from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
+from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
@@ -24,6 +26,7 @@ Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matchi
 _KERNEL_BYTES = 2**25
 
 
+@documented(MAPS)
 class SparseKernelMap(LandmarkMap):
     r"""Sparse features of any kernel: every row on a few landmarks of its own.
 
@@ -39,46 +42,32 @@ class SparseKernelMap(LandmarkMap):
 
     Parameters
     ----------
-    kernel : str or callable, default="intersection"
-        A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
-        "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
-        `(n_X, n_Z)`.
-    n_landmarks : int, default=100
-        Number of landmarks; no more than there are rows.
+    {kernel}
+    {n_landmarks}
     n_nonzero : int, default=5
         Landmarks of a row, at most.
     selection : {"nearest", "matching-pursuit", "orthogonal-matching-pursuit"}, default="nearest"
         Which landmarks serve a row: the nearest in the kernel's space; or one after the
         other the one that explains most of what is left, subtracting its own part of that only
         or, "orthogonal", the best combination of all so far.
-    landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
-        Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
-        ones given, and then `n_landmarks` does not matter.
+    {landmarks}
     whiten : bool, default=False
         Give the coordinates times a root of :math:`K_{ZZ}` instead: dense features with the usual
         inner product, for linear models that know no other. Directions in which the kernel is
         singular are left out.
-    kernel_params : dict, default=None
-        More arguments of the kernel, such as `{"gamma": 2.0}` for "exp_chi2".
-    random_state : int, RandomState instance or None, default=None
-        For k-means or the sample.
+    {kernel_params}
+    {random_state}
     n_jobs : int, default=None
-        Number of threads of the selection and of the kernels by name; None and -1 mean one a core.
-    verbose : int, default=0
-        Above 0, the k-means of scikit-learn prints its iterations.
+        Number of threads of the selection and of kernels by name; None and -1 mean one per core.
+    {verbose}
 
     Attributes
     ----------
-    kernel_, kernel_params_ : str or callable, dict
-        The kernel of the fitted map and its arguments, whatever is set later.
-    landmarks_ : {ndarray, sparse array} of shape (D, n_features)
-        The landmarks.
-    inner_product_ : InnerProduct
-        Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, when `X` had string column names.
+    {kernel_}
+    {landmarks_}
+    {inner_product_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -14,7 +14,8 @@ from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._kernels import airm_kernel, jbld_kernel, log_euclidean_kernel
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances
-from histrs.transport._relaxed import partial_sinkhorn_distances, unbalanced_sinkhorn_distances
+from histrs.transport._partial import partial_sinkhorn_distances
+from histrs.transport._unbalanced import unbalanced_sinkhorn_distances
 
 __all__ = [
     "additive_chi2_kernel",

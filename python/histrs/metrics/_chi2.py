@@ -34,8 +34,7 @@ def chi2_distances(
 
     Returns
     -------
-    D : ndarray of shape (n_samples_X, n_samples_Y)
-        Distances; float32 when both arguments are, else float64.
+    {D}
 
     Raises
     ------

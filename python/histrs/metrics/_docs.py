@@ -13,7 +13,7 @@ Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "errors": """
 ValueError
@@ -23,5 +23,20 @@ ValueError
     "K": """
 K : ndarray of shape (n_samples_X, n_samples_Y)
     Kernel matrix; float32 when both arguments are, else float64.
+""",
+    "D": """
+D : ndarray of shape (n_samples_X, n_samples_Y)
+    Distances; float32 when both arguments are, else float64.
+""",
+}
+
+COUNTS = {
+    "Y": """
+Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+    Others; None means `X`, and computes every pair once.
+""",
+    "X": """
+X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+    Counts or histograms: non-negative, finite.
 """,
 }

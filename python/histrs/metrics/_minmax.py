@@ -7,10 +7,13 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._validation import Matrix, count_threads
+from histrs.metrics._docs import COUNTS, PAIRS
 from histrs.metrics._pairs import checked_pair
 
 
+@documented(PAIRS, COUNTS)
 def minmax_kernel(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -24,12 +27,9 @@ def minmax_kernel(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Counts or histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Others; None means `X`, and computes every pair once.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {Y}
+    {n_jobs}
 
     Returns
     -------
@@ -63,6 +63,7 @@ def minmax_kernel(
     return _histrs.minmax_gram(left, right, count_threads(n_jobs))
 
 
+@documented(PAIRS, COUNTS)
 def minmax_distances(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -76,17 +77,13 @@ def minmax_distances(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-        Counts or histograms: non-negative, finite.
-    Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-        Others; None means `X`, and computes every pair once.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {X}
+    {Y}
+    {n_jobs}
 
     Returns
     -------
-    D : ndarray of shape (n_samples_X, n_samples_Y)
-        Distances; float32 when both arguments are, else float64.
+    {D}
 
     Raises
     ------

@@ -11,12 +11,15 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
+from histrs._docs import documented
 from histrs._labels import dense_targets, encode, factors_of_classes
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
+from histrs.neighbors._docs import NEIGHBORS
 
 
+@documented(NEIGHBORS)
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
@@ -44,36 +47,26 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
         distance 0 then vote alone. "auto" takes what classifies training samples best by the
         others.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
+    {metric_params}
     class_weight : dict, "balanced" or None, default=None
-        Factors of the votes of each class; not for several labels a row.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core.
-    verbose : int, default=0
-        Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
-        on stderr where not).
+        Factors of the votes of each class; not for several labels per row.
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or a list of them
         The class labels; of several outputs, those of each.
-    n_neighbors_, weights_ : int, str
-        Those that were chosen, or given.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training data, matrices flattened.
+    {n_neighbors_}
+    {metric_}
+    {metric_params_}
+    {X_fit_}
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Indices of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None
         Factors of their votes, where they differ.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

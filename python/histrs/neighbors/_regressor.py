@@ -9,10 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 
+from histrs._docs import documented
 from histrs._validation import Matrix, unchanged_on_error
 from histrs.neighbors._base import BaseMetricKNN, votes
+from histrs.neighbors._docs import NEIGHBORS
 
 
+@documented(NEIGHBORS)
 class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     """Nearest-neighbour regressor in the metrics of this package: means of neighbours' targets.
 
@@ -26,32 +29,22 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour counts the same, or the inverse of its distance; neighbours at
         distance 0 then count alone. "auto" takes what predicts training samples best by the others.
-    metric_params : dict or None, default=None
-        Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core.
-    verbose : int, default=0
-        Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
-        on stderr where not).
+    {metric_params}
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
-    n_neighbors_, weights_ : int, str
-        Those that were chosen, or given.
-    metric_ : str or callable
-        The metric of the training data.
-    metric_params_ : dict
-        Its further arguments.
-    X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        The training data, matrices flattened.
+    {n_neighbors_}
+    {metric_}
+    {metric_params_}
+    {X_fit_}
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Their targets.
     sample_weight_ : ndarray of shape (n_samples,) or None
         Factors of their part in means, where they differ.
-    n_features_in_ : int
-        Number of features, p * p for matrices of p rows.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

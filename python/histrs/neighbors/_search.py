@@ -34,7 +34,7 @@ def nearest(D: NDArray[Any], k: int) -> Found:
     """Return the `k` smallest entries of each row, and their indices."""
     last = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
     rows, columns = np.nonzero(last >= D)
-    # Ties, at the last place too, are broken by index, as everywhere else.
+    # Ties, at the last rank too, are broken by index, as everywhere else.
     order = np.lexsort((D[rows, columns], rows))
     counts = np.bincount(rows, minlength=len(D))
     first = np.cumsum(counts) - counts

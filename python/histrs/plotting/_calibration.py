@@ -10,11 +10,14 @@ from scipy.stats import norm
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from histrs._docs import documented
+from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
+@documented(AXES)
 def plot_calibration(
     model: Any, X: ArrayLike, y: ArrayLike, *, n_bins: int = 10, ax: Any = None
 ) -> Any:
@@ -39,8 +42,7 @@ def plot_calibration(
         Their labels or targets.
     n_bins : int, default=10
         Bins of equal width, of a classifier.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+    {ax}
 
     Returns
     -------

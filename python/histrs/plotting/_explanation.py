@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from histrs._docs import documented
 from histrs.gaussian_process._explanation import Explanation
+from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
 
+@documented(AXES)
 def plot_explanation(
     explanation: Explanation,
     row: int = 0,
@@ -26,12 +29,10 @@ def plot_explanation(
         What `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain` returns.
     row : int, default=0
         Which of its rows.
-    output : int, default=0
-        Which target, or class; two classes share one output.
+    {output}
     max_features : int, default=10
         At most so many bars; what is left out is one bar without a band.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+    {ax}
 
     Returns
     -------
@@ -70,11 +71,11 @@ def plot_explanation(
         heights, bands = np.append(heights, adds[rest].sum()), np.append(bands, 0.0)
     if ax is None:
         _, ax = import_pyplot().subplots(figsize=(6, 1.0 + 0.28 * len(names)), layout="constrained")
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     colors = np.where(heights < 0.0, "C3", "C0")
-    ax.barh(places, heights, xerr=bands, color=colors, ecolor="0.3", capsize=2.0)
+    ax.barh(positions, heights, xerr=bands, color=colors, ecolor="0.3", capsize=2.0)
     ax.axvline(0.0, color="0.3", linewidth=0.8)
-    ax.set_yticks(places, names)
+    ax.set_yticks(positions, names)
     ax.invert_yaxis()
     offset = float(np.ravel(explanation.offset)[output])
     ax.set_xlabel(f"added to {offset:.4g}, which gives {offset + float(adds.sum()):.4g}")

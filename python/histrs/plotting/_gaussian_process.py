@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._shape_functions import ShapeFunction
+from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
 _Model: TypeAlias = IntersectionGPClassifier | IntersectionGPRegressor
@@ -19,6 +21,7 @@ _BAND_KNOTS = 65
 _COLUMNS = 3
 
 
+@documented(AXES)
 def plot_relevance(
     model: _Model,
     *,
@@ -35,12 +38,10 @@ def plot_relevance(
     ----------
     model : IntersectionGPClassifier or IntersectionGPRegressor
         A fitted model, as a rule with ``feature_weights="ard"``.
-    feature_names : sequence of str, default=None
-        Names of all features; None takes those of the data frame of the fit, or numbers.
+    {feature_names}
     max_features : int, default=20
         At most so many bars; what is left out is one bar.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+    {ax}
 
     Returns
     -------
@@ -81,6 +82,7 @@ def plot_relevance(
     return ax
 
 
+@documented(AXES)
 def plot_shape_functions(
     model: _Model,
     features: Sequence[int | str] | None = None,
@@ -99,20 +101,18 @@ def plot_shape_functions(
     features : sequence of int or str, default=None
         Indices of the features, or their names, which are those of `feature_names` or of the data
         frame of the fit; None takes the six whose functions vary most.
-    output : int, default=0
-        Which target, or class; two classes share one output.
+    {output}
     bands : bool, default=True
         Whether to draw the posterior standard deviation of each function, exact at 65 values of
         the feature; each takes a solve.
-    feature_names : sequence of str, default=None
-        Names of all features; None takes those of the data frame of the fit, or numbers.
+    {feature_names}
     axes : array-like of matplotlib Axes, default=None
-        Where to draw, one a feature; None makes a figure.
+        Where to draw, one per feature; None makes a figure.
 
     Returns
     -------
     axes : ndarray of matplotlib Axes
-        Where it was drawn, one a feature.
+        Where it was drawn, one per feature.
 
     Raises
     ------

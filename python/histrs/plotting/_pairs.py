@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.plotting._docs import AXES
 from histrs.plotting._gaussian_process import _name, check_output
 from histrs.plotting._pyplot import import_pyplot
 
@@ -19,6 +21,7 @@ _MOST = 3
 _SURE = 2.0
 
 
+@documented(AXES)
 def plot_pair_functions(
     model: IntersectionGPClassifier | IntersectionGPRegressor,
     pairs: Sequence[Sequence[int | str]] | None = None,
@@ -36,19 +39,17 @@ def plot_pair_functions(
         A fitted model with `n_interactions` or `interactions`.
     pairs : sequence of pairs of int or str, default=None
         Which of the model's pairs; None takes the three whose functions vary most.
-    output : int, default=0
-        Which target, or class; two classes share one output.
+    {output}
     bands : bool, default=True
         Whether to hatch where the function is within two posterior standard deviations of 0.
-    feature_names : sequence of str, default=None
-        Names of all features; None takes those of the data frame of the fit, or numbers.
+    {feature_names}
     axes : array-like of matplotlib Axes, default=None
-        Where to draw, one a pair; None makes a figure.
+        Where to draw, one per pair; None makes a figure.
 
     Returns
     -------
     axes : ndarray of matplotlib Axes
-        Where it was drawn, one a pair.
+        Where it was drawn, one per pair.
 
     Raises
     ------

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from histrs._docs import documented
 from histrs.gaussian_process._sliced.partial_dependence import PartialDependence
+from histrs.plotting._docs import AXES
 from histrs.plotting._pairs import draw_map
 from histrs.plotting._pyplot import import_pyplot
 
 
+@documented(AXES)
 def plot_partial_dependence(
     dependence: PartialDependence,
     *,
@@ -29,12 +32,10 @@ def plot_partial_dependence(
     dependence : PartialDependence
         What `SlicedGPRegressor.partial_dependence` or `SlicedGPClassifier.partial_dependence`
         returns.
-    output : int, default=0
-        Which target, or class; two classes share one output.
+    {output}
     feature_names : sequence of str, default=None
         Names of all features; None takes numbers.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+    {ax}
 
     Returns
     -------
@@ -98,6 +99,6 @@ def _draw_function(ax: Any, values: Any, mean: Any, std: Any, label: str | None)
         ax.plot(values, mean, label=label)
         ax.fill_between(values, mean - 2 * std, mean + 2 * std, alpha=0.25, linewidth=0)
         return
-    places = np.arange(len(values))
-    ax.errorbar(places, mean, 2 * std, fmt="o", capsize=3.0, label=label)
-    ax.set_xticks(places, [str(value) for value in values])
+    positions = np.arange(len(values))
+    ax.errorbar(positions, mean, 2 * std, fmt="o", capsize=3.0, label=label)
+    ax.set_xticks(positions, [str(value) for value in values])

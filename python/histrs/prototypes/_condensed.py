@@ -15,8 +15,35 @@ from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 
+class CondensingRule(SelectedPrototypes):
+    """A rule that begins with samples in random order, and says how far it is."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SelectedPrototypes._parameter_constraints,
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        metric: str | Callable[..., NDArray[Any]] = "auto",
+        metric_params: dict[str, Any] | None = None,
+        n_neighbors: int = 1,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.metric_params = metric_params
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
 @documented(SELECTED_PROTOTYPES)
-class CondensedNN(SelectedPrototypes):
+class CondensedNN(CondensingRule):
     """Nearest-neighbour classifier on samples that classify the others right.
 
     Hart's condensed nearest neighbours [1]_: a sample that the prototypes so far misclassify
@@ -30,20 +57,16 @@ class CondensedNN(SelectedPrototypes):
     {metric}
     {metric_params}
     {n_neighbors}
-    random_state : int, RandomState instance or None, default=None
-        Draws the order in which samples are looked at.
+    {random_state}
     {n_jobs}
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {verbose}
 
     Attributes
     ----------
     {classes_}
     {metric_}
     {metric_params_}
-    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
-(n_prototypes, p, p)
-        The samples chosen, in the order in which they were.
+    {prototypes_}
     {prototype_labels_}
     {sample_indices_}
     {n_features_in_}
@@ -68,29 +91,6 @@ class CondensedNN(SelectedPrototypes):
     >>> model.score(X, y)
     1.0
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SelectedPrototypes._parameter_constraints,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        *,
-        metric: str | Callable[..., NDArray[Any]] = "auto",
-        metric_params: dict[str, Any] | None = None,
-        n_neighbors: int = 1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.metric = metric
-        self.metric_params = metric_params
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _select(self, training: Training) -> Indices:
         with StepProgress("CondensedNN", self.verbose) as progress:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histrs import _histrs
+from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight, in_units_of_mean
@@ -33,6 +31,8 @@ from histrs.prototypes._base import (
     Training,
 )
 from histrs.prototypes._class_means import class_means
+from histrs.prototypes._covariance_loss import make_loss, prototypes, whitened
+from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import (
     CLASS_WEIGHT_CONSTRAINTS,
@@ -52,8 +52,6 @@ Float64 = NDArray[np.float64]
 # At one unit to the nearest prototype, neighbourhoods reach over several classes: sharper ones
 # classify better, on signals, sounds and textures.
 _SHARPER = 4.0
-# Smallest eigenvalue of a prototype, in the basis in which the mean is the identity.
-_FLOOR = 1e-8
 # Beyond this weight of the prior, prototypes stay where they start.
 _MOST_PRIOR = 1e30
 
@@ -69,6 +67,7 @@ class Start(NamedTuple):
     """From the training matrices."""
 
 
+@documented(SELECTED_PROTOTYPES, LEARNED_PROTOTYPES)
 class CovarianceCompressor(LearnedPrototypes, InSpace):
     r"""Classifier on a few learned covariance matrices.
 
@@ -106,9 +105,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     prior_weight : float or "auto", default="auto"
         As how many matrices the start of a prototype counts, :math:`\nu`; "auto" takes ``p / 3``,
         a third of the number of channels, and 0 none, as the paper does.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of the samples of each class; "balanced" makes those of all classes
-        add up to the same. A class of weight 0 is left out.
+    {class_weight}
     calibration : {"held-out"} or None, default="held-out"
         How sharp probabilities are. Prototypes know the matrices that they learned from, so that
         those of the neighbourhoods are too certain of others. "held-out" learns a factor of the
@@ -120,21 +117,17 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     tol : float, default=1e-5
         Training ends when an iteration lowers ``L / n_samples`` by no more. (The gradient would not
         do: where classes can be told apart, prototypes that move away lower the loss for ever.)
-    verbose : int, default=0
-        Above 0, progress is shown.
+    {verbose}
     random_state : int, RandomState instance or None, default=None
         Draws the start, and folds.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     prototypes_ : ndarray of shape (n_prototypes, p, p)
         The learned matrices, in double precision.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
+    {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
         Indices of the training matrices that they started from, or of those nearest to the means.
     gamma_ : float
@@ -372,48 +365,3 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def whitened(root: Float64, X: Stack) -> Stack:
-    """Return ``root^-1 X root^-T`` of each matrix."""
-    p = len(root)
-    half = solve_triangular(root, X.transpose(1, 0, 2).reshape(p, -1), lower=True)
-    half = half.reshape(p, len(X), p).transpose(2, 1, 0).reshape(p, -1)
-    full = solve_triangular(root, half, lower=True)
-    return symmetric(full.reshape(p, len(X), p).transpose(1, 0, 2))
-
-
-def prototypes(B: Float64) -> Float64:
-    """Return the matrices that `B` stands for, in the basis in which the mean is the identity."""
-    return symmetric(B.transpose(0, 2, 1) @ B) + _FLOOR * np.eye(B.shape[-1])
-
-
-def make_loss(
-    X: Stack,
-    labels: NDArray[np.int64],
-    prototype_labels: NDArray[np.int64],
-    gamma: float,
-    n_threads: int,
-    start: Float64 | None = None,
-    prior_weight: float = 0.0,
-    sample_weight: Float64 | None = None,
-) -> Callable[[Float64], tuple[float, Float64]]:
-    """Return ``B -> (L / n, its gradient)``; weights of samples are of mean 1."""
-
-    def loss(B: Float64) -> tuple[float, Float64]:
-        P = prototypes(B)
-        value, sums, weights = _histrs.compression_loss(
-            X, labels, P, prototype_labels, sample_weight, gamma, n_threads
-        )
-        if start is not None and prior_weight > 0.0:
-            # As further matrices, each of which its own prototype alone is compared with.
-            joint = P + start
-            of_joint, *single = (np.linalg.slogdet(A)[1] for A in (0.5 * joint, P, start))
-            divergences = of_joint - 0.5 * sum(single)
-            value += prior_weight * gamma**2 * float(np.sum(divergences))
-            sums = sums + prior_weight * np.linalg.inv(joint)
-            weights = weights + prior_weight
-        gradient = B @ (2.0 * sums - weights[:, None, None] * np.linalg.inv(P))
-        return value / len(X), gradient * (gamma**2 / len(X))
-
-    return loss

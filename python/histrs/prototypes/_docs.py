@@ -1,4 +1,4 @@
-"""Descriptions of parameters and attributes that selected prototypes share."""
+"""Descriptions of parameters and attributes that prototypes share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ n_neighbors : int, default=1
 """,
     "n_jobs": """
 n_jobs : int or None, default=None
-    Number of threads; None and -1 mean one a core. Results do not depend on it.
+    Number of threads; None and -1 mean one per core. Results do not depend on it.
 """,
     "classes_": """
 classes_ : ndarray of shape (n_classes,)
@@ -47,5 +47,38 @@ n_features_in_ : int
     "feature_names_in_": """
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the features, when `X` had string column names.
+""",
+    "prototypes_": """
+prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or (n_prototypes, p, p)
+    The samples chosen, in the order in which they were.
+""",
+    "compression": """
+compression : int or float, default=0.05
+    Number of prototypes of each class, or their share of the training samples, which is
+    divided among classes in proportion, at least one each.
+""",
+    "verbose": """
+verbose : int, default=0
+    Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+""",
+    "random_state": """
+random_state : int, RandomState instance or None, default=None
+    Draws the order in which samples are looked at.
+""",
+}
+
+LEARNED_PROTOTYPES = {
+    "class_weight": """
+class_weight : dict, "balanced" or None, default=None
+    Factors of the weights of the samples of each class; "balanced" makes those of all classes
+    add up to the same. A class of weight 0 is left out.
+""",
+    "classes_": """
+classes_ : ndarray of shape (n_classes,)
+    The class labels.
+""",
+    "verbose": """
+verbose : int, default=0
+    Above 0, progress is shown.
 """,
 }

@@ -34,17 +34,14 @@ class FastCondensedNN(SelectedPrototypes):
     {metric_params}
     {n_neighbors}
     {n_jobs}
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {verbose}
 
     Attributes
     ----------
     {classes_}
     {metric_}
     {metric_params_}
-    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
-(n_prototypes, p, p)
-        The samples chosen, in the order in which they were.
+    {prototypes_}
     {prototype_labels_}
     {sample_indices_}
     {n_features_in_}

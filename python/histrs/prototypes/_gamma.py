@@ -45,7 +45,7 @@ def searched_gamma(
         Cuts the folds, and draws a start for them that is the same for each inverse temperature.
     """
     parameters = estimator.get_params()
-    search = _by_optuna if parameters["gamma"] == "optuna" else _in_turn
+    search = _by_optuna if parameters["gamma"] == "optuna" else _on_grid
     n_folds = _count_folds(training, parameters)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=random)
     splits = list(folds.split(training.labels, training.labels))
@@ -116,7 +116,7 @@ def held_out_inverse_temperature(
     return likely_inverse_temperature(distances, training.labels[rows], weights[rows])
 
 
-def _in_turn(accuracy: Callable[[float], float], seed: int) -> float:
+def _on_grid(accuracy: Callable[[float], float], seed: int) -> float:
     return _FACTORS[int(np.argmax([accuracy(factor) for factor in _FACTORS]))]
 
 

@@ -17,17 +17,15 @@ from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs import _histrs
+from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight, in_units_of_mean
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
-    canonical,
     check_random_state,
     count_threads,
-    to_core,
     unchanged_on_error,
     validate_data,
     validate_fit,
@@ -43,6 +41,8 @@ from histrs.prototypes._base import (
 )
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
 from histrs.prototypes._descent import descend
+from histrs.prototypes._divergence import Divergence, default_reg, ground_distance, normalized
+from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import searched_gamma
 from histrs.prototypes._learned import (
     CLASS_WEIGHT_CONSTRAINTS,
@@ -54,20 +54,16 @@ from histrs.prototypes._learned import (
     scale_gamma,
 )
 from histrs.prototypes._transport_loss import MAX_ITER, TransportLoss
-from histrs.transport._arguments import check_entries, check_ground_distance
-from histrs.transport._distances import warn_of_worst
 
 Float64 = NDArray[np.float64]
 
-# Largest L1 error of a marginal in training, and in predictions.
+# Largest L1 error of a marginal in training.
 _TRAINING_TOL = 1e-4
-_TOL = 1e-6
 # Part of the mass of a start that is spread over all bins: an empty bin would stay empty.
 _SPREAD = 1e-2
-# Regularisation over the median of the ground distance.
-_REG = 0.1
 
 
+@documented(SELECTED_PROTOTYPES, LEARNED_PROTOTYPES)
 class HistogramCompressor(LearnedPrototypes):
     r"""Classifier on a few learned histograms.
 
@@ -91,9 +87,7 @@ class HistogramCompressor(LearnedPrototypes):
 
     Parameters
     ----------
-    compression : int or float, default=0.05
-        Number of prototypes of each class, or their share of the training samples, which is
-        divided among classes in proportion, at least one each.
+    {compression}
     M : array-like of shape (n_bins, n_bins) or None, default=None
         Ground distance: symmetric, finite, non-negative. None means bins on a line,
         :math:`M_{ij} = |i - j|`.
@@ -110,9 +104,7 @@ class HistogramCompressor(LearnedPrototypes):
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of the samples of each class; "balanced" makes those of all classes
-        add up to the same. A class of weight 0 is left out.
+    {class_weight}
     learning_rate : float, default=0.1
         About the size of the first changes of :math:`w`; halved when the loss no longer falls.
     batch_size : int or None, default=None
@@ -121,21 +113,17 @@ class HistogramCompressor(LearnedPrototypes):
         Most passes over the data; a ConvergenceWarning says when they did not suffice.
     tol : float, default=1e-3
         Training ends when ten passes lower the loss by no more than this part of it.
-    verbose : int, default=0
-        Above 0, progress is shown.
+    {verbose}
     random_state : int, RandomState instance or None, default=None
         Draws the start, and batches and folds.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     prototypes_ : ndarray of shape (n_prototypes, n_bins)
         The learned histograms, of sum 1: those of the least loss of all passes.
-    prototype_labels_ : ndarray of shape (n_prototypes,)
-        Their classes.
+    {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
         Indices of the training samples that they started from.
     gamma_ : float
@@ -271,9 +259,9 @@ class HistogramCompressor(LearnedPrototypes):
             given = self._row_weights(y, sample_weight)
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
-            X = self._normalized(X)
-            self.M_ = _ground_distance(self.M, X.shape[1])
-            self.reg_ = _default_reg(self.M_) if self.reg == "scale" else float(self.reg)
+            X = normalized(X, self.n_jobs)
+            self.M_ = ground_distance(self.M, X.shape[1])
+            self.reg_ = default_reg(self.M_) if self.reg == "scale" else float(self.reg)
             self._fit(X, labels, given.weights)
             if given.kept is not None:
                 self.sample_indices_ = given.kept[self.sample_indices_]
@@ -330,7 +318,7 @@ class HistogramCompressor(LearnedPrototypes):
     ) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        D = self._costs(training.X, prototypes)
+        D = self._divergence.to(prototypes, training.X)
         right = training.labels[:, None] == own
         nearest_right = np.where(right, D, np.inf).min(axis=1)
         nearest_wrong = np.where(right, np.inf, D).min(axis=1)
@@ -372,7 +360,7 @@ class HistogramCompressor(LearnedPrototypes):
             )
 
     def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
-        return self._normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        return normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS), self.n_jobs)
 
     def _decisive_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
@@ -383,7 +371,7 @@ class HistogramCompressor(LearnedPrototypes):
         costs = decisive_costs(
             queries,
             H,
-            self._own_costs(H) / 2,
+            self._divergence.of_rows_alone(H) / 2,
             M=self.M_,
             reg=self.reg_,
             inverse_temperature=self.gamma_**2,
@@ -393,63 +381,14 @@ class HistogramCompressor(LearnedPrototypes):
         return self._scores_of(costs, self.prototype_labels_).astype(queries.dtype)
 
     def _nearest(self, X: Matrix, k: int) -> Found:
-        D = self._costs(X, self.prototypes_) - self._own_costs(X)[:, None] / 2
+        divergence = self._divergence
+        D = divergence.to(self.prototypes_, X) - divergence.of_rows_alone(X)[:, None] / 2
         # Rounding and the tolerance of transport may leave less than nothing.
         return nearest(np.maximum(D, 0.0), k)
 
-    def _costs(self, X: Matrix, prototypes: Float64) -> Float64:
-        """Return the distances to prototypes, less what only depends on the row of `X`."""
-        H = prototypes.astype(X.dtype)
-        costs, errors, _, _ = _histrs.sinkhorn_distances(
-            *(to_core(X), to_core(H), self.M_, self.reg_, _TOL, MAX_ITER, True, False),
-            count_threads(self.n_jobs),
-        )
-        warn_of_worst(errors, _TOL, MAX_ITER)
-        own = self._own_costs(H)
-        # Those to prototypes may be infinite: M may forbid transport.
-        if np.isnan(costs).any() or not np.isfinite(own).all():
-            raise ValueError(
-                f"reg = {self.reg_:.3g}: distances overflow {X.dtype}; lower reg, and scale M down."
-            )
-        return np.asarray(costs - own / 2, dtype=np.float64)
-
-    def _own_costs(self, X: Matrix) -> Float64:
-        """Return what transport of each row to itself costs."""
-        indices = np.arange(X.shape[0])
-        costs, _ = _histrs.sinkhorn_pairs(
-            *(
-                to_core(X),
-                to_core(X),
-                indices,
-                indices,
-                None,
-                self.M_,
-                self.reg_,
-                _TOL,
-                MAX_ITER,
-                True,
-            ),
-            count_threads(self.n_jobs),
-        )
-        return np.asarray(costs, dtype=np.float64)
-
-    def _normalized(self, X: Matrix) -> Matrix:
-        """Return rows of sum 1."""
-        X = canonical(X)
-        n_threads = count_threads(self.n_jobs)
-        _histrs.check_histograms(to_core(X), n_threads)
-        sums = _histrs.row_sums(to_core(X), n_threads)
-        empty = np.flatnonzero(~((sums > 0) & np.isfinite(sums)))
-        if len(empty) > 0:
-            raise ValueError(
-                f"X[{empty[0]}] sums to {sums[empty[0]]}: transport is between histograms of some "
-                "finite mass; drop the row."
-            )
-        if sparse.issparse(X):
-            scaled = X.astype(X.dtype, copy=True)
-            scaled.data /= np.repeat(sums, np.diff(scaled.indptr))
-            return scaled
-        return np.asarray(X / sums[:, None], dtype=X.dtype)
+    @property
+    def _divergence(self) -> Divergence:
+        return Divergence(self.M_, self.reg_, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -463,24 +402,3 @@ def _logarithms(X: Matrix, indices: Indices) -> Float64:
     """Return logarithms of rows, of which a little is spread over all bins."""
     rows = X[indices].toarray() if sparse.issparse(X) else X[indices]
     return np.asarray(np.log((1 - _SPREAD) * rows.astype(np.float64) + _SPREAD / X.shape[1]))
-
-
-def _ground_distance(M: ArrayLike | None, n_bins: int) -> Float64:
-    if M is None:
-        bins = np.arange(float(n_bins))
-        return np.abs(bins[:, None] - bins)
-    checked = check_ground_distance(M, n_bins, n_bins)
-    check_entries(checked)
-    if not np.array_equal(checked, checked.T):
-        i, j = np.argwhere(checked != checked.T)[0]
-        raise ValueError(
-            f"M[{i}, {j}] = {checked[i, j]}, but M[{j}, {i}] = {checked[j, i]}: the ground "
-            "distance of prototypes is symmetric; pass (M + M.T) / 2."
-        )
-    return checked
-
-
-def _default_reg(M: Float64) -> float:
-    """Return a tenth of the median of what it costs to move to another bin."""
-    positive = M[M > 0]
-    return _REG * float(np.median(positive)) if len(positive) > 0 else _REG

@@ -33,9 +33,7 @@ class RandomMutationNN(SelectedPrototypes):
 
     Parameters
     ----------
-    compression : int or float, default=0.05
-        Number of prototypes of each class, or their share of the training samples, which is
-        divided among classes in proportion, at least one each.
+    {compression}
     {metric}
     {metric_params}
     {n_neighbors}
@@ -46,8 +44,7 @@ class RandomMutationNN(SelectedPrototypes):
     random_state : int, RandomState instance or None, default=None
         Draws the sample and the exchanges.
     {n_jobs}
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {verbose}
 
     Attributes
     ----------

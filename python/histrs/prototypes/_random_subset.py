@@ -23,9 +23,7 @@ class RandomSubset(SelectedPrototypes):
 
     Parameters
     ----------
-    compression : int or float, default=0.05
-        Number of prototypes of each class, or their share of the training samples, which is
-        divided among classes in proportion, at least one each.
+    {compression}
     {metric}
     {metric_params}
     {n_neighbors}

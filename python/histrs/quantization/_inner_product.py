@@ -51,7 +51,7 @@ class FactoredProduct(InnerProduct):
 
 
 class IntersectionProduct(InnerProduct):
-    """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums a column.
+    """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums per column.
 
     Parameters
     ----------

@@ -136,7 +136,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)` for arrays of shape
         (n_blocks * n_levels * n_codes, k). It is never formed: the linear, Hellinger and
         chi-square kernels multiply by a factor and its transpose (for the chi-square kernel the
-        features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums a column.
+        features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums per
+        column.
     n_iter_ : int
         Iterations of k-means, the most of any block.
     n_features_in_ : int

@@ -110,7 +110,7 @@ def covariance_descriptors(
 
 
 def _warn_of_few_samples(sets: list[NDArray[Any]], is_stack: bool, shrinkage: Shrinkage) -> None:
-    """Warn where samples and features may have changed places, or a matrix will be singular.
+    """Warn where samples and features may have changed roles, or a matrix will be singular.
 
     Sets of different sizes that are shrunk are neither.
     """
@@ -151,9 +151,9 @@ def _check_set(f: Any, i: int) -> NDArray[Any]:
 
 def _check_finite(f: NDArray[Any], name: str) -> None:
     if not np.isfinite(f).all():
-        place = np.argwhere(~np.isfinite(f))[0].tolist()
+        index = np.argwhere(~np.isfinite(f))[0].tolist()
         raise ValueError(
-            f"{name}{place} = {f[tuple(place)]}: Input F contains NaN or infinity; impute or drop "
+            f"{name}{index} = {f[tuple(index)]}: Input F contains NaN or infinity; impute or drop "
             "the sample."
         )
 

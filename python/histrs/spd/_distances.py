@@ -148,7 +148,7 @@ def airm_distances(
 
 
 def check_definite(X: Stack, n_jobs: int | None = None) -> None:
-    """Refuse what is not positive definite, by its place."""
+    """Refuse what is not positive definite, by its index."""
     jbld_distances(X, X, paired=True, n_jobs=n_jobs)
 
 

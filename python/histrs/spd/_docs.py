@@ -21,7 +21,7 @@ return_n_iter : bool, default=False
 """,
     "n_jobs": """
 n_jobs : int, default=None
-    Number of threads; None and -1 mean one a core.
+    Number of threads; None and -1 mean one per core.
 """,
     "C": """
 C : ndarray of shape (p, p)
@@ -52,5 +52,14 @@ K : ndarray of shape (n_X, n_Y)
 gamma : float or None, default=None
     Kernel coefficient; above 0. None is one over the ``p * (p + 1) / 2`` coordinates of a
     matrix.
+""",
+    "n_features_in_": """
+n_features_in_ : int
+    Number of entries of a matrix, p * p.
+""",
+    "forgetting": """
+forgetting : float, default=0.0
+    In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
+    forgets nothing.
 """,
 }

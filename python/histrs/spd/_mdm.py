@@ -15,12 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import check_labels, encode
 from histrs._scale import may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
+from histrs.spd._docs import MATRICES
 from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
 from histrs.spd._reference import Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
@@ -33,6 +35,7 @@ _FAR = 1e150
 _POWER = 1.5
 
 
+@documented(MATRICES)
 class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     r"""Classifier by the nearest mean: minimum distance to mean.
 
@@ -50,11 +53,9 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The distance, and the mean that goes with it: :func:`airm_mean`, :func:`jbld_mean`,
         :func:`log_euclidean_mean` or the arithmetic one. "riemann" is pyRiemann's name of "airm".
-    forgetting : float, default=0.0
-        In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
-        forgets nothing.
+    {forgetting}
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -67,8 +68,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     inverse_temperature_ : float
         :math:`\beta`. Of "euclid", where entries are beyond :math:`2^{\pm 256}` and their squares
         may overflow, for distances over the nearest power of :math:`2^{512}`.
-    n_features_in_ : int
-        Number of entries of a matrix, p * p.
+    {n_features_in_}
 
     Notes
     -----
@@ -77,7 +77,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    histrs.prototypes.CovarianceCompressor : Learns several matrices a class instead of one mean.
+    histrs.prototypes.CovarianceCompressor : Learns several matrices per class instead of one mean.
 
     References
     ----------

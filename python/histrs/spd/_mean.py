@@ -259,7 +259,9 @@ def weights_of(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
         return np.full(n, 1.0 / n)
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n},): one a matrix.")
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, expected ({n},): one per matrix."
+        )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if len(bad):
         raise ValueError(

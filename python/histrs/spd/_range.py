@@ -12,9 +12,11 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, exponent_of, may_overflow
 from histrs._validation import check_array, unchanged_on_error, validate_data
+from histrs.spd._docs import MATRICES
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
 Float64 = NDArray[np.float64]
@@ -24,6 +26,7 @@ Float64 = NDArray[np.float64]
 _NOISE = 1e-12
 
 
+@documented(MATRICES)
 class CommonRange(TransformerMixin, BaseEstimator):
     r"""Projection of covariance matrices on their common range.
 
@@ -45,8 +48,7 @@ class CommonRange(TransformerMixin, BaseEstimator):
         :math:`B`; the identity where all matrices have full rank.
     rank_ : int
         Its number of columns.
-    n_features_in_ : int
-        Number of entries of a matrix, p * p.
+    {n_features_in_}
 
     See Also
     --------

@@ -38,7 +38,7 @@ class Covariances(TransformerMixin, BaseEstimator):
         of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
         covariance matrix, is 0; a number in [0, 1] is taken as it is.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Covariances(TransformerMixin, BaseEstimator):
     Warns
     -----
     UserWarning
-        If a channel is constant in a trial, with the place of the first: its variance is 0, and the
+        If a channel is constant in a trial, with the index of the first: its variance is 0, and the
         covariance is singular unless it is shrunk. If there are fewer times than channels, as where
         the two axes are swapped.
 

@@ -15,16 +15,19 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels, encode
 from histrs._validation import check_random_state, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
+from histrs.spd._docs import MATRICES
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
 Float64 = NDArray[np.float64]
 
 
+@documented(MATRICES)
 class SPDProjection(TransformerMixin, BaseEstimator):
     r"""Supervised projection of covariance matrices on smaller ones.
 
@@ -54,7 +57,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
     init : {"pca", "random"}, default="pca"
         Start at the leading eigenvectors of the mean of the training matrices, or at random.
     n_jobs : int or None, default=None
-        Number of threads in the search for neighbours; None and -1 mean one a core.
+        Number of threads in the search for neighbours; None and -1 mean one per core.
 
     Attributes
     ----------
@@ -64,8 +67,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         The minimum: the sum above over the number of its terms.
     n_iter_ : int
         Iterations made.
-    n_features_in_ : int
-        Number of entries of a matrix, p * p.
+    {n_features_in_}
 
     Notes
     -----

@@ -12,8 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
+from histrs.spd._docs import MATRICES
 from histrs.spd._mean import METRICS, Float64, MetricName, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
     Running,
@@ -24,6 +26,7 @@ from histrs.spd._reference import (
 from histrs.spd._stack import STACK_CHECKS, flattened, stacked, symmetric
 
 
+@documented(MATRICES)
 class TangentSpace(TransformerMixin, BaseEstimator):
     r"""Covariance matrices as vectors, in which linear models are at home.
 
@@ -40,11 +43,9 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
         "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
-    forgetting : float, default=0.0
-        In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
-        forgets nothing.
+    {forgetting}
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -56,8 +57,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         :math:`M^{-1/2}`.
     weight_seen_ : float
         Sum of the weights of the matrices that the mean was made of, older ones lowered.
-    n_features_in_ : int
-        Number of entries of a matrix, p * p.
+    {n_features_in_}
 
     See Also
     --------

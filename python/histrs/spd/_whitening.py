@@ -12,14 +12,17 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs.spd._docs import MATRICES
 from histrs.spd._mean import METRICS, Float64, MetricName, roots, weights_of
 from histrs.spd._reference import Running, reference_mean
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
 
+@documented(MATRICES)
 class Whitening(TransformerMixin, BaseEstimator):
     r"""Recentring of covariance matrices: the mean of each domain becomes the identity.
 
@@ -38,7 +41,7 @@ class Whitening(TransformerMixin, BaseEstimator):
         In `partial_fit`, by how much the weight of older matrices of the domain is lowered at each
         call.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -50,8 +53,7 @@ class Whitening(TransformerMixin, BaseEstimator):
         :math:`M_d^{-1/2}`.
     weights_seen_ : ndarray of shape (n_domains,)
         Sums of the weights of the matrices that the means were made of, older ones lowered.
-    n_features_in_ : int
-        Number of entries of a matrix, p * p.
+    {n_features_in_}
 
     References
     ----------

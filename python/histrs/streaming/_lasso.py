@@ -11,8 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._validation import count_threads
 from histrs._warnings import warn
+from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import MomentRegressor, check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._quadratic import Groups, SquaredError, checked_groups
@@ -135,12 +137,12 @@ class _Lasso(MomentRegressor):
         with np.errstate(over="ignore"):
             late = gaps > self.tol * error.y_squares
         if np.any(late):
-            place = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
+            index = np.unravel_index(np.argmax(np.where(late, gaps, -1.0)), gaps.shape)
             warn(
                 f"{type(self).__name__} did not converge for {np.sum(late)} of {gaps.size} "
-                f"objectives: after {self.max_iter} passes the duality gap of target {place[1]} "
-                f"at alpha = {alphas[place[0]]:.3g} is {gaps[place]:.3g}, above tol * mean(y**2) "
-                f"= {self.tol * error.y_squares[place[1]]:.3g}. Increase max_iter, tol or alpha.",
+                f"objectives: after {self.max_iter} passes the duality gap of target {index[1]} "
+                f"at alpha = {alphas[index[0]]:.3g} is {gaps[index]:.3g}, above tol * mean(y**2) "
+                f"= {self.tol * error.y_squares[index[1]]:.3g}. Increase max_iter, tol or alpha.",
                 ConvergenceWarning,
             )
         return groups.rotate_back(coefs), gaps, n_iter
@@ -150,6 +152,7 @@ class _Lasso(MomentRegressor):
         self.dual_gap_, self.n_iter_ = float(self.dual_gap_[0]), int(self.n_iter_[0])
 
 
+@documented(STREAMS)
 class MomentLasso(_Lasso):
     r"""The lasso, or the elastic net, from moments.
 
@@ -165,22 +168,15 @@ class MomentLasso(_Lasso):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Strength :math:`\alpha > 0` of the penalty.
+    {alpha}
     l1_ratio : float, default=1.0
         Share :math:`0 < \rho \le 1` of the absolute values in the penalty.
-    fit_intercept : bool, default=True
-        Whether to learn the intercept `b`, which is not penalised.
-    tol : float, default=1e-4
-        Largest duality gap at which the descent ends, over the mean square of the targets (about
-        their mean, with an intercept).
+    {fit_intercept}
+    {tol}
     max_iter : int, default=1000
         Most passes over the coefficients; a ConvergenceWarning says when they did not suffice.
-    warm_start : bool, default=False
-        Whether `fit` starts from `coef_`.
-    n_jobs : int or None, default=None
-        Threads of BLAS while rows are read, and of the descent, which share the targets; None
-        means every core.
+    {warm_start}
+    {n_jobs}
     verbose : int, default=0
         1 shows how many rows were read, with tqdm where it is installed.
 
@@ -188,18 +184,13 @@ class MomentLasso(_Lasso):
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Intercepts.
-    dual_gap_ : float or ndarray of shape (n_targets,)
-        A bound, up to the rounding of the moments, on how far the objective is above its minimum.
+    {intercept_}
+    {dual_gap_}
     n_iter_ : int or ndarray of shape (n_targets,)
         Passes over the coefficients.
-    moments_ : Moments
-        What `partial_fit` has seen; a model that is fitted at once has none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {moments_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -256,6 +247,7 @@ class MomentLasso(_Lasso):
         return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
 
 
+@documented(STREAMS)
 class MomentGroupLasso(_Lasso):
     r"""The group lasso, from moments: whole groups of features are used or left out.
 
@@ -274,23 +266,16 @@ class MomentGroupLasso(_Lasso):
     groups : array-like of shape (n_features,), default=None
         For each feature the name of its group: numbers or strings. None makes each feature a
         group, as in `MomentLasso`.
-    alpha : float, default=1.0
-        Strength :math:`\alpha > 0` of the penalty.
+    {alpha}
     group_weights : array-like of shape (n_groups,), default=None
         Positive weights :math:`\omega_g`, in the order of ``numpy.unique(groups)``; None takes
         the square roots of the numbers of features.
-    fit_intercept : bool, default=True
-        Whether to learn the intercept `b`, which is not penalised.
-    tol : float, default=1e-4
-        Largest duality gap at which the descent ends, over the mean square of the targets (about
-        their mean, with an intercept).
+    {fit_intercept}
+    {tol}
     max_iter : int, default=1000
         Most passes over the groups; a ConvergenceWarning says when they did not suffice.
-    warm_start : bool, default=False
-        Whether `fit` starts from `coef_`.
-    n_jobs : int or None, default=None
-        Threads of BLAS while rows are read, and of the descent, which share the targets; None
-        means every core.
+    {warm_start}
+    {n_jobs}
     verbose : int, default=0
         1 shows how many rows were read, with tqdm where it is installed.
 
@@ -298,18 +283,13 @@ class MomentGroupLasso(_Lasso):
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients; those of a group that is left out are exactly zero.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Intercepts.
-    dual_gap_ : float or ndarray of shape (n_targets,)
-        A bound, up to the rounding of the moments, on how far the objective is above its minimum.
+    {intercept_}
+    {dual_gap_}
     n_iter_ : int or ndarray of shape (n_targets,)
         Passes over the groups.
-    moments_ : Moments
-        What `partial_fit` has seen; a model that is fitted at once has none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {moments_}
+    {n_features_in_}
+    {feature_names_in_}
 
     References
     ----------

@@ -17,10 +17,12 @@ from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._dask import is_dask
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
+from histrs.streaming._docs import STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
 from histrs.streaming._row_space import row_space
@@ -33,6 +35,7 @@ from histrs.streaming._weights import weights_of
 _CURE = "scale X down, or give float64"
 
 
+@documented(STREAMS)
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Principal components from moments, in one pass and `O(D^2)` memory.
 
@@ -77,10 +80,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Number of components.
     n_samples_seen_ : int or float
         Number of rows; one of more weight than 1 counts as that many.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

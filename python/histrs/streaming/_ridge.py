@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from histrs._docs import documented
+from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import (
     MomentRegressor,
 )
@@ -10,6 +12,7 @@ from histrs.streaming._ridge_on_components import RidgeOnComponents
 from histrs.streaming._source import RowSource
 
 
+@documented(STREAMS)
 class PCARidge(RidgeOnComponents, MomentRegressor):
     r"""Ridge regression on principal components, from moments, with a path of penalties.
 
@@ -51,30 +54,20 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are. Their number may change
         the last bits.
-    verbose : int, default=0
-        1 shows the progress of each pass, with tqdm where it is installed.
+    {verbose}
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients of the features.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Intercepts.
-    alpha_ : float
-        The chosen penalty.
-    alphas_, errors_ : ndarray of shape (n_alphas,)
-        The penalties and their errors. `fit` warns when the error is still falling at the smallest
-        or the largest of them.
-    selection_ : str
-        What the errors are: "loo" or "gcv".
-    n_components_ : int
-        Number of components, of all blocks together.
-    moments_ : Moments
-        What `partial_fit` has seen; a model that is fitted at once has none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {intercept_}
+    {alpha_}
+    {alphas_}
+    {selection_}
+    {n_components_}
+    {moments_}
+    {n_features_in_}
+    {feature_names_in_}
 
     References
     ----------

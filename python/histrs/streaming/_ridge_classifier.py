@@ -17,11 +17,13 @@ from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
 from histrs._dask import is_dask
+from histrs._docs import documented
 from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._calibration import HighestScores
 from histrs.streaming._class_targets import IndicatorTargets, SignedTargets
 from histrs.streaming._dask import unique
+from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import (
     learns_in_chunks,
 )
@@ -49,6 +51,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
+@documented(STREAMS)
 class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
@@ -78,42 +81,33 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         as that many.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
-        same, which needs all rows before the first pass over them. Not for several labels a row.
+        same, which needs all rows before the first pass over them. Not for several labels per row.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are.
-    verbose : int, default=0
-        1 shows the progress of each pass, with tqdm where it is installed.
+    {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes; of several labels a row, the numbers of the columns of `y`.
+        The classes; of several labels per row, the numbers of the columns of `y`.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
     inverse_temperature_ : float, or ndarray of shape (n_classes,)
         What scores are multiplied with before the softmax that makes them probabilities, of
-        several labels a row the logistic function of each; not there after `fit_moments` and
+        several labels per row the logistic function of each; not there after `fit_moments` and
         `partial_fit`, nor where rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
         With `calibrate`, the scores of that rank before the calibration; of two classes the scores
         of the first are minus those of the second.
-    alpha_ : float
-        The chosen penalty.
-    alphas_, errors_ : ndarray of shape (n_alphas,)
-        The penalties and their errors. `fit` warns when the error is still falling at the smallest
-        or the largest of them.
-    selection_ : str
-        What the errors are: "loo" or "gcv".
-    n_components_ : int
-        Number of components, of all blocks together.
-    moments_ : Moments
-        What `partial_fit` has seen; a model that is fitted at once has none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {alpha_}
+    {alphas_}
+    {selection_}
+    {n_components_}
+    {moments_}
+    {n_features_in_}
+    {feature_names_in_}
 
     References
     ----------
@@ -422,7 +416,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
 
         They are those of the softmax that is calibrated, or without one of scores times one number,
         `inverse_temperature_`, for which the labels of rows, by models of all others, are most
-        likely. So the most probable class is the prediction. Of several labels a row, each has a
+        likely. So the most probable class is the prediction. Of several labels per row, each has a
         probability of its own, and those above a half are predicted.
 
         Parameters
@@ -460,8 +454,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             given = getattr(self, name)
             if given is not None and given not in ("auto", "softmax"):
                 raise ValueError(
-                    f"{name} = {given!r} is of one class a row, and y has {n_labels} labels: leave "
-                    f"{name} as it is by default."
+                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
+                    f"leave {name} as it is by default."
                 )
         self.classes_, self._has_labels = np.arange(n_labels), True
 

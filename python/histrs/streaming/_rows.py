@@ -53,12 +53,12 @@ def n_columns(rows: Any, name: str = "Z") -> int:
 
 
 def check_finite(Z: Any, name: str = "Z") -> None:
-    """Refuse NaN and infinity, with the place of the first."""
+    """Refuse NaN and infinity, with the index of the first."""
     values = Z.data[: Z.nnz] if is_sparse(Z) else Z
     if Z.dtype.kind == "f" and not np.isfinite(values).all():
-        place = _first_not_finite(Z)
+        index = _first_not_finite(Z)
         raise ValueError(
-            f"{name}[{place[0]}, {place[1]}] is NaN or infinite; drop or impute the row."
+            f"{name}[{index[0]}, {index[1]}] is NaN or infinite; drop or impute the row."
         )
 
 

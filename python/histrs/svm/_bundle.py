@@ -10,43 +10,35 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, _fit_context, clone
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from histrs import _histrs
-from histrs._dask import in_memory, is_dask
+from histrs._dask import is_dask
 from histrs._distributed.answers import answers
-from histrs._distributed.rows import stand_in_to_fit
-from histrs._estimator import BaseEstimator
-from histrs._labels import NOTHING_WEIGHS, best_class, check_labels, classes_of, weights_of_classes
+from histrs._docs import documented
+from histrs._labels import NOTHING_WEIGHS, best_class, weights_of_classes
 from histrs._progress import SolverProgress
-from histrs._scale import check_squares, exponent_of
+from histrs._scale import exponent_of
 from histrs._validation import (
-    HISTOGRAM_CHECKS,
     Matrix,
-    canonical,
     check_random_state,
     count_threads,
-    to_core,
     unchanged_on_error,
-    validate_data,
-    validate_fit,
 )
 from histrs._warnings import warn
-from histrs.quantization import ProductQuantizer
+from histrs.svm._bundle_arguments import BundleArguments
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
-from histrs.svm._composition import last_map
 from histrs.svm._distributed import DaskRows
-from histrs.svm._feature_rows import rows_of, scores_of
+from histrs.svm._docs import MACHINES
+from histrs.svm._feature_rows import scores_of
 from histrs.svm._held_out import folds
 from histrs.svm._path import held_out_path
 from histrs.svm._pegasos import pegasos
-from histrs.svm._rows import Rows, RowsWithIntercept
+from histrs.svm._rows import Rows
 
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
 # number of single precision.
@@ -64,7 +56,8 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class BundleSVC(ClassifierMixin, BaseEstimator):
+@documented(MACHINES)
+class BundleSVC(ClassifierMixin, BundleArguments):
     r"""Linear classifier in the space of a feature map, with the map's own inner product.
 
     A map gives features :math:`\Phi(x)`, often sparse, that are compared by
@@ -133,8 +126,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         rows like those before, or for another `alpha`. For `solver="bundle"`.
     random_state : int, RandomState instance or None, default=None
         Draws the batches of "pegasos", and the parts that are held out.
-    n_jobs : int or None, default=None
-        Threads; None means every core. The result does not depend on it.
+    {n_jobs}
     verbose : int, default=0
         1 shows the gap after every pass, with tqdm where it is installed.
 
@@ -145,8 +137,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         codeword.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts; 0 without.
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
+    {classes_}
     alpha_ : float
         The strength of the regulariser: `alpha`, or the one that was chosen.
     alphas_ : ndarray of shape (n_alphas,)
@@ -378,120 +369,6 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         P = np.exp(logs - logs.max(axis=1, keepdims=True))
         P /= P.sum(axis=1, keepdims=True)
         return np.asarray(P, dtype=scores.dtype)
-
-    # ---- arguments -----------------------------------------------------------------------------
-
-    def _check_training(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-        self._check_parameters()
-        given, distributed = X, is_dask(X)
-        if distributed:
-            self._check_supported_of_dask()
-            X, y, sample_weight = stand_in_to_fit(X), in_memory(y), in_memory(sample_weight)
-        if self._takes_codes():
-            X, y = validate_data(self, X, y, dtype=None)
-        else:
-            X, y = validate_fit(self, X, y)
-        if not distributed:
-            X = self._check_entries(X, self.feature_map)
-        check_labels(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
-        if distributed:
-            X, y, weight = DaskRows(given, np.flatnonzero(used)), y[used], weight[used]
-        elif not used.all():
-            X, y, weight = X[used], y[used], weight[used]
-        # Only their proportions count: in units of the largest no sum overflows.
-        weight = np.ldexp(weight, -exponent_of(weight))
-        self.classes_ = classes_of(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
-                "greater than one."
-            )
-        return X, y, weight
-
-    def _check_parameters(self) -> None:
-        if self.solver == "pegasos" and (self.alphas is not None or self.warm_start):
-            raise ValueError('alphas and warm_start are for solver = "bundle".')
-        if self.solver == "pegasos" and self.loss == "squared_hinge":
-            raise ValueError(
-                'solver = "pegasos" does not converge for loss = "squared_hinge", whose slope has '
-                'no bound: use solver = "bundle".'
-            )
-        quantizer = last_map(self.feature_map)
-        if self.expansion == "immediate" and not (
-            isinstance(quantizer, ProductQuantizer) and quantizer.metric != "intersection"
-        ):
-            raise ValueError(
-                'expansion = "immediate" is for a ProductQuantizer whose metric is not '
-                '"intersection": use expansion = "delayed".'
-            )
-
-    def _quantizer(self) -> Any:
-        """Return the map as it was given, without the wrapper that keeps it fitted."""
-        given = self.feature_map
-        return given.estimator if isinstance(given, FrozenEstimator) else given
-
-    def _takes_codes(self) -> bool:
-        return self.input == "features" and isinstance(last_map(self.feature_map), ProductQuantizer)
-
-    def _check_supported_of_dask(self) -> None:
-        if self.solver == "pegasos":
-            raise ValueError(
-                'solver = "pegasos" goes without dask arrays, whose rows lie apart: use solver = '
-                '"bundle".'
-            )
-        fitted = isinstance(self.feature_map, FrozenEstimator) or self.input == "features"
-        goes_on = self.warm_start and hasattr(self, "_warm")
-        if self.feature_map is not None and not (fitted or goes_on):
-            raise ValueError(
-                "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
-                "sklearn.frozen.FrozenEstimator(feature_map)."
-            )
-
-    def _check_rows(self, X: Any) -> Any:
-        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
-        X = validate_data(self, X, reset=False, **checks)
-        return self._check_entries(X, self.feature_map_)
-
-    def _check_entries(self, X: Any, feature_map: Any) -> Any:
-        """Return rows as the map takes them, once every entry has been looked at."""
-        if self._takes_codes():
-            return last_map(feature_map).check_codes(X)
-        X = canonical(X)
-        _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
-        return X
-
-    def _fit_map(self, X: Any) -> None:
-        given = self._quantizer()
-        if given is None or self.input == "features":
-            if given is not None:
-                check_is_fitted(given)
-            self.feature_map_ = given
-        elif isinstance(self.feature_map, FrozenEstimator):
-            check_is_fitted(given)
-            self.feature_map_ = given
-        else:
-            self.feature_map_ = clone(given).fit(X)
-
-    def _features(self, X: Any) -> Any:
-        if self.feature_map_ is None or self.input == "features":
-            check_squares(X)
-            return X
-        return self.feature_map_.transform(X)
-
-    # ---- the problem ---------------------------------------------------------------------------
-
-    def _rows(self, features: Any) -> Rows:
-        n_threads = count_threads(self.n_jobs)
-        rows = rows_of(self.feature_map_, features, self.expansion, n_threads)
-        return (
-            RowsWithIntercept(rows, float(self.intercept_scaling)) if self.fit_intercept else rows
-        )
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
         labels = np.searchsorted(self.classes_, y).astype(np.int32)

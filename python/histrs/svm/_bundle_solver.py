@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1
-# A search ends when the derivative is this part of that at the start. Several places at a time cost
+# A search ends when the derivative is this part of that at the start. Several points at a time cost
 # little more than one: the scores are read once.
 _FLAT = 0.05
 _FIRST = np.array([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
@@ -52,12 +52,12 @@ class Targets:
         positive = np.ascontiguousarray(self.positive[kept])
         return replace(self, positive=positive)
 
-    def losses(self, start: Array, end: Array, places: Array) -> tuple[Array, Array]:
+    def losses(self, start: Array, end: Array, points: Array) -> tuple[Array, Array]:
         """Return losses on the line between scores, and their derivatives along it.
 
-        Of shape (n_problems, n_places), as the places.
+        Of shape (n_problems, n_points), as the points.
         """
-        return _histrs.svm_line_losses(self.loss, start, end, self._rows(), places, self.n_threads)
+        return _histrs.svm_line_losses(self.loss, start, end, self._rows(), points, self.n_threads)
 
     def step(self, start: Array, end: Array, best: Array, cut: Array) -> Array:
         """Move `start` to `best`, make `end` the gradients at `cut`, and return the losses there.
@@ -107,18 +107,18 @@ def conjugate(slopes: Array, loss: str) -> Array:
 
 
 def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
-    """Minimise convex functions on [0, 1]; return places and values, none above that at 0.
+    """Minimise convex functions on [0, 1]; return points and values, none above that at 0.
 
     Parameters
     ----------
     at : callable
-        Returns the values and derivatives of all functions, at some places each: one row a
+        Returns the values and derivatives of all functions, at some points each: one row a
         function, in ascending order.
     value : ndarray
         The values at 0.
     """
     rows = np.arange(len(value))
-    place, least = np.zeros_like(value), value
+    point, least = np.zeros_like(value), value
     low, high = np.zeros_like(value), np.ones_like(value)
     flat, done = np.zeros_like(value), np.zeros(len(value), dtype=bool)
     here = np.tile(_FIRST, (len(value), 1))
@@ -128,7 +128,7 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
             flat, done = _FLAT * np.abs(slopes[:, 0]), slopes[:, 0] >= 0
         lowest = np.argmin(found, axis=1)
         better = ~done & (found[rows, lowest] < least)
-        place = np.where(better, here[rows, lowest], place)
+        point = np.where(better, here[rows, lowest], point)
         least = np.where(better, found[rows, lowest], least)
         # Flat above the start is beyond the minimum.
         done |= np.any((np.abs(slopes) <= flat[:, None]) & (found < value[:, None]), axis=1)
@@ -139,7 +139,7 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
         if done.all():
             break
         here = low[:, None] + (high - low)[:, None] * _NEXT
-    return place, least
+    return point, least
 
 
 class _Search:
@@ -196,26 +196,26 @@ class _Search:
         mixed = np.array([planes.with_best() for planes in models])
         start = self.squares[active]
 
-        def at(places: Array) -> tuple[Array, Array]:
-            loss, slope = self.targets.losses(self.scores, self.work, places)
-            rest = 1 - places
+        def at(points: Array) -> tuple[Array, Array]:
+            loss, slope = self.targets.losses(self.scores, self.work, points)
+            rest = 1 - points
             first, both, last = start[:, None], mixed[:, None], square[:, None]
-            norm = rest**2 * first + 2 * places * rest * both + places**2 * last
-            turn = -rest * first + (1 - 2 * places) * both + places * last
+            norm = rest**2 * first + 2 * points * rest * both + points**2 * last
+            turn = -rest * first + (1 - 2 * points) * both + points * last
             return self.alpha / 2 * norm + loss, self.alpha * turn + slope
 
-        place, least = search(at, self.objective()[active])
-        rest = 1 - place
-        self.squares[active] = rest**2 * start + 2 * place * rest * mixed + place**2 * square
+        point, least = search(at, self.objective()[active])
+        rest = 1 - point
+        self.squares[active] = rest**2 * start + 2 * point * rest * mixed + point**2 * square
         self.losses[active] = least - self.alpha / 2 * self.squares[active]
-        cut = place + _BEYOND * rest
+        cut = point + _BEYOND * rest
         old = self.best[active]
-        self.best[active] = old + place[:, None] * (minimisers - old)
-        for planes, at_place in zip(models, place, strict=True):
-            planes.at_best += at_place * (planes.at_model() - planes.at_best)
+        self.best[active] = old + point[:, None] * (minimisers - old)
+        for planes, at_point in zip(models, point, strict=True):
+            planes.at_best += at_point * (planes.at_model() - planes.at_best)
         self.n_iter[active] += 1
         check_steps(self.objective(), self.best)
-        self._retire(place, cut)
+        self._retire(point, cut)
 
     def _add_planes(self) -> Array:
         """Return the minimisers of the planes, of which there is one more for each problem."""
@@ -234,7 +234,7 @@ class _Search:
             minimisers[i] = planes.model()
         return minimisers
 
-    def _retire(self, place: Array, cut: Array) -> None:
+    def _retire(self, point: Array, cut: Array) -> None:
         """Go on with the problems that are not solved and still get better."""
         gap = self.gaps()[self.active]
         progress = gap < (1 - _PROGRESS) * self._least_gap[self.active]
@@ -246,7 +246,7 @@ class _Search:
             self.active, self.targets = self.active[kept], self.targets.some(kept)
             self.scores, self.work = self.scores[kept], self.work[kept]
         if len(kept):
-            self.targets.step(self.scores, self.work, place[kept], cut[kept])
+            self.targets.step(self.scores, self.work, point[kept], cut[kept])
 
     def gaps(self) -> Array:
         gaps: Array = np.maximum(self.objective() - self.bounds, 0.0)

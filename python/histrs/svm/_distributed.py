@@ -55,7 +55,7 @@ class _RowBlock:
         """Return the features of rows that are to be checked."""
         model = in_task(model)
         rows = np.asarray(rows) if model._takes_codes() else as_rows(rows)
-        with part.naming_places():
+        with part.naming_indices():
             features = model._features(model._check_entries(rows, model.feature_map_))
         return cls(model._rows(features), _n_bytes(features))
 

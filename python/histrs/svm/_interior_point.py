@@ -72,7 +72,7 @@ def simplex_maximum(gram: Array, b: Array, tol: float) -> Array:
 
 
 class _Newton:
-    """Steps towards a place where each weight times its slack is what is wanted."""
+    """Steps towards a point where each weight times its slack is what is wanted."""
 
     def __init__(self, factor: Any, weights: Array, slack: Array, residual: Array) -> None:
         self._factor, self._weights, self._slack = factor, weights, slack

@@ -20,6 +20,7 @@ from histrs import _histrs
 from histrs._calibration import logits_of_classes
 from histrs._dask import is_dask
 from histrs._distributed.answers import answers
+from histrs._docs import documented
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import (
     NOTHING_WEIGHS,
@@ -41,6 +42,7 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import folds
 from histrs.svm._input_space import InputSpaceTraining
 from histrs.svm._objective import signs_of
@@ -57,6 +59,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
+@documented(MACHINES)
 class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
     r"""Support vector classifier with the intersection kernel, learned in input space.
 
@@ -117,8 +120,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         of the others. That takes six times as long; predictions are the same.
     random_state : int, RandomState instance or None, default=None
         Draws the order of the rows, and folds.
-    n_jobs : int or None, default=None
-        Threads; None means every core. The result does not depend on it.
+    {n_jobs}
     verbose : int, default=0
         1 shows the objective after every pass of `fit`, with tqdm where it is installed, for which
         the rows are read once more.
@@ -132,8 +134,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
     offset_, scale_ : ndarray of shape (n_features,)
         Where the columns begin, and their units :math:`s_d`; `partial_fit` takes them from the
         batches up to the first in which a column varies.
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
+    {classes_}
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
         batches up to the last in which a column varied for the first time.

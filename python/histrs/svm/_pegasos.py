@@ -51,9 +51,9 @@ def pegasos(
                 targets.n_threads,
             )
             scores = part.scores(v)
-            place = np.zeros(n_problems)
+            point = np.zeros(n_problems)
             gradients = scores.copy()
-            here.step(scores, gradients, place, place)
+            here.step(scores, gradients, point, point)
             with np.errstate(invalid="ignore"):
                 change = -signs[:, batch] * gradients / here.weights
             duals[:, batch] += np.where(here.weights > 0, change, 0.0)

@@ -10,8 +10,9 @@ from histrs.transport._distances import SinkhornInfo
 from histrs.transport._divergences import sinkhorn_divergences
 from histrs.transport._emd import emd_plan
 from histrs.transport._ground import grid_ground_distance
+from histrs.transport._partial import partial_sinkhorn
 from histrs.transport._plans import sinkhorn, sinkhorn_barycenter
-from histrs.transport._relaxed import partial_sinkhorn, unbalanced_sinkhorn
+from histrs.transport._unbalanced import unbalanced_sinkhorn
 
 __all__ = [
     "SinkhornInfo",

@@ -9,14 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from histrs._docs import documented
 from histrs._scale import exponent_of, may_overflow
 from histrs._validation import Matrix, real_array, stored
 from histrs.transport._arguments import check_pair
+from histrs.transport._docs import TRANSPORT
 from histrs.transport._emd import check_problem
 
 Distances = NDArray[np.float64]
 
 
+@documented(TRANSPORT)
 def centroid_bounds(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
@@ -33,17 +36,13 @@ def centroid_bounds(
 
     Parameters
     ----------
-    X, Y : {array-like, sparse matrix} of shape (n_samples, n_bins)
-        Histograms of one common positive sum; `Y` None means `X`.
-    positions : array-like of shape (n_bins, n_dimensions)
-        Where the bins are.
-    n_jobs : int, default=None
-        Number of threads of the checks.
+    {X_Y_of_bounds}
+    {positions}
+    {n_jobs_of_checks}
 
     Returns
     -------
-    bounds : ndarray of shape (n_samples_X, n_samples_Y)
-        Never above the distance, but for rounding.
+    {bounds}
 
     Examples
     --------
@@ -58,6 +57,7 @@ def centroid_bounds(
     return _out_of_units(cdist(left, right), exponent)
 
 
+@documented(TRANSPORT)
 def projection_bounds(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
@@ -77,17 +77,13 @@ def projection_bounds(
 
     Parameters
     ----------
-    X, Y : {array-like, sparse matrix} of shape (n_samples, n_bins)
-        Histograms of one common positive sum; `Y` None means `X`.
-    positions : array-like of shape (n_bins, n_dimensions)
-        Where the bins are.
-    n_jobs : int, default=None
-        Number of threads of the checks.
+    {X_Y_of_bounds}
+    {positions}
+    {n_jobs_of_checks}
 
     Returns
     -------
-    bounds : ndarray of shape (n_samples_X, n_samples_Y)
-        Never above the distance, but for rounding.
+    {bounds}
 
     Examples
     --------
@@ -106,6 +102,7 @@ def projection_bounds(
     return _out_of_units(bounds, exponent)
 
 
+@documented(TRANSPORT)
 def relaxed_bounds(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
@@ -126,17 +123,14 @@ def relaxed_bounds(
 
     Parameters
     ----------
-    X, Y : {array-like, sparse matrix} of shape (n_samples, n_bins)
-        Histograms of one common positive sum; `Y` None means `X`.
+    {X_Y_of_bounds}
     M : array-like of shape (n_bins_X, n_bins_Y)
         Ground distance; finite, non-negative.
-    n_jobs : int, default=None
-        Number of threads of the checks.
+    {n_jobs_of_checks}
 
     Returns
     -------
-    bounds : ndarray of shape (n_samples_X, n_samples_Y)
-        Never above the distance, but for rounding.
+    {bounds}
 
     Examples
     --------
@@ -201,7 +195,7 @@ def _with_positions(
     if not np.isfinite(positions).all():
         row, column = np.argwhere(~np.isfinite(positions))[0]
         raise ValueError(
-            f"positions[{row}, {column}] = {positions[row, column]}: a bin has a place."
+            f"positions[{row}, {column}] = {positions[row, column]}: a bin has a position."
         )
     n_columns = X.shape[1] if Y is None else Y.shape[1]
     check_problem(X, Y, np.zeros((X.shape[1], n_columns)), n_jobs)
@@ -214,9 +208,9 @@ def _with_positions(
 
 def _weighted_cumulative_mass(X: Matrix, axis: NDArray[Any]) -> Distances:
     """Return the cumulative mass between distinct coordinates, times their distance."""
-    coordinates, place = np.unique(axis, return_inverse=True)
+    coordinates, index = np.unique(axis, return_inverse=True)
     gather = sparse.csr_array(
-        (np.ones(len(axis)), (np.arange(len(axis)), place)), shape=(len(axis), len(coordinates))
+        (np.ones(len(axis)), (np.arange(len(axis)), index)), shape=(len(axis), len(coordinates))
     )
     mass = np.asarray((gather.T @ X.T).toarray() if sparse.issparse(X) else X @ gather)
     mass = mass.T if sparse.issparse(X) else mass

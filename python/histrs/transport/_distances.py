@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._numbers import numbers_checked
 from histrs._validation import Matrix, count_threads, to_core
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
+from histrs.transport._docs import TRANSPORT
 
 Cost = Literal["transport", "regularized"]
 
@@ -67,6 +69,7 @@ def sinkhorn_distances(
 ) -> tuple[NDArray[Any], SinkhornInfo]: ...
 
 
+@documented(TRANSPORT)
 @numbers_checked
 def sinkhorn_distances(
     X: ArrayLike | Matrix,
@@ -114,21 +117,17 @@ def sinkhorn_distances(
         and takes some 20 iterations; a hundredth is close to exact and takes some hundreds.
     tol : float, default=1e-6
         Largest L1 error of a marginal, as a part of the mass.
-    max_iter : int, default=1000
-        Most iterations of a pair.
+    {max_iter}
     cost : {"transport", "regularized"}, default="transport"
         Return the cost of transport, or the minimum with the entropy term, which can be negative.
-    return_info : bool, default=False
-        Whether to return errors and numbers of iterations as well.
-    n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+    {return_info}
+    {n_jobs}
 
     Returns
     -------
     D : ndarray of shape (n_samples_X, n_samples_Y)
         Distances; float32 when both arguments are, else float64. Infinite where no plan is allowed.
-    info : SinkhornInfo
-        Only if `return_info`.
+    {info}
 
     Raises
     ------
@@ -139,8 +138,7 @@ def sinkhorn_distances(
 
     Warns
     -----
-    ConvergenceWarning
-        If a pair has not come below `tol` after `max_iter` iterations; it names the worst one.
+    {warns}
 
     References
     ----------

@@ -54,7 +54,7 @@ def sinkhorn_divergences(
     max_iter : int, default=1000
         Most iterations of a pair.
     n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+        Number of threads; None and -1 mean one per core.
 
     Returns
     -------

@@ -53,7 +53,7 @@ def emd_distances(
     M : array-like of shape (n_bins_X, n_bins_Y)
         Ground distance: non-negative, infinite where transport is forbidden.
     n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+        Number of threads; None and -1 mean one per core.
 
     Returns
     -------

@@ -95,11 +95,11 @@ def grid_ground_distance(
         round_axes = np.broadcast_to(round_axes, len(lengths))
         widths = np.broadcast_to(widths, len(lengths))
         return _cyclic_distances(lengths, metric, power, widths, round_axes)
-    places = np.indices(lengths).reshape(len(lengths), -1).T * widths
+    positions = np.indices(lengths).reshape(len(lengths), -1).T * widths
     if metric == "euclidean" and power == 2:
         # Without the root, whole numbers stay whole.
-        return np.asarray(cdist(places, places, "sqeuclidean"))
-    return np.asarray(cdist(places, places, metric) ** power)
+        return np.asarray(cdist(positions, positions, "sqeuclidean"))
+    return np.asarray(cdist(positions, positions, metric) ** power)
 
 
 def _cyclic_distances(
@@ -110,13 +110,13 @@ def _cyclic_distances(
     cyclic: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Return distances of which those along some axes go the shorter way round."""
-    places = np.indices(lengths).reshape(len(lengths), -1)
-    total = np.zeros((places.shape[1], places.shape[1]))
-    for place, length, width, is_round in zip(places, lengths, widths, cyclic, strict=True):
+    positions = np.indices(lengths).reshape(len(lengths), -1)
+    total = np.zeros((positions.shape[1], positions.shape[1]))
+    for index, length, width, is_round in zip(positions, lengths, widths, cyclic, strict=True):
         steps = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
         along = width * (np.minimum(steps, length - steps) if is_round else steps)
         along = along**2 if metric == "euclidean" else along
-        each = along[np.ix_(place, place)]
+        each = along[np.ix_(index, index)]
         total = np.maximum(total, each) if metric == "chebyshev" else total + each
     return np.asarray(total ** (power / 2 if metric == "euclidean" else power))
 

@@ -49,7 +49,7 @@ def sinkhorn_of_pairs(
         count_threads(n_jobs),
     )
     if not np.all(errors <= tol):
-        # As a table in which a place is that of its pair.
+        # As a table in which an index is that of its pair.
         table = np.zeros((X.shape[0], other.shape[0]))
         table[rows, columns] = errors
         warn_of_worst(table, tol, max_iter)

@@ -28,22 +28,22 @@ pub(crate) fn hog_pyramid<'py>(
     Ok((found.cells.into_pyarray(py), found.shapes))
 }
 
-/// Scores, and the places that they are from.
+/// Scores, and the locations that they are from.
 type Transformed<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i32>>);
 
-/// The best score of a part on a spring at each place, and the place of the part.
+/// The best score of a part on a spring at each location, and the location of the part.
 #[pyfunction]
 pub(crate) fn distance_transform<'py>(
     py: Python<'py>,
     scores: PyReadonlyArray2<'py, f32>,
     deformation: [f64; 4],
 ) -> PyResult<Transformed<'py>> {
-    let (best, places) = call(|| core::distance_transform(scores.as_array(), deformation))?;
-    let n = places.len();
-    let places = places.into_iter().flatten().collect();
-    let places = ndarray::Array2::from_shape_vec((n, 2), places)
+    let (best, locations) = call(|| core::distance_transform(scores.as_array(), deformation))?;
+    let n = locations.len();
+    let locations = locations.into_iter().flatten().collect();
+    let locations = ndarray::Array2::from_shape_vec((n, 2), locations)
         .map_err(|e| pyo3::exceptions::PyRuntimeError::new_err(e.to_string()))?;
-    Ok((best.into_pyarray(py), places.into_pyarray(py)))
+    Ok((best.into_pyarray(py), locations.into_pyarray(py)))
 }
 
 /// Cells by their features or codes.
@@ -83,7 +83,7 @@ impl PartModel {
         Ok(Self(model))
     }
 
-    /// The places whose score is at least the threshold; of levels the rows and columns of each, how
+    /// The locations whose score is at least the threshold; of levels the rows and columns of each, how
     /// many there are from a root to its parts, and the padding are given.
     fn placements<'py>(
         &self,
@@ -102,6 +102,6 @@ impl PartModel {
         let found = with_executor(py, n_threads, |e| {
             core::placements(e, cells, &shapes, &self.0, octave, padding, threshold)
         })?;
-        Ok((found.scores.into_pyarray(py), found.places.into_pyarray(py)))
+        Ok((found.scores.into_pyarray(py), found.locations.into_pyarray(py)))
     }
 }

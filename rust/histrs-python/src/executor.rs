@@ -64,12 +64,12 @@ fn executor(n_threads: usize) -> Result<Executor, Error> {
     let mut executors = EXECUTORS.lock().unwrap_or_else(PoisonError::into_inner);
     let own = process::id();
     // The threads of a parent do not survive a fork, and nobody can wait for their end.
-    while let Some(place) = executors.iter().position(|((owner, _), _)| *owner != own) {
-        std::mem::forget(executors.remove(place));
+    while let Some(index) = executors.iter().position(|((owner, _), _)| *owner != own) {
+        std::mem::forget(executors.remove(index));
     }
     let key = (own, n_threads);
     let executor = match executors.iter().position(|(k, _)| *k == key) {
-        Some(place) => executors.remove(place).1,
+        Some(index) => executors.remove(index).1,
         None => Executor::new(n_threads)?,
     };
     if executors.len() >= POOLS {

@@ -153,7 +153,7 @@ pub(crate) fn quantization_sums<'py>(
 }
 
 /// The rows of least sums of table entries and these sums, a query a row; `biases` has the dtype of
-/// the tables, and an entry a row or none.
+/// the tables, and an entry per row or none.
 #[pyfunction]
 pub(crate) fn quantization_neighbors<'py>(
     py: Python<'py>,

@@ -70,7 +70,7 @@ macro_rules! targets {
     }};
 }
 
-/// The losses and slopes of all problems, each at some places on the line between two arrays of
+/// The losses and slopes of all problems, each at some points on the line between two arrays of
 /// scores.
 #[pyfunction]
 pub(crate) fn svm_line_losses<'py>(
@@ -79,17 +79,17 @@ pub(crate) fn svm_line_losses<'py>(
     start: Matrix<'py>,
     end: Matrix<'py>,
     targets: Targets<'py>,
-    places: Matrix<'py>,
+    points: Matrix<'py>,
     n_threads: usize,
 ) -> PyResult<(NewMatrix<'py>, NewMatrix<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::Line { start: start.as_array(), end: end.as_array() };
-    let (targets, places) = (targets!(targets), places.as_array());
-    let found = with_executor(py, n_threads, |e| line.losses(e, loss, &targets, places))?;
+    let (targets, points) = (targets!(targets), points.as_array());
+    let found = with_executor(py, n_threads, |e| line.losses(e, loss, &targets, points))?;
     Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
 }
 
-/// Moves `start` to the best places and makes `end` the gradients at the cuts, whose losses it
+/// Moves `start` to the best points and makes `end` the gradients at the cuts, whose losses it
 /// returns.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's call, argument by argument

@@ -27,7 +27,7 @@ fn main() -> histrs::Result<()> {
     let map = AdditiveMap::chebyshev(9)?;
     let c = map.transform_dense(&exec, x.view())?;
     let error = largest_error(&c.dot(&c.t()), &AdditiveKernel::Chi2.gram(&exec, &rows, None)?);
-    println!("additive chi-square kernel, 9 features a bin: {error:.1e}");
+    println!("additive chi-square kernel, 9 features per bin: {error:.1e}");
     assert!(error < 0.05);
 
     // A random matrix of the features of all bins makes waves of them.
@@ -54,7 +54,7 @@ fn main() -> histrs::Result<()> {
         }
     }
     let error = largest_error(&projected, &AdditiveKernel::Intersection.gram(&exec, &rows, None)?);
-    println!("intersection kernel, at most 2 features a bin: {error:.1e}");
+    println!("intersection kernel, at most 2 features per bin: {error:.1e}");
     assert!(error < 0.05);
     Ok(())
 }

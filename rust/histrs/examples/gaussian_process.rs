@@ -2,7 +2,7 @@
 //!
 //! The weights `alpha = (K + s I)^-1 y` come from conjugate gradients on
 //! [`SortedColumns::product`], which never forms `K`; the mean `k(x)^T alpha` is a sum of
-//! piecewise-linear functions, one a bin, that [`ShapeFunctions`] evaluates.
+//! piecewise-linear functions, one per bin, that [`ShapeFunctions`] evaluates.
 //!
 //! Run it with `cargo run --release --example gaussian_process`.
 

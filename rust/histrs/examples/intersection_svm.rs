@@ -13,8 +13,8 @@ fn main() -> histrs::Result<()> {
     let (n, n_bins) = (300_usize, 8_usize);
     let noise = |i: usize, d: usize| ((i * 7 + d * 13) as f64 * 0.618_034).fract();
     let x = Array2::from_shape_fn((n, n_bins), |(i, d)| {
-        let place = if i % 2 == 1 { d } else { n_bins - 1 - d };
-        (0.5 + noise(i, d)) / (4.0 + place as f64)
+        let bin = if i % 2 == 1 { d } else { n_bins - 1 - d };
+        (0.5 + noise(i, d)) / (4.0 + bin as f64)
     });
     let signs = Array2::from_shape_fn((1, n), |(_, i)| if i % 2 == 1 { 1.0 } else { -1.0 });
     let ones = Array2::ones((1, n));

@@ -3,7 +3,7 @@
 /// Result of every fallible function of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong, with the place and the cure in the message.
+/// Everything that can go wrong, with the index and the cure in the message.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

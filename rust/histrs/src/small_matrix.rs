@@ -3,7 +3,7 @@
 //! Lower triangles are packed row by row. In which order products are added up is the caller's choice:
 //! rows of a few entries in theirs, long ones in sums that a vector holds.
 //!
-//! Many small matrices are factorised with a matrix a lane, in loops over lanes that this layout does
+//! Many small matrices are factorised with a matrix per lane, in loops over lanes that this layout does
 //! not have: `spd/ldl` (`L D L^T` of interleaved matrices, four columns of a tile in registers) and
 //! `transport/normal_equations` (sixteen systems of five unknowns, where a pivot of rounding is no
 //! failure but a coefficient of 0).
@@ -11,7 +11,7 @@
 use crate::error::Result;
 use crate::exec::Executor;
 
-/// Number of entries of a triangle of `p` rows, and place of row `p` in one that is packed.
+/// Number of entries of a triangle of `p` rows, and index of row `p` in one that is packed.
 #[inline(always)]
 pub(crate) const fn triangle(p: usize) -> usize {
     p * (p + 1) / 2

@@ -22,7 +22,7 @@ fn whole(shape: (usize, usize, usize, usize), random: &mut Random) -> Array4<f32
     Array4::from_shape_fn(shape, |_| random.below(19) as f32 - 9.0)
 }
 
-/// The score of a filter at a place of a level, zero-padded nowhere.
+/// The score of a filter at a location of a level, zero-padded nowhere.
 fn filtered(
     codes: &[u8],
     first: usize,
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(config(60))]
 
     #[test]
-    fn a_part_is_at_its_best_place(
+    fn a_part_is_at_its_best_location(
         rows in 1..9_usize,
         columns in 1..9_usize,
         linear in prop::array::uniform2(-2.0..2.0_f64),
@@ -59,7 +59,7 @@ proptest! {
         let mut random = Random(seed);
         let scores = Array2::from_shape_fn((rows, columns), |_| (scale * random.unit()) as f32);
         let deformation = [linear[0], square[0], linear[1], square[1]];
-        let (best, places) = distance_transform(scores.view(), deformation).unwrap();
+        let (best, locations) = distance_transform(scores.view(), deformation).unwrap();
         for ((y, x), &found) in best.indexed_iter() {
             let at = |q: (usize, usize)| {
                 let (dy, dx) = (q.0 as f64 - y as f64, q.1 as f64 - x as f64);
@@ -67,7 +67,7 @@ proptest! {
             };
             let most = scores.indexed_iter().map(|(q, _)| at(q)).fold(f64::NEG_INFINITY, f64::max);
             prop_assert!((found - most).abs() <= 1e-9 * (1.0 + most.abs()));
-            let [py, px] = places[[y, x]];
+            let [py, px] = locations[[y, x]];
             prop_assert!((at((py as usize, px as usize)) - most).abs() <= 1e-9 * (1.0 + most.abs()));
         }
     }
@@ -111,8 +111,8 @@ proptest! {
                 for x in 0..(m + 1).saturating_sub(root.dim().1) {
                     let mut total = -1.5 + filtered(&codes, first, m, root.view(), y, x);
                     for (w, anchor, deformation) in &parts {
-                        let ideal = |place: usize, anchor: i64| {
-                            (2 * place as i64 - padding as i64 + anchor) as f64
+                        let ideal = |location: usize, anchor: i64| {
+                            (2 * location as i64 - padding as i64 + anchor) as f64
                         };
                         let (iy, ix) = (ideal(y, anchor[0]), ideal(x, anchor[1]));
                         let mut best = f64::NEG_INFINITY;
@@ -136,10 +136,10 @@ proptest! {
                 let found =
                     placements(exec, cells, &shapes, &model, octave, padding, threshold).unwrap();
                 prop_assert_eq!(found.scores.len(), kept.len());
-                for (row, (place, total)) in found.places.rows().into_iter().zip(&kept) {
-                    prop_assert_eq!(&row.to_vec()[..4], &place[..]);
+                for (row, (location, total)) in found.locations.rows().into_iter().zip(&kept) {
+                    prop_assert_eq!(&row.to_vec()[..4], &location[..]);
                     prop_assert_eq!(row.len(), 4 + 2 * n_parts);
-                    let score = f64::from(found.scores[kept.iter().position(|k| k.0 == *place).unwrap()]);
+                    let score = f64::from(found.scores[kept.iter().position(|k| k.0 == *location).unwrap()]);
                     prop_assert!((score - total).abs() <= 1e-4 || score == *total);
                 }
             }

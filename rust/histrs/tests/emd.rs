@@ -158,8 +158,8 @@ proptest! {
     #[test]
     fn what_stays_costs_nothing(d in 1_usize..40, seed in any::<u64>()) {
         let mut random = Random(seed);
-        let places: Vec<f64> = (0..d).map(|_| random.unit()).collect();
-        let m = Array2::from_shape_fn((d, d), |(i, j)| (places[i] - places[j]).abs());
+        let positions: Vec<f64> = (0..d).map(|_| random.unit()).collect();
+        let m = Array2::from_shape_fn((d, d), |(i, j)| (positions[i] - positions[j]).abs());
         let x = Array2::from_shape_fn((4, d), |_| (random.unit() - 0.3).max(0.01));
         let x = &x / &x.sum_axis(Axis(1)).insert_axis(Axis(1));
         let rows = HistogramMatrix::dense(x.view());

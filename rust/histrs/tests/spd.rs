@@ -177,9 +177,9 @@ fn a_row_of_weight_two_counts_as_two() {
     let labels = Labels { of_rows: &of_rows, of_prototypes: &of_prototypes, weights: None };
     let weighted = Labels { weights: Some(&weights), ..labels };
     let found = compression_loss(exec(), x.view(), y.view(), weighted, 1.3).unwrap();
-    let places = [0, 1, 1, 3, 4, 4, 4, 5];
-    let again = x.select(Axis(0), &places);
-    let of_rows = places.map(|place| of_rows[place]);
+    let indices = [0, 1, 1, 3, 4, 4, 4, 5];
+    let again = x.select(Axis(0), &indices);
+    let of_rows = indices.map(|index| of_rows[index]);
     let repeated = Labels { of_rows: &of_rows, ..labels };
     let want = compression_loss(exec(), again.view(), y.view(), repeated, 1.3).unwrap();
     assert!((found.loss - want.loss).abs() <= 1e-13 * want.loss);

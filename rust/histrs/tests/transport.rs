@@ -31,8 +31,8 @@ fn histograms(n: usize, d: usize, seed: u64) -> Array2<f64> {
 
 fn ground(d: usize, seed: u64) -> Array2<f64> {
     let mut random = Random(seed);
-    let places: Vec<f64> = (0..d).map(|_| random.unit()).collect();
-    Array2::from_shape_fn((d, d), |(i, j)| (places[i] - places[j]).abs())
+    let positions: Vec<f64> = (0..d).map(|_| random.unit()).collect();
+    Array2::from_shape_fn((d, d), |(i, j)| (positions[i] - positions[j]).abs())
 }
 
 fn solve<T: Element>(

@@ -98,9 +98,9 @@ def _nothing(rows: NDArray[Any]) -> None:
 def _checked(rows: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
     rows = as_rows(rows)
     (first, _), (column, _) = block_info[0]["array-location"]
-    # Where sizes of partitions are unknown, the place is that in the partition.
+    # Where sizes of partitions are unknown, the index is that in the partition.
     row = 0 if np.isnan(first) else int(first)
-    with Part(row, int(column)).naming_places():
+    with Part(row, int(column)).naming_indices():
         _histrs.check_histograms(rows, 1)
     return rows
 

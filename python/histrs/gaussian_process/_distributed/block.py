@@ -30,7 +30,7 @@ class ColumnBlock:
     @classmethod
     def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> ColumnBlock:
         """Return the block of rows that are to be checked."""
-        with part.naming_places():
+        with part.naming_indices():
             return cls(as_rows(rows), weights, n_jobs)
 
     def __reduce__(self) -> tuple[Any, ...]:

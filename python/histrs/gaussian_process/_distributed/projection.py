@@ -41,7 +41,7 @@ class RowProjection:
         return RowProjection, (self._rows, *self._others)
 
     def __sizeof__(self) -> int:
-        """Return the bytes that a worker needs for it: a place and a number a value, and rows."""
+        """Return the bytes that a worker needs: an index and a number per value, and rows."""
         return int(self._rows.nbytes + 12 * self._rows.size)
 
     @property

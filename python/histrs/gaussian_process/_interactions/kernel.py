@@ -100,11 +100,11 @@ class PairRows:
         """Look rows up, whose features were multiplied by `weights`."""
         self._kernel = kernel
         columns = dense_columns(rows, kernel.features)
-        places = []
+        cells = []
         for column, feature, knots in zip(columns.T, kernel.features, kernel.knots, strict=True):
             scaled = knots if weights is None else knots * weights[feature]
-            places.append(place_among(column, scaled))
-        self._places = places
+            cells.append(cell_among(column, scaled))
+        self._cells = cells
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -114,11 +114,11 @@ class PairRows:
     def cells(self) -> sparse.csr_array:
         """The share of every cell, a pair of knots, in each row: four of each pair."""
         kernel = self._kernel
-        n = len(self._places[0][0])
+        n = len(self._cells[0][0])
         shares = np.empty((n, len(kernel.indices), 2, 2))
         indices = np.empty(shares.shape, dtype=np.int32)
         for k, (i, j) in enumerate(kernel.indices):
-            (left_i, share_i), (left_j, share_j) = self._places[i], self._places[j]
+            (left_i, share_i), (left_j, share_j) = self._cells[i], self._cells[j]
             n_i, n_j = kernel.shapes[k]
             for a in (0, 1):
                 at_i = np.minimum(left_i + a, n_i - 1)
@@ -143,7 +143,7 @@ class PairRows:
         """The kernel of every row with itself, a column for each pair."""
         kernel = self._kernel
         found = []
-        for (left, share), C in zip(self._places, kernel.covariances, strict=True):
+        for (left, share), C in zip(self._cells, kernel.covariances, strict=True):
             right = np.minimum(left + 1, len(C) - 1)
             ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
             found.append(ends + 2.0 * share * (1.0 - share) * C[left, right])
@@ -166,7 +166,7 @@ def knots_of(column: Array, n_knots: int) -> Array:
     return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_knots), method="nearest"))
 
 
-def place_among(column: Array, knots: Array) -> tuple[NDArray[np.intp], Array]:
+def cell_among(column: Array, knots: Array) -> tuple[NDArray[np.intp], Array]:
     """Return the knot to the left of each value, and the share that the next one has in it."""
     if len(knots) < 2:
         return np.zeros(len(column), dtype=np.intp), np.zeros(len(column))
@@ -180,7 +180,7 @@ def place_among(column: Array, knots: Array) -> tuple[NDArray[np.intp], Array]:
 
 def centred_covariance(column: Array, knots: Array) -> Array:
     """Return the covariance among knots of a Brownian motion less its mean over the rows."""
-    left, share = place_among(column, knots)
+    left, share = cell_among(column, knots)
     n = len(knots)
     of_left = np.bincount(left, 1.0 - share, n)
     masses = of_left + np.bincount(np.minimum(left + 1, n - 1), share, n)

@@ -21,7 +21,7 @@ from histrs.gaussian_process._score import (
 from histrs.gaussian_process._smooth.term import SmoothScore
 from histrs.gaussian_process._system import KernelSystem
 
-# Rows whose places among the knots are in memory at once.
+# Rows whose cells among the knots are in memory at once.
 _ROWS = 1 << 15
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._interactions.kernel import (
+    cell_among,
     centred_covariance,
     dense_columns,
     knots_of,
-    place_among,
 )
 
 Interactions: TypeAlias = Sequence[Sequence[int | str]] | NDArray[np.integer[Any]]
@@ -78,7 +78,7 @@ def _gains(
     ]
     nearest, variances = [], []
     for column, knots, C in zip(columns.T, grids, covariances, strict=True):
-        left, share = place_among(column, knots)
+        left, share = cell_among(column, knots)
         at = np.minimum(left + (share > 0.5), len(knots) - 1)
         nearest.append(at)
         variances.append(C[at, at])
@@ -107,27 +107,27 @@ def check_pairs(
     """
     found: list[tuple[int, int]] = []
     for k, pair in enumerate(pairs):
-        place = f"{name}[{k}] = {pair!r}"
+        pair_of_user = f"{name}[{k}] = {pair!r}"
         if isinstance(pair, str) or np.ndim(pair) != 1 or len(pair) != 2:
-            raise ValueError(f"{place}: give pairs of features, such as (0, 1).")
-        i, j = (_feature(feature, place, n_features, names) for feature in pair)
+            raise ValueError(f"{pair_of_user}: give pairs of features, such as (0, 1).")
+        i, j = (_feature(feature, pair_of_user, n_features, names) for feature in pair)
         if i == j:
-            raise ValueError(f"{place}: a pair needs two features.")
+            raise ValueError(f"{pair_of_user}: a pair needs two features.")
         ordered = (min(i, j), max(i, j))
         if ordered in found:
-            raise ValueError(f"{place} is there twice.")
+            raise ValueError(f"{pair_of_user} is there twice.")
         found.append(ordered)
     return np.array(found, dtype=np.intp).reshape(-1, 2)
 
 
-def _feature(feature: Any, place: str, n_features: int, names: NDArray[Any] | None) -> int:
+def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[Any] | None) -> int:
     if isinstance(feature, str):
         if names is None or feature not in names.tolist():
             known = "columns have no names" if names is None else f"features are {names.tolist()}"
-            raise ValueError(f"{place}: there is no feature {feature!r}; {known}.")
+            raise ValueError(f"{pair_of_user}: there is no feature {feature!r}; {known}.")
         return int(names.tolist().index(feature))
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
-        raise ValueError(f"{place}: name a feature by its index or by its name.")
+        raise ValueError(f"{pair_of_user}: name a feature by its index or by its name.")
     if not 0 <= feature < n_features:
-        raise ValueError(f"{place}: feature {feature} is not in 0..{n_features}.")
+        raise ValueError(f"{pair_of_user}: feature {feature} is not in 0..{n_features}.")
     return int(feature)

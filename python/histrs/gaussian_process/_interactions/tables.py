@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._interactions.kernel import place_among
+from histrs.gaussian_process._interactions.kernel import cell_among
 from histrs.gaussian_process._posterior import Posterior
 
 
@@ -25,7 +25,7 @@ class PairTable:
     def scores(self, X: Array) -> Array:
         """Return the function of rows, of shape (n_samples, n_outputs)."""
         (i, j), (nodes_i, nodes_j) = self.features, self.nodes
-        (a, u), (b, v) = place_among(X[:, i], nodes_i), place_among(X[:, j], nodes_j)
+        (a, u), (b, v) = cell_among(X[:, i], nodes_i), cell_among(X[:, j], nodes_j)
         c, d = np.minimum(a + 1, len(nodes_i) - 1), np.minimum(b + 1, len(nodes_j) - 1)
         u, v, f = u[:, None], v[:, None], self.values
         lower = (1.0 - v) * f[a, b] + v * f[a, d]

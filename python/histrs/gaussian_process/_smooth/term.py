@@ -264,7 +264,7 @@ class SmoothScore:
     V : ndarray of shape (n_samples, n_outputs)
         Weights of the training rows.
     n_knots : int or None
-        At most so many knots a feature, 2 at least, are kept; None keeps all, which is exact.
+        At most so many knots per feature, 2 at least, are kept; None keeps all, which is exact.
     """
 
     takes_features = False

@@ -42,7 +42,7 @@ enum Series {
 }
 
 impl AdditiveMap {
-    /// The multi-pole map with poles `z_k > 0`, one a row, in one column for all columns of the
+    /// The multi-pole map with poles `z_k > 0`, one per row, in one column for all columns of the
     /// data or in a column for each:
     ///
     /// `c_k(x) = 2 sqrt(z_k) x / (x + z_k) prod_(j<k) (x - z_j) / (x + z_j)`.

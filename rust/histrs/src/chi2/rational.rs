@@ -17,7 +17,7 @@ pub(super) struct Rational {
     poles: Array2<f64>,
     /// `2 sqrt(z)`, likewise.
     weights: Array2<f64>,
-    /// `s`, one or one a column.
+    /// `s`, one or one per column.
     scales: Vec<f64>,
 }
 

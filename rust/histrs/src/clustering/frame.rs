@@ -1,6 +1,8 @@
 //! Coordinates in which squares neither overflow nor vanish.
 
+use crate::clustering::{ROWS, block_of};
 use crate::error::Result;
+use crate::exec::Executor;
 use crate::memory;
 use crate::simd::Real;
 
@@ -30,14 +32,21 @@ impl<T: Real> Frame<T> {
     }
 
     /// The coordinates about the mean of the rows of `x`.
-    pub(super) fn of_rows(x: &[T], n_columns: usize) -> Result<Self> {
-        let mut sums = memory::filled(0.0, n_columns)?;
-        for row in x.chunks_exact(n_columns.max(1)) {
-            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.to_f64());
+    pub(super) fn of_rows(exec: &Executor, x: &[T], n_columns: usize) -> Result<Self> {
+        let n_rows = x.len() / n_columns.max(1);
+        let sums = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
+            let mut sums = memory::filled(0.0, n_columns)?;
+            for row in block_of(x, n_columns, block).chunks_exact(n_columns) {
+                sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.to_f64());
+            }
+            Ok(sums)
+        })?;
+        let mut total = memory::filled(0.0, n_columns)?;
+        for sums in sums {
+            total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
         }
-        let n = (x.len() / n_columns.max(1)) as f64;
-        let centre = memory::collected(sums.iter().map(|&sum| T::from_f64(sum / n)))?;
-        Ok(Self::new(centre, x))
+        let mean = total.iter().map(|total| T::from_f64(total / n_rows as f64));
+        Ok(Self::new(memory::collected(mean)?, x))
     }
 
     /// `|x - y|^2 / scale^2`.

@@ -19,17 +19,17 @@ impl Members {
     pub(super) fn new(labels: &[usize], n_centers: usize) -> Result<Self> {
         let mut ends = memory::filled(0, n_centers)?;
         labels.iter().for_each(|&label| ends[label] += 1);
-        let mut places = memory::with_capacity(n_centers)?;
+        let mut next = memory::with_capacity(n_centers)?;
         let mut total = 0;
         for end in &mut ends {
-            places.push(total);
+            next.push(total);
             total += *end;
             *end = total;
         }
         let mut order = memory::filled(0, labels.len())?;
         for (row, &label) in labels.iter().enumerate() {
-            order[places[label]] = row;
-            places[label] += 1;
+            order[next[label]] = row;
+            next[label] += 1;
         }
         Ok(Self { order, ends })
     }

@@ -15,11 +15,13 @@
 //! | `nearest` | [`nearest_centers`]: the nearest centres of all rows |
 //! | `seeding` | the first centres: k-means++, the best of a few candidates each |
 //! | `means` | the means of the rows of each centre |
-//! | `k_means` | [`k_means`]: Lloyd's iteration, with bounds that are carried from pass to pass |
+//! | `k_means` | [`k_means`]: first centres, and the iteration from them |
+//! | `lloyd` | Lloyd's iteration, with bounds that are carried from pass to pass |
 
 mod bytes;
 mod frame;
 mod k_means;
+mod lloyd;
 mod means;
 mod nearest;
 mod panels;
@@ -30,3 +32,9 @@ pub use nearest::nearest_centers;
 
 /// Rows of a block.
 const ROWS: usize = 1024;
+
+/// The rows of a block.
+fn block_of<T>(x: &[T], n_columns: usize, block: usize) -> &[T] {
+    let end = ((block + 1) * ROWS * n_columns).min(x.len());
+    &x[block * ROWS * n_columns..end]
+}

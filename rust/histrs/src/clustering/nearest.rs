@@ -54,7 +54,7 @@ pub fn nearest_centers<T: Real>(
     if n_columns == 0 || n_rows == 0 {
         return Ok(labels);
     }
-    let centers = Centers::new(Frame::of_rows(centers, n_columns)?, centers)?;
+    let centers = Centers::new(Frame::of_rows(exec, centers, n_columns)?, centers)?;
     exec.for_chunks(&mut labels, ROWS, |block, labels| {
         let first = block * ROWS;
         let x = &x[first * n_columns..(first + labels.len()) * n_columns];
@@ -90,7 +90,7 @@ impl<'a, T: Real> Centers<'a, T> {
 /// Centres side by side.
 pub(super) fn panels<T: Real>(frame: &Frame<T>, centers: &[T]) -> Result<Panels> {
     let mut rows = ByteRows::default();
-    dispatch(Fill { rows: &mut rows, frame, x: centers, place: ("centers", 0) })?;
+    dispatch(Fill { rows: &mut rows, frame, x: centers, origin: ("centers", 0) })?;
     Panels::new(&rows, frame.centre.len())
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Fill<'a, T> {
     pub(super) rows: &'a mut ByteRows,
     pub(super) frame: &'a Frame<T>,
     pub(super) x: &'a [T],
-    pub(super) place: (&'static str, usize),
+    pub(super) origin: (&'static str, usize),
 }
 
 impl<T: Real> WithSimd for Fill<'_, T> {
@@ -107,7 +107,7 @@ impl<T: Real> WithSimd for Fill<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Result<()> {
-        self.rows.fill(self.frame, self.x, self.place)
+        self.rows.fill(self.frame, self.x, self.origin)
     }
 }
 
@@ -194,9 +194,9 @@ impl<T: Real> WithSimd for Assign<'_, T> {
             tile.clear();
             (start..start + labels.len()).for_each(|row| tile.push(&rows, row));
             tile.multiply(with, panels);
-            for (place, label) in labels.iter_mut().enumerate() {
-                let row = start + place;
-                let least = tile.score(simd, place, &rows.rows[row], panels);
+            for (index, label) in labels.iter_mut().enumerate() {
+                let row = start + index;
+                let least = tile.score(simd, index, &rows.rows[row], panels);
                 let x = &x[row * n_columns..(row + 1) * n_columns];
                 let scores = (&tile.scores[..], least);
                 let found = nearest(frame, centers, x, &rows.rows[row], scores, Nearest::NONE);

@@ -30,7 +30,7 @@ pub(super) struct Panels {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Least {
     pub(super) first: f32,
-    /// The second, of another place; equal to the first where two are.
+    /// The second, of another index; equal to the first where two are.
     pub(super) second: f32,
     /// No score is further from that of the exact rows.
     pub(super) bound: f32,
@@ -47,10 +47,10 @@ impl Panels {
         halves[n_rows..].fill(f32::INFINITY);
         for (i, row) in rows.rows.iter().enumerate() {
             (steps[i], halves[i]) = (row.step, row.squares / 2.0);
-            let (group, place) = (i / PRODUCT_GROUP, i % PRODUCT_GROUP);
+            let (group, index) = (i / PRODUCT_GROUP, i % PRODUCT_GROUP);
             let group = group * rows.n_quads * size_of::<Panel>();
             for (q, quad) in rows.quads_of(i).iter().enumerate() {
-                let at = group + q * size_of::<Panel>() + place * size_of::<Quad>();
+                let at = group + q * size_of::<Panel>() + index * size_of::<Quad>();
                 #[allow(clippy::cast_possible_truncation)] // a byte plus 128 is at most 255
                 let quad = quad.map(|byte| (i32::from(byte) + OFFSET).cast_unsigned() as u8);
                 bytes[at..at + size_of::<Quad>()].copy_from_slice(&quad);
@@ -154,11 +154,11 @@ impl Tile {
     pub(super) fn score<S: Simd>(
         &mut self,
         simd: S,
-        place: usize,
+        index: usize,
         x: &ByteRow,
         panels: &Panels,
     ) -> Least {
         let n = panels.n_padded();
-        panels.scores(simd, x, &self.products[place * n..(place + 1) * n], &mut self.scores)
+        panels.scores(simd, x, &self.products[index * n..(index + 1) * n], &mut self.scores)
     }
 }

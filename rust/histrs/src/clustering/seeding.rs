@@ -71,19 +71,19 @@ pub(super) fn first_centers<T: Real>(
             let row = if is_even { any } else { drawn(&seeding, block_rows, draw * total) };
             candidates.push(row);
         }
-        let places =
+        let indices =
             memory::collected(candidates.iter().map(|&row| (row / block_rows, row % block_rows)))?;
-        let best = match places.len() {
+        let best = match indices.len() {
             1 => 0,
             _ => {
                 exec.for_chunks(&mut seeding, 1, |_, block| {
                     for block in block {
-                        dispatch(Totals { block, blocks, candidates: &places });
+                        dispatch(Totals { block, blocks, candidates: &indices });
                     }
                     Ok(())
                 })?;
                 let total = |i: usize| -> f64 { seeding.iter().map(|block| block.totals[i]).sum() };
-                (1..places.len()).fold(0, |best, i| if total(i) < total(best) { i } else { best })
+                (1..indices.len()).fold(0, |best, i| if total(i) < total(best) { i } else { best })
             }
         };
         let row = candidates[best];
@@ -91,7 +91,7 @@ pub(super) fn first_centers<T: Real>(
         let center = &x[row * n_columns..(row + 1) * n_columns];
         exec.for_chunks(&mut seeding, 1, |_, block| {
             for block in block {
-                dispatch(Approach { frame, block, blocks, candidate: places[best], center });
+                dispatch(Approach { frame, block, blocks, candidate: indices[best], center });
             }
             Ok(())
         })?;
@@ -143,9 +143,9 @@ impl<T: Real> WithSimd for Totals<'_, '_, T> {
             tile.clear();
             candidates.iter().for_each(|&(block, row)| tile.push(&blocks[block], row));
             tile.multiply(ByteProducts::new(), panels);
-            for (place, &(block, row)) in candidates.iter().enumerate() {
+            for (index, &(block, row)) in candidates.iter().enumerate() {
                 let row = &blocks[block].rows[row];
-                tile.score(simd, place, row, panels);
+                tile.score(simd, index, row, panels);
                 totals.push(sum_of_smaller(simd, &tile.scores, row.squares, closest));
             }
         }

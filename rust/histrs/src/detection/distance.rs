@@ -1,11 +1,11 @@
-//! The best place of a part on a spring: generalised distance transforms.
+//! The best location of a part on a spring: generalised distance transforms.
 
 use ndarray::{Array2, ArrayView2};
 
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// The places at which a transform is wanted, along one axis: `start`, `start + step`, ...
+/// The locations at which a transform is wanted, along one axis: `start`, `start + step`, ...
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     pub(super) start: i64,
@@ -13,11 +13,11 @@ pub(super) struct Grid {
     pub(super) n: usize,
 }
 
-/// Returns `max_q [ scores(q) - b . (q - p) - a . (q - p)^2 ]` at every place `p`, and its `q`.
+/// Returns `max_q [ scores(q) - b . (q - p) - a . (q - p)^2 ]` at every location `p`, and its `q`.
 ///
 /// The deformation is `[b_y, a_y, b_x, a_x]`; the squares are of each coordinate. Of several best
-/// places the first is taken, along `x` within the best of each row. Time is linear in the number of
-/// places.
+/// locations the first is taken, along `x` within the best of each row. Time is linear in the number of
+/// locations.
 ///
 /// # Errors
 ///
@@ -30,9 +30,9 @@ pub(super) struct Grid {
 /// use ndarray::array;
 ///
 /// let scores = array![[0.0_f32, 0.0, 0.0, 8.0]];
-/// let (best, places) = distance_transform(scores.view(), [0.0, 1.0, 0.0, 1.0])?;
+/// let (best, locations) = distance_transform(scores.view(), [0.0, 1.0, 0.0, 1.0])?;
 /// assert_eq!(best, array![[0.0, 4.0, 7.0, 8.0]]);
-/// assert_eq!(places[[0, 1]], [0, 3]);
+/// assert_eq!(locations[[0, 1]], [0, 3]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
 pub fn distance_transform(
@@ -48,7 +48,7 @@ pub fn distance_transform(
     let shape = |_| Error::Internal("a transform has the shape of its scores");
     Ok((
         Array2::from_shape_vec((rows, columns), found.values).map_err(shape)?,
-        Array2::from_shape_vec((rows, columns), found.places).map_err(shape)?,
+        Array2::from_shape_vec((rows, columns), found.locations).map_err(shape)?,
     ))
 }
 
@@ -66,7 +66,7 @@ pub(super) fn check_deformation(deformation: [f64; 4]) -> Result<()> {
 /// The values of a transform on a grid, row by row, and where each is from.
 pub(super) struct Transform {
     pub(super) values: Vec<f64>,
-    pub(super) places: Vec<[i32; 2]>,
+    pub(super) locations: Vec<[i32; 2]>,
 }
 
 /// Transforms along `x`, then along `y`.
@@ -80,7 +80,7 @@ pub(super) fn transform(
 ) -> Result<Transform> {
     let n = down.n * across.n;
     let mut found =
-        Transform { values: memory::filled(0.0, n)?, places: memory::filled([0, 0], n)? };
+        Transform { values: memory::filled(0.0, n)?, locations: memory::filled([0, 0], n)? };
     if n == 0 || rows * columns == 0 {
         found.values.fill(f64::NEG_INFINITY);
         return Ok(found);
@@ -95,22 +95,22 @@ pub(super) fn transform(
             *out = f64::from(score);
         }
         envelope.build(&line[..columns], linear_x, square_x);
-        envelope.read(linear_x, square_x, across, |x, value, place| {
+        envelope.read(linear_x, square_x, across, |x, value, location| {
             half[x * rows + y] = value;
-            from[x * rows + y] = place as i32;
+            from[x * rows + y] = location as i32;
         });
     }
     for x in 0..across.n {
         envelope.build(&half[x * rows..][..rows], linear_y, square_y);
-        envelope.read(linear_y, square_y, down, |y, value, place| {
+        envelope.read(linear_y, square_y, down, |y, value, location| {
             found.values[y * across.n + x] = value;
-            found.places[y * across.n + x] = [place as i32, from[x * rows + place]];
+            found.locations[y * across.n + x] = [location as i32, from[x * rows + location]];
         });
     }
     Ok(found)
 }
 
-/// The largest of the lines `p -> g_q + 2 a q p`, of which the place `q` has the slope `2 a q`.
+/// The largest of the lines `p -> g_q + 2 a q p`, of which the location `q` has the slope `2 a q`.
 ///
 /// With `g_q = s_q - a q^2 - b q` the transform at `p` is the largest line there less `a p^2 - b p`.
 struct Envelope {
@@ -118,7 +118,7 @@ struct Envelope {
     lines: Vec<(f64, usize)>,
     /// Where each takes over from the one before.
     starts: Vec<f64>,
-    /// One over differences of places.
+    /// One over differences of locations.
     inverse: Vec<f64>,
 }
 
@@ -136,8 +136,8 @@ impl Envelope {
         self.starts.clear();
         let half = 0.5 / square;
         for (q, &score) in scores.iter().enumerate() {
-            let place = q as f64;
-            let height = score - (square * place + linear) * place;
+            let location = q as f64;
+            let height = score - (square * location + linear) * location;
             let mut start = f64::NEG_INFINITY;
             while let (Some(&(last, from)), Some(&since)) = (self.lines.last(), self.starts.last())
             {

@@ -14,7 +14,7 @@ use crate::simd::{AlignedVec, dispatch};
 /// Columns of a filter that are summed side by side.
 const LANES: usize = 8;
 
-/// The cells of a pyramid, by their features or by their codes, a cell a row.
+/// The cells of a pyramid, by their features or by their codes, a cell per row.
 #[derive(Debug, Clone, Copy)]
 pub enum Cells<'a> {
     /// Features, so many a cell.
@@ -125,8 +125,8 @@ impl Filter {
         let size = n_blocks * n_codes;
         let mut entries = AlignedVec::zeros(columns.div_ceil(LANES) * rows * size * LANES)?;
         for ((y, x, block, code), &value) in weights.indexed_iter() {
-            let place = ((x / LANES * rows + y) * n_blocks + block) * n_codes + code;
-            entries[place * LANES + x % LANES] = value;
+            let index = ((x / LANES * rows + y) * n_blocks + block) * n_codes + code;
+            entries[index * LANES + x % LANES] = value;
         }
         Ok(Self { rows, columns, n_blocks, n_codes, entries })
     }

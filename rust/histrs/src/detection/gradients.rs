@@ -43,7 +43,7 @@ impl WithSimd for CountGradients<'_> {
             let angle = std::f64::consts::PI * o as f64 / N_HALF as f64;
             (angle.cos() as f32, angle.sin() as f32)
         });
-        let places = memory::collected((0..width).map(|x| Place::of(x, cell)))?;
+        let locations = memory::collected((0..width).map(|x| Location::of(x, cell)))?;
         let mut best = Row::new(width)?;
         let mut other = Row::new(width)?;
         let mut line = memory::filled(0.0_f32, (columns + 3) * N_DIRECTIONS)?;
@@ -62,16 +62,17 @@ impl WithSimd for CountGradients<'_> {
             best.snap(&axes);
             line.fill(0.0);
             let pixels = best.length.iter().zip(&best.direction);
-            for (place, (length, &direction)) in places.iter().zip(pixels) {
-                let share = place.share * length;
-                let bins = &mut line[place.before * N_DIRECTIONS + direction as usize..];
+            for (location, (length, &direction)) in locations.iter().zip(pixels) {
+                let share = location.share * length;
+                let bins = &mut line[location.before * N_DIRECTIONS + direction as usize..];
                 let Some(bins) = bins.first_chunk_mut::<{ N_DIRECTIONS + 1 }>() else { continue };
                 bins[0] += length - share;
                 bins[N_DIRECTIONS] += share;
             }
-            let place = Place::of(y, cell);
+            let location = Location::of(y, cell);
             let inner = &line[N_DIRECTIONS..(columns + 1) * N_DIRECTIONS];
-            for (row, share) in [(place.before, 1.0 - place.share), (place.before + 1, place.share)]
+            for (row, share) in
+                [(location.before, 1.0 - location.share), (location.before + 1, location.share)]
             {
                 if row >= 1 && row <= rows {
                     let out = &mut values[(row - 1) * inner.len()..][..inner.len()];
@@ -86,15 +87,15 @@ impl WithSimd for CountGradients<'_> {
 }
 
 /// Where a pixel lies between the centres of two cells, which are numbered from 1.
-struct Place {
+struct Location {
     before: usize,
     share: f32,
 }
 
-impl Place {
+impl Location {
     fn of(pixel: usize, cell: usize) -> Self {
-        let place = (pixel as f64 + 0.5) / cell as f64 + 0.5;
-        Self { before: place as usize, share: place.fract() as f32 }
+        let location = (pixel as f64 + 0.5) / cell as f64 + 0.5;
+        Self { before: location as usize, share: location.fract() as f32 }
     }
 }
 

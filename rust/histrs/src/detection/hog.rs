@@ -31,7 +31,7 @@ const SUM_SCALE: f32 = 0.2357;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Pyramid {
-    /// A cell a row, the cells of a level row by row.
+    /// A cell per row, the cells of a level row by row.
     pub cells: Array2<f32>,
     /// Rows and columns of cells of each level, with the padding.
     pub shapes: Vec<(usize, usize)>,

@@ -100,9 +100,9 @@ struct Taps {
 fn taps(n_source: usize, n: usize, scale: f64) -> Result<Vec<Taps>> {
     let radius = scale.recip().max(1.0);
     let last = n_source - 1;
-    memory::collected((0..n).map(|place| {
+    memory::collected((0..n).map(|index| {
         // Pixel i covers i to i + 1.
-        let centre = ((place as f64 + 0.5) / scale - 0.5).clamp(0.0, last as f64);
+        let centre = ((index as f64 + 0.5) / scale - 0.5).clamp(0.0, last as f64);
         let first = (centre - radius).floor() + 1.0;
         let at = |k: usize| first + k as f64;
         let weight = |k: usize| {

@@ -3,9 +3,9 @@
 //!
 //! A level of a pyramid is a grid of cells, each described by 31 numbers `x`, or by their product
 //! quantisation code, one number of a codeword for each of `M` blocks of the 31. A filter of `h x w`
-//! cells scores a place `p` by `sum_t <w_t, x(p + t)>`; of codes that is
+//! cells scores a location `p` by `sum_t <w_t, x(p + t)>`; of codes that is
 //! `sum_t sum_m table[t, m, code_m(p + t)]`, without a look at the codewords. A model of `n` parts
-//! scores a place of its root, at the level below by an octave twice as finely, by
+//! scores a location of its root, at the level below by an octave twice as finely, by
 //!
 //! ```text
 //! s(p) = bias + root(p) + sum_i max_q [ part_i(q) - b . (q - 2p - anchor_i) - a . (q - 2p - anchor_i)^2 ]
@@ -21,10 +21,10 @@
 //! | `image` | an image, checked; its sizes at smaller scales | |
 //! | `gradients` | gradients, snapped to 18 directions, in cells | DPM eq. 21 to 22 |
 //! | `hog` | [`hog_pyramid`]: the 31 features of each cell, at many scales | DPM section 6 |
-//! | `distance` | [`distance_transform`]: the best place of a part on a spring | DPM eq. 9 |
+//! | `distance` | [`distance_transform`]: the best location of a part on a spring | DPM eq. 9 |
 //! | `filter` | [`Filter`]: weights of features, or tables of codes; [`Cells`]; scores of a level | SPARSE section 5.2 |
 //! | `model` | [`PartModel`]: roots, parts, springs | DPM eq. 2 to 4 |
-//! | `placements` | [`placements`]: the places that score above a threshold | DPM eq. 6 to 10 |
+//! | `placements` | [`placements`]: the locations that score above a threshold | DPM eq. 6 to 10 |
 //!
 //! Features and scores are sums of at most some thousands of terms in single precision, in an order
 //! that does not depend on threads or on the instruction set; distance transforms are in double.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 pub struct Part {
     /// What it looks like, an octave below the root.
     pub filter: Filter,
-    /// Its place without deformation, down and right of the root's, in cells of its level.
+    /// Its location without deformation, down and right of the root's, in cells of its level.
     pub anchor: [i64; 2],
     /// `[b_y, a_y, b_x, a_x]`: what a displacement costs.
     pub deformation: [f64; 4],
@@ -29,7 +29,7 @@ pub struct PartModel {
     pub(super) components: Vec<Component>,
 }
 
-/// No anchor is further away, so that places are whole numbers of 32 bits.
+/// No anchor is further away, so that locations are whole numbers of 32 bits.
 const FARTHEST: i64 = 1 << 20;
 
 impl PartModel {
@@ -55,7 +55,7 @@ impl PartModel {
         crate::error::check_length("the number of parts", parts.len(), n_parts, cure)?;
         for part in &parts {
             check_deformation(part.deformation)?;
-            if let Some(&far) = part.anchor.iter().find(|place| place.abs() > FARTHEST) {
+            if let Some(&far) = part.anchor.iter().find(|location| location.abs() > FARTHEST) {
                 let expected = "a part is near its root";
                 return Err(Error::Number { name: "anchor", value: i128::from(far), expected });
             }

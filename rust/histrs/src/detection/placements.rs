@@ -9,7 +9,7 @@ use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
 
-/// Places of a model, by component, level, row and column.
+/// Locations of a model, by component, level, row and column.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Placements {
@@ -17,10 +17,10 @@ pub struct Placements {
     pub scores: Vec<f32>,
     /// For each its component, its level, row and column of its root and of each part, counted from
     /// the first cell of their level.
-    pub places: Array2<i32>,
+    pub locations: Array2<i32>,
 }
 
-/// Returns the places of all components at all levels whose score is at least `threshold`.
+/// Returns the locations of all components at all levels whose score is at least `threshold`.
 ///
 /// `shapes` has rows and columns of each level, and `cells` their cells one level below the other.
 /// Parts are looked for `octave` levels before the root's, which has twice as many cells a side; so a
@@ -47,7 +47,7 @@ pub struct Placements {
 /// let codes = [0_u8, 2, 1, 2];
 /// let found = placements(&exec, Cells::Short(&codes, 1), &[(2, 2)], &model, 0, 0, 0.0)?;
 /// assert_eq!(found.scores, [3.0, 3.0]);
-/// assert_eq!(found.places.row(0).to_vec(), [0, 0, 0, 1]);
+/// assert_eq!(found.locations.row(0).to_vec(), [0, 0, 0, 1]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
 pub fn placements(
@@ -75,15 +75,15 @@ pub fn placements(
         work.level(exec, number, &model.components[number], level)
     })?;
     let mut scores = memory::with_capacity(found.iter().map(|found| found.0.len()).sum())?;
-    let mut places = memory::with_capacity(found.iter().map(|found| found.1.len()).sum())?;
+    let mut locations = memory::with_capacity(found.iter().map(|found| found.1.len()).sum())?;
     for (own, numbers) in &found {
         scores.extend_from_slice(own);
-        places.extend_from_slice(numbers);
+        locations.extend_from_slice(numbers);
     }
     let width = 4 + 2 * model.n_parts();
-    let places = Array2::from_shape_vec((scores.len(), width), places)
-        .map_err(|_| Error::Internal("a place has as many numbers as its model has parts"))?;
-    Ok(Placements { scores, places })
+    let locations = Array2::from_shape_vec((scores.len(), width), locations)
+        .map_err(|_| Error::Internal("a location has as many numbers as its model has parts"))?;
+    Ok(Placements { scores, locations })
 }
 
 /// What all levels share.
@@ -101,7 +101,7 @@ impl Work<'_> {
         score_level(filter, self.cells, self.firsts[level], self.shapes[level])
     }
 
-    /// The places of a component's root at a level: scores, and rows of numbers.
+    /// The locations of a component's root at a level: scores, and rows of numbers.
     fn level(
         &self,
         exec: &Executor,
@@ -121,7 +121,7 @@ impl Work<'_> {
             let below = level - self.octave;
             let (n, m) = part.filter.fits(self.shapes[below]);
             let scores = self.filtered(&part.filter, below)?;
-            // Twice the place in the image; padding is as wide at every level.
+            // Twice the location in the image; padding is as wide at every level.
             let start = |anchor: i64| anchor - self.padding as i64;
             let grid = |anchor: i64, n: usize| Grid { start: start(anchor), step: 2, n };
             let (down, across) = (grid(part.anchor[0], rows), grid(part.anchor[1], columns));
@@ -129,19 +129,19 @@ impl Work<'_> {
             for (total, value) in totals.iter_mut().zip(&best.values) {
                 *total += value;
             }
-            parts.push(best.places);
+            parts.push(best.locations);
         }
         let kept = totals.iter().filter(|&&total| total >= self.threshold).count();
         let mut scores = memory::with_capacity(kept)?;
-        let mut places = memory::with_capacity(kept * (4 + 2 * parts.len()))?;
+        let mut locations = memory::with_capacity(kept * (4 + 2 * parts.len()))?;
         for (at, &total) in totals.iter().enumerate() {
             if total >= self.threshold {
                 scores.push(total as f32);
                 let root = [number, level, at / columns, at % columns];
-                places.extend(root.map(|value| value as i32));
-                places.extend(parts.iter().flat_map(|part| part[at]));
+                locations.extend(root.map(|value| value as i32));
+                locations.extend(parts.iter().flat_map(|part| part[at]));
             }
         }
-        Ok((scores, places))
+        Ok((scores, locations))
     }
 }

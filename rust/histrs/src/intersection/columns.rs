@@ -45,7 +45,7 @@ impl SortedColumns {
         let reader = x.by_columns(exec)?;
         x.check(exec, "X")?;
         let n_rows = x.n_rows();
-        // Sixteen columns a block: neighbours share the cache lines of a row-major matrix.
+        // Sixteen columns per block: neighbours share the cache lines of a row-major matrix.
         let n_columns = reader.n_columns();
         let blocks = exec.map_blocks(n_columns.div_ceil(16), |block| {
             let mut entries = ColumnEntries::default();

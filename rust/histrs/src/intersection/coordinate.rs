@@ -2,7 +2,7 @@
 //!
 //! Source: J. Wu, *A fast dual method for HIK SVM learning*, ECCV 2010, applied to the linear system
 //! of a Gaussian process. His table holds `f_d` at every integer; for continuous values that would
-//! be one entry a row, all of which a step changes. Here the table holds the two sums of which `f_d`
+//! be one entry per row, all of which a step changes. Here the table holds the two sums of which `f_d`
 //! is made, as binary indexed trees, where reading and changing take the logarithm of its length.
 
 use std::ops::Range;

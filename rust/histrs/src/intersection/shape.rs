@@ -182,7 +182,7 @@ impl ShapeFunctions {
             let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
             let mut placed = memory::with_capacity(PLACED)?;
             let mut add = |placed: &mut Vec<Place>| {
-                dispatch(AddPlaces { placed, values, n_outputs, out: &mut *out });
+                dispatch(AddPlaced { placed, values, n_outputs, out: &mut *out });
                 placed.clear();
             };
             visit_rows(x, start, n_rows, first, self.n_columns(), |row, d, value| {
@@ -220,15 +220,15 @@ struct Place {
     t: f64,
 }
 
-/// Adds the functions at some places to the scores of their rows.
-struct AddPlaces<'a> {
+/// Adds the functions at some cells to the scores of their rows.
+struct AddPlaced<'a> {
     placed: &'a [Place],
     values: &'a [f64],
     n_outputs: usize,
     out: &'a mut [f64],
 }
 
-impl WithSimd for AddPlaces<'_> {
+impl WithSimd for AddPlaced<'_> {
     type Output = ();
 
     #[inline(always)]

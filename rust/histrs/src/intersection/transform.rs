@@ -137,7 +137,7 @@ fn excess(t: f64) -> f64 {
     }
 }
 
-/// Fails unless there is one weight a column, and all are positive and finite.
+/// Fails unless there is one weight per column, and all are positive and finite.
 pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
     if weights.len() != n_columns {

@@ -16,7 +16,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`](crate::Error::Shape) when there is not one weight a column,
+    /// [`Error::Shape`](crate::Error::Shape) when there is not one weight per column,
     /// [`Error::Parameter`](crate::Error::Parameter) when a weight
     /// or the exponent is not positive and finite, or transformed values overflow.
     ///

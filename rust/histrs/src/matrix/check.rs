@@ -10,7 +10,7 @@ impl<T: Element> HistogramMatrix<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Negative`] or [`Error::NotFinite`], which name the place.
+    /// [`Error::Negative`] or [`Error::NotFinite`], which name the index.
     pub fn check(&self, exec: &Executor, name: &'static str) -> Result<()> {
         self.check_rows(exec, name, all_valid)
     }
@@ -19,7 +19,7 @@ impl<T: Element> HistogramMatrix<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFinite`], which names the place.
+    /// [`Error::NotFinite`], which names the index.
     pub fn check_finite(&self, exec: &Executor, name: &'static str) -> Result<()> {
         self.check_rows(exec, name, all_finite)
     }

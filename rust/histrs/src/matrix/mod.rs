@@ -27,7 +27,7 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::simd::Element;
 
-/// A matrix of histograms, one a row: dense with any strides, or CSR.
+/// A matrix of histograms, one per row: dense with any strides, or CSR.
 #[derive(Debug, Clone, Copy)]
 pub enum HistogramMatrix<'a, T> {
     /// A dense view.

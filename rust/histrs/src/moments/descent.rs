@@ -64,7 +64,7 @@ pub struct LassoPath {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when `start` has not one row a target and one column a feature,
+/// [`Error::Shape`] when `start` has not one row per target and one column per feature,
 /// [`Error::Parameter`] when a penalty is not positive, [`Error::Interrupted`].
 ///
 /// # Examples
@@ -93,7 +93,7 @@ pub fn group_lasso_path(
     stop: Stop,
 ) -> Result<LassoPath> {
     let (n_targets, n_features) = (problem.n_targets(), problem.n_features());
-    let cure = "give one row a target and one column a feature";
+    let cure = "give one row per target and one column per feature";
     check_length("the number of rows of the start", start.nrows(), n_targets, cure)?;
     check_length("the number of columns of the start", start.ncols(), n_features, cure)?;
     for penalty in penalties {

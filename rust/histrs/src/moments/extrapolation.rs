@@ -1,4 +1,9 @@
 //! Anderson's extrapolation of the iterates of a descent.
+//!
+//! Weights of sum one are found for a window of iterates of one vector, which then begins anew.
+//! `transport/mixing` accelerates after every step, in a window that slides, many iterations with one per
+//! lane of a vector and inner products of its own; the small systems of the two are not the same
+//! (bordered by the sum here, of differences there), nor is what they do where one is singular.
 
 use crate::small_matrix::eliminate;
 

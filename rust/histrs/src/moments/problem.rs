@@ -46,8 +46,13 @@ impl<'a> LassoProblem<'a> {
     ) -> Result<Self> {
         let d = gram.ncols();
         check_length("the number of rows of G", gram.nrows(), d, "G is a square matrix")?;
-        check_length("the number of columns of v", cross.ncols(), d, "give one a feature")?;
-        check_length("the number of targets", y_squares.len(), cross.nrows(), "give one a target")?;
+        check_length("the number of columns of v", cross.ncols(), d, "give one per feature")?;
+        check_length(
+            "the number of targets",
+            y_squares.len(),
+            cross.nrows(),
+            "give one per target",
+        )?;
         check_length("the number of weights", weights.len(), ends.len(), "give one a group")?;
         for (name, matrix) in [("G", gram), ("v", cross)] {
             if !matrix.is_standard_layout() {

@@ -41,19 +41,20 @@ impl Compact {
         stored.extend_from_slice(of_y.unwrap_or_default());
         stored.sort_unstable();
         stored.dedup();
-        let places = |indices: &[i32]| -> Result<Vec<i32>> {
-            let mut places = memory::copied(indices)?;
-            exec.for_chunks(&mut places, PART, |_, places| {
-                for place in places {
+        let positions = |indices: &[i32]| -> Result<Vec<i32>> {
+            let mut positions = memory::copied(indices)?;
+            exec.for_chunks(&mut positions, PART, |_, positions| {
+                for position in positions {
                     // Fewer than there are columns, whose numbers fit.
-                    *place = i32::try_from(stored.partition_point(|i| i < place)).unwrap_or(0);
+                    *position =
+                        i32::try_from(stored.partition_point(|i| i < position)).unwrap_or(0);
                 }
                 Ok(())
             })?;
-            Ok(places)
+            Ok(positions)
         };
-        let of_x = places(x.indices())?;
-        let of_y = of_y.map(places).transpose()?;
+        let of_x = positions(x.indices())?;
+        let of_y = of_y.map(positions).transpose()?;
         Ok(Some(Self { of_x, of_y, n_columns: stored.len() }))
     }
 

@@ -15,7 +15,7 @@ pub(super) struct DenseTile<'a, T, K> {
     pub(super) out: &'a mut [T],
     pub(super) stride: usize,
     /// The first row and column of the matrix.
-    pub(super) place: (usize, usize),
+    pub(super) origin: (usize, usize),
 }
 
 /// The sums of rows with themselves.
@@ -50,7 +50,7 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { term, left, right, out, stride, place } = self;
+        let Self { term, left, right, out, stride, origin } = self;
         let width = left.width / T::lanes::<S>();
         let [a, log_a] = [left.values(), left.logs()].map(|x| T::vectors::<S>(x).0);
         let [b, log_b] = [right.values(), right.logs()].map(|x| T::vectors::<S>(x).0);
@@ -62,7 +62,7 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
                 for (i, sums) in (i..left.n_rows).zip(sums) {
                     for (j, sum) in (j..right.n_rows).zip(sums) {
                         out[i * stride + j] =
-                            T::from_f64(term.finish(sum, place.0 + i, place.1 + j));
+                            T::from_f64(term.finish(sum, origin.0 + i, origin.1 + j));
                     }
                 }
             }

@@ -130,8 +130,8 @@ fn of_checked<'a, T: Element, K: Term>(
                     exec.check()?;
                     let right = PackedRows::new::<K>(other, from, BLOCK.min(n_columns - from))?;
                     let out = &mut rows[from..];
-                    let (stride, place) = (n_columns, (start, from));
-                    dispatch(DenseTile { term, left: &left, right: &right, out, stride, place });
+                    let (stride, origin) = (n_columns, (start, from));
+                    dispatch(DenseTile { term, left: &left, right: &right, out, stride, origin });
                 }
             }
         }

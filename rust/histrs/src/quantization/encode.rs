@@ -106,14 +106,14 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
         let n_columns = self.x.n_columns();
         let rows = tile.chunks_exact_mut(width).take(self.n_rows());
         let scale = 1.0 / block.scale;
-        let place =
+        let position =
             |value: f64, centre: f64| T::from_f64((metric.coordinate(value) - centre) * scale);
         match self.x {
             HistogramMatrix::Dense(x) => {
                 for (row, tile) in (self.start..).zip(rows) {
                     let x = x.slice(s![row, block.columns.clone()]);
                     for ((tile, value), &centre) in tile.iter_mut().zip(x).zip(&block.centre) {
-                        *tile = place(value.to_f64(), centre);
+                        *tile = position(value.to_f64(), centre);
                     }
                 }
             }
@@ -121,7 +121,7 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
                 for (x, tile) in dense.chunks_exact(n_columns).zip(rows) {
                     let x = &x[block.columns.clone()];
                     for ((tile, &value), &centre) in tile.iter_mut().zip(x).zip(&block.centre) {
-                        *tile = place(value, centre);
+                        *tile = position(value, centre);
                     }
                 }
             }
@@ -215,7 +215,7 @@ fn distance_tiles<T: Element, K: DistanceTerm, S: Simd, const N: usize>(
     }
 }
 
-/// The place of the first of the least values; 0 where none is a number.
+/// The position of the first of the least values; 0 where none is a number.
 #[inline(always)]
 fn first_least<T: Element>(values: &[T]) -> usize {
     let (chunks, rest) = values.as_chunks::<CHUNK>();
@@ -229,10 +229,10 @@ fn first_least<T: Element>(values: &[T]) -> usize {
     let least = rest.iter().fold(least.iter().fold(least[0], smaller), smaller);
     for (i, chunk) in chunks.iter().enumerate() {
         if chunk.iter().fold(false, |found, &value| found | (value == least)) {
-            let place = chunk.iter().position(|&value| value == least);
-            return i * CHUNK + place.unwrap_or_default();
+            let position = chunk.iter().position(|&value| value == least);
+            return i * CHUNK + position.unwrap_or_default();
         }
     }
-    let place = rest.iter().position(|&value| value == least);
-    place.map_or(0, |place| chunks.len() * CHUNK + place)
+    let position = rest.iter().position(|&value| value == least);
+    position.map_or(0, |position| chunks.len() * CHUNK + position)
 }

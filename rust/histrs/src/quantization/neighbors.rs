@@ -32,7 +32,7 @@ pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 /// For each query `q`, the `n_neighbors` rows `i` of least `biases[i] + sum_m tables[m, codes[i, m],
 /// q]` and these sums, the least first; of rows with equal sums, the first.
 ///
-/// `tables` has the shape (blocks, codewords, queries); `biases` has an entry a row, or none.
+/// `tables` has the shape (blocks, codewords, queries); `biases` has an entry per row, or none.
 /// Sums are added up in the type of the tables, in the order of the blocks.
 ///
 /// # Errors
@@ -183,8 +183,8 @@ impl<T: Real> Nearest<T> {
     fn push(&mut self, candidate: Candidate<T>) -> Option<T> {
         self.candidates.push(candidate);
         (self.candidates.len() == self.n_neighbors + self.n_neighbors.max(SPARE)).then(|| {
-            let place = self.n_neighbors - 1;
-            let limit = self.candidates.select_nth_unstable_by(place, order).1.sum;
+            let index = self.n_neighbors - 1;
+            let limit = self.candidates.select_nth_unstable_by(index, order).1.sum;
             self.candidates.truncate(self.n_neighbors);
             limit
         })
@@ -270,7 +270,7 @@ impl<T: Real, C: Code> WithSimd for ScanRows<'_, T, C> {
 }
 
 impl<T: Real, C: Code> ScanRows<'_, T, C> {
-    /// For one query: an entry a codeword.
+    /// For one query: an entry per codeword.
     #[inline(always)]
     fn scan_alone(self) {
         let Self { scan, rows, tables, width: _, nearest } = self;

@@ -105,8 +105,8 @@ fn fill_plain<const R: usize>(x: [&[Quad]; R], start: [i32; R], y: &[Panel], out
                     *sum += (0..4).map(|k| i32::from(x[k]) * i32::from(y[k])).sum::<i32>();
                 }
             }
-            let place = i * stride + group * GROUP;
-            let out = &mut out[place..place + GROUP];
+            let start = i * stride + group * GROUP;
+            let out = &mut out[start..start + GROUP];
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum as f32);
         }
     }
@@ -146,8 +146,8 @@ mod x86 {
                 }
             }
             for (i, sums) in sums.into_iter().enumerate() {
-                let place = i * stride + group * GROUP;
-                let out = &mut out[place..place + GROUP];
+                let start = i * stride + group * GROUP;
+                let out = &mut out[start..start + GROUP];
                 let sums = [
                     _mm512_cvtepi32_ps(sums[0]),
                     _mm512_cvtepi32_ps(sums[1]),
@@ -191,8 +191,8 @@ mod x86 {
                     let both = _mm256_hadd_epi32(low, high);
                     let both = _mm256_permute4x64_epi64::<IN_ORDER>(both);
                     let both = _mm256_add_epi32(both, _mm256_set1_epi32(start[i]));
-                    let place = i * stride + group * GROUP + 8 * eight;
-                    let out = &mut out[place..place + 8];
+                    let start = i * stride + group * GROUP + 8 * eight;
+                    let out = &mut out[start..start + 8];
                     let both = _mm256_cvtepi32_ps(both);
                     // SAFETY: as many plain numbers.
                     unsafe { core::ptr::write_unaligned(out.as_mut_ptr().cast(), both) };
@@ -227,8 +227,8 @@ mod tests {
         for with in ByteProducts::available() {
             let mut out = vec![1.0; n_rows * n_groups * GROUP];
             with.fill(&rows, &start, &panels, &mut out);
-            for (place, &found) in out.iter().enumerate() {
-                let (i, j) = (place / (n_groups * GROUP), place % (n_groups * GROUP));
+            for (index, &found) in out.iter().enumerate() {
+                let (i, j) = (index / (n_groups * GROUP), index % (n_groups * GROUP));
                 let sum: i64 = (0..n_quads * 4)
                     .map(|k| {
                         let x = rows[i * n_quads + k / 4][k % 4];

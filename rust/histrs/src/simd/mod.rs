@@ -30,7 +30,7 @@ pub(crate) use byte_products::{
 pub(crate) use byte_tables::{
     BIAS as BYTE_BIAS, ByteLookup, BytePlacements, CELLS as BYTE_CELLS, CODES as BYTE_CODES,
     COLUMNS as BYTE_COLUMNS, Group as ByteGroup, LAST_CODE, Placement, Placements,
-    ROWS as BYTE_ROWS, TABLE as BYTE_TABLE, place_of_sum,
+    ROWS as BYTE_ROWS, TABLE as BYTE_TABLE, index_of_sum,
 };
 pub(crate) use clip::clip;
 pub(crate) use element::Vectors;

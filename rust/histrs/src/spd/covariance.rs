@@ -231,7 +231,7 @@ fn look<T: Element>(trial: usize, channel: usize, signals: &ArrayView2<'_, T>) -
     Ok(Look { mean: sum / signal.len() as f64, is_flat: !differs.contains(&true) })
 }
 
-/// Writes `here` times of the signals about their means, `times` numbers a row; zeros follow.
+/// Writes `here` times of the signals about their means, `times` numbers per row; zeros follow.
 #[inline(always)]
 fn centre<T: Element>(
     signals: &ArrayView2<'_, T>,

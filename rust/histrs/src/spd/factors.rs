@@ -192,10 +192,10 @@ fn rank(p: usize, precision: f64, half: &[f64]) -> usize {
     let mut rest: Vec<usize> = (0..p).collect();
     let mut pivots: Vec<f64> = (0..p).map(|i| correlation(i, i)).collect(); // 1, or 0
     let mut columns: Vec<Vec<f64>> = Vec::new();
-    while let Some(place) =
+    while let Some(index) =
         (0..rest.len()).max_by(|&a, &b| pivots[rest[a]].total_cmp(&pivots[rest[b]]))
     {
-        let chosen = rest.swap_remove(place);
+        let chosen = rest.swap_remove(index);
         if pivots[chosen] <= p as f64 * precision {
             break;
         }

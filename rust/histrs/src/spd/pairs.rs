@@ -17,7 +17,7 @@ const PARTS: usize = 32;
 /// Rows that are not worth cutting up.
 const SHORT: usize = 512;
 
-/// A distance from one matrix, or from a matrix a lane, to a group of matrices.
+/// A distance from one matrix, or from a matrix per lane, to a group of matrices.
 pub(crate) trait LaneDistance: Sync {
     /// Vectors of scratch that it needs.
     fn scratch_len(&self) -> usize;
@@ -60,7 +60,7 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     Ok(out)
 }
 
-/// The distances of each matrix of a stack of `n` to the one of the same place in another.
+/// The distances of each matrix of a stack of `n` to the one of the same index in another.
 pub(crate) fn paired<T: Element, K: LaneDistance>(
     exec: &Executor,
     kernel: &K,

@@ -68,15 +68,15 @@ pub fn tangent_vectors<T: Element>(
 fn write_rows<T: Element>(p: usize, lanes: usize, logarithm: &[f64], out: &mut [T]) {
     let len = triangle(p);
     // Vector by vector, as they lie: lanes are rows that are written side by side.
-    let mut place = 0;
+    let mut index = 0;
     for i in 0..p {
         for j in i..p {
             let weight = if i == j { 1.0 } else { std::f64::consts::SQRT_2 };
             let values = &logarithm[(triangle(j) + i) * lanes..][..lanes];
-            for (to, value) in out.iter_mut().skip(place).step_by(len).zip(values) {
+            for (to, value) in out.iter_mut().skip(index).step_by(len).zip(values) {
                 *to = T::from_f64(weight * value);
             }
-            place += 1;
+            index += 1;
         }
     }
 }
@@ -88,7 +88,7 @@ struct Block<'a> {
     first: usize,
     /// Number of matrices.
     n: usize,
-    /// Takes the place of a group's first matrix, the number of lanes and the logarithms: a call
+    /// Takes the index of a group's first matrix, the number of lanes and the logarithms: a call
     /// a group, and the kernels are compiled once for all types of the result.
     write: &'a mut dyn FnMut(usize, usize, &[f64]),
 }

@@ -54,7 +54,7 @@ impl SgdParameters {
     }
 }
 
-/// The weights, a class a row, after one pass over the rows in the given order.
+/// The weights, a class per row, after one pass over the rows in the given order.
 ///
 /// For row `i` of class `c`, with the sign `s = signs[c, i]` and the weight `a = weights[c, i]`:
 /// where `s f(w, x_i) < margin`, every `|w_d| < max(t, x_id)` with `x_id > 0` moves by
@@ -75,7 +75,7 @@ pub fn epoch<T: Element>(
     coef: ArrayView2<'_, f64>,
     steps: SgdParameters,
 ) -> Result<Array2<f64>> {
-    let cure = "give one row a class, and one column a row or a feature of X";
+    let cure = "give one row per class, and one column per row, or per feature, of X";
     check_length("the number of columns of the signs", signs.ncols(), x.n_rows(), cure)?;
     check_length("the number of columns of the weights", weights.ncols(), x.n_rows(), cure)?;
     check_length("the number of columns of the coefficients", coef.ncols(), x.n_columns(), cure)?;

@@ -41,7 +41,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Scores on the line from `start` to `end`, a problem a row and a sample a column.
+/// Scores on the line from `start` to `end`, a problem per row and a sample per column.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
     /// Scores at 0.
@@ -72,7 +72,7 @@ pub struct LineMut<'a> {
 impl<'a> Line<'a> {
     fn check(&self, targets: &Targets<'_>) -> Result<(&'a [f64], &'a [f64])> {
         let (n_problems, n_rows) = self.start.dim();
-        let cure = "give a problem a row and a sample a column";
+        let cure = "give a problem per row and a sample per column";
         check_length("the number of labels", targets.labels.len(), n_rows, cure)?;
         check_length("the number of weights", targets.weights.len(), n_rows, cure)?;
         check_length("the number of classes", targets.positive.len(), n_problems, cure)?;
@@ -84,7 +84,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The losses of each problem, a row, at places of its own.
+    /// The losses of each problem, a row, at points of its own.
     ///
     /// # Errors
     ///
@@ -95,13 +95,13 @@ impl<'a> Line<'a> {
         exec: &Executor,
         loss: Loss,
         targets: &Targets<'_>,
-        places: ArrayView2<'_, f64>,
+        points: ArrayView2<'_, f64>,
     ) -> Result<Array2<LineLoss>> {
         let (start, end) = self.check(targets)?;
         let (n_problems, n_rows) = self.start.dim();
         check_length(
-            "the number of rows of the places",
-            places.nrows(),
+            "the number of rows of the points",
+            points.nrows(),
             n_problems,
             "give one each",
         )?;
@@ -112,9 +112,9 @@ impl<'a> Line<'a> {
             let scores = problem * n_rows + rows.start..problem * n_rows + rows.end;
             let (start, end) = (&start[scores.clone()], &end[scores]);
             let targets = targets.part(problem, rows);
-            Ok(dispatch(SumLosses { targets, start, end, places: places.row(problem), loss }))
+            Ok(dispatch(SumLosses { targets, start, end, points: points.row(problem), loss }))
         })?;
-        let mut total: Array2<LineLoss> = Array2::default(places.raw_dim());
+        let mut total: Array2<LineLoss> = Array2::default(points.raw_dim());
         for (part, sums) in parts.iter().enumerate() {
             for (total, sum) in total.row_mut(part / n_blocks).iter_mut().zip(sums) {
                 total.loss += sum.loss;
@@ -126,7 +126,7 @@ impl<'a> Line<'a> {
 }
 
 impl LineMut<'_> {
-    /// Moves the scores at 0 to `best`, a place for each problem, and writes over those at 1 the
+    /// Moves the scores at 0 to `best`, a point for each problem, and writes over those at 1 the
     /// derivative of the weighted loss in each score at `cut`; returns the losses at `cut`.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl LineMut<'_> {
     ) -> Result<Vec<f64>> {
         Line { start: self.start.view(), end: self.end.view() }.check(targets)?;
         let n_problems = self.start.nrows();
-        check_length("the number of best places", best.len(), n_problems, "give one each")?;
+        check_length("the number of best points", best.len(), n_problems, "give one each")?;
         check_length("the number of cuts", cut.len(), n_problems, "give one each")?;
         let n_rows = targets.labels.len();
         let (Some(start), Some(end)) = (self.start.as_slice_mut(), self.end.as_slice_mut()) else {
@@ -197,33 +197,33 @@ struct Signed<'a> {
 }
 
 impl Signed<'_> {
-    /// Weighted losses at a place, and their derivatives in the scores there.
+    /// Weighted losses at a point, and their derivatives in the scores there.
     #[inline(always)]
     fn evaluate<L: Margin>(
         &self,
         start: &[f64],
         end: &[f64],
-        place: f64,
+        point: f64,
         losses: &mut [f64],
         derivatives: &mut [f64],
     ) {
-        let rest = 1.0 - place;
+        let rest = 1.0 - point;
         let rows = start.iter().zip(end).zip(self.signs.iter().zip(self.weights));
         let out = losses.iter_mut().zip(derivatives);
         for ((loss, derivative), ((start, end), (sign, weight))) in out.zip(rows) {
-            let (value, slope) = L::at(sign * (start * rest + end * place));
+            let (value, slope) = L::at(sign * (start * rest + end * point));
             *loss = weight * value;
             *derivative = weight * sign * slope;
         }
     }
 }
 
-/// The sums of a loss over some rows, and of its slope along the line, at some places.
+/// The sums of a loss over some rows, and of its slope along the line, at some points.
 struct SumLosses<'a> {
     targets: Part<'a>,
     start: &'a [f64],
     end: &'a [f64],
-    places: ArrayView1<'a, f64>,
+    points: ArrayView1<'a, f64>,
     loss: Loss,
 }
 
@@ -244,15 +244,15 @@ impl SumLosses<'_> {
     #[inline(always)]
     fn sum<L: Margin, S: Simd>(&self, simd: S) -> Vec<LineLoss> {
         let (mut signs, mut losses, mut slopes) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
-        let mut totals = vec![LineLoss::default(); self.places.len()];
+        let mut totals = vec![LineLoss::default(); self.points.len()];
         let n_rows = self.start.len();
         for first in (0..n_rows).step_by(CHUNK) {
             let rows = first..n_rows.min(first + CHUNK);
             let (start, end) = (&self.start[rows.clone()], &self.end[rows.clone()]);
             let (losses, slopes) = (&mut losses[..rows.len()], &mut slopes[..rows.len()]);
             let targets = self.targets.signed(rows, &mut signs);
-            for (&place, total) in self.places.iter().zip(&mut totals) {
-                targets.evaluate::<L>(start, end, place, losses, slopes);
+            for (&point, total) in self.points.iter().zip(&mut totals) {
+                targets.evaluate::<L>(start, end, point, losses, slopes);
                 for (slope, (start, end)) in slopes.iter_mut().zip(start.iter().zip(end)) {
                     *slope *= end - start;
                 }
@@ -274,7 +274,7 @@ fn sum<S: Simd>(simd: S, values: &[f64]) -> f64 {
     f64::reduce_sum(simd, sums) + rest.iter().sum::<f64>()
 }
 
-/// The scores at one place, the gradient at another, and the sum of the losses there.
+/// The scores at one point, the gradient at another, and the sum of the losses there.
 struct Move<'a> {
     targets: Part<'a>,
     best: f64,

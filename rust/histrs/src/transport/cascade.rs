@@ -16,9 +16,6 @@ pub(super) const PATIENCE: usize = 200;
 /// Iterations in the log domain from where pairs ended before, until they take the way through coarser
 /// regularisations.
 pub(super) const WARM_STEPS: usize = 100;
-/// Tolerance and factor of the coarser regularisations that lead to a fine one.
-pub(super) const COARSE_ERROR: f64 = 1e-2;
-pub(super) const COARSER: f64 = 4.0;
 
 /// A finite start from where a pair ended, or none.
 pub(super) fn start(solved: &Solved) -> Vec<f64> {
@@ -32,12 +29,12 @@ pub(super) fn start(solved: &Solved) -> Vec<f64> {
 pub(super) struct PendingSet {
     pub(super) solved: Vec<Option<Solved>>,
     /// Place of each job that is left.
-    places: Vec<usize>,
+    indices: Vec<usize>,
 }
 
 impl PendingSet {
     pub(super) fn new(n_jobs: usize) -> Result<Self> {
-        Ok(Self { solved: memory::filled(None, n_jobs)?, places: memory::collected(0..n_jobs)? })
+        Ok(Self { solved: memory::filled(None, n_jobs)?, indices: memory::collected(0..n_jobs)? })
     }
 
     /// Keeps what is final, and returns the jobs of the rest, to begin where they ended.
@@ -47,16 +44,16 @@ impl PendingSet {
         jobs: Vec<Job>,
         is_final: impl Fn(&Solved) -> bool,
     ) -> Result<Vec<Job>> {
-        let (mut left, mut places) = (Vec::new(), Vec::new());
-        for ((found, job), &place) in solved.into_iter().zip(jobs).zip(&self.places) {
+        let (mut left, mut indices) = (Vec::new(), Vec::new());
+        for ((found, job), &index) in solved.into_iter().zip(jobs).zip(&self.indices) {
             if is_final(&found) {
-                self.solved[place] = Some(found);
+                self.solved[index] = Some(found);
             } else {
                 memory::push(&mut left, Job { start: start(&found), n_iter: found.n_iter, ..job })?;
-                memory::push(&mut places, place)?;
+                memory::push(&mut indices, index)?;
             }
         }
-        self.places = places;
+        self.indices = indices;
         Ok(left)
     }
 }

@@ -227,12 +227,12 @@ impl<T: Element> Problem<'_, '_, T> {
             self.keep(&block, &solved, starts);
         }
         let mut weights = memory::filled(0.0, self.n_prototypes())?;
-        for (place, (&row, solved)) in
+        for (index, (&row, solved)) in
             rows.iter().zip(solved.chunks_exact(self.n_prototypes())).enumerate()
         {
             for (j, (weight, pair)) in weights.iter_mut().zip(solved).enumerate() {
                 part.error = worse(part.error, pair.error);
-                *weight = ground.reg * (cost(&block, place, j, pair) - self.to_self.costs[j]);
+                *weight = ground.reg * (cost(&block, index, j, pair) - self.to_self.costs[j]);
             }
             part.loss += self.neighborhood.softmax(row, &mut weights);
             part.add_potentials(&block, &weights, solved);

@@ -9,10 +9,10 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
 use crate::transport::cascade::{
-    COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE,
-    WARM_STEPS, start,
+    HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, WARM_STEPS,
 };
 use crate::transport::engine::solve;
+use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Marginals, Pairing, Solved, Status};
 use crate::transport::log_domain::LogDomain;
 use crate::transport::masses::{check_bins, check_masses, rounding};
@@ -185,19 +185,19 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let columns = distinct(pairs.iter().map(|p| p.1));
         let histograms = [self.x, self.y];
         let block = Block::new(&self.ground, histograms, [&rows, &columns], Pairing::Different)?;
-        let place = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
-        let places = |&(i, j): &(usize, usize)| (place(&rows, i), place(&columns, j));
+        let index = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
+        let indices = |&(i, j): &(usize, usize)| (index(&rows, i), index(&columns, j));
         let (possible, impossible): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| {
-            let (source, target) = places(pair);
+            let (source, target) = indices(pair);
             let needed = 1.0 - rounding::<T>();
             !self.ground.forbids || block.passable(&self.ground, source, target) >= needed
         });
         let (equal, different): (Vec<_>, Vec<_>) = possible.into_iter().partition(|pair| {
-            let (source, target) = places(pair);
+            let (source, target) = indices(pair);
             self.ground.is_symmetric() && block.is_equal(source, target)
         });
-        let places = different.iter().map(places).collect();
-        let mut found = self.solve_block(&block, different, places, starts)?;
+        let indices = different.iter().map(indices).collect();
+        let mut found = self.solve_block(&block, different, indices, starts)?;
         let bins = self.options.potentials.then_some(self.ground.m.dim());
         found.extend(impossible.into_iter().map(|pair| Found::without_plan(pair, bins)));
         Ok((found, equal))
@@ -210,15 +210,15 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         }
         let rows: Vec<usize> = pairs.iter().map(|p| p.0).collect();
         let block = Block::new(&self.ground, [self.x; 2], [&rows; 2], Pairing::Equal)?;
-        let places = (0..rows.len()).map(|k| (k, k)).collect();
-        self.solve_block(&block, pairs, places, None)
+        let indices = (0..rows.len()).map(|k| (k, k)).collect();
+        self.solve_block(&block, pairs, indices, None)
     }
 
     fn solve_block(
         &self,
         block: &Block,
         pairs: Vec<Pair>,
-        places: Vec<Pair>,
+        indices: Vec<Pair>,
         starts: Option<&Starts>,
     ) -> Result<Vec<Found>> {
         let start = |pair: &Pair| match starts.and_then(|starts| starts.get(pair)) {
@@ -231,9 +231,9 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             start: start(pair),
             ..Job::default()
         };
-        let solved = self.solve_cascade(block, pairs.iter().zip(&places).map(job).collect())?;
-        let found = solved.into_iter().zip(pairs).zip(places);
-        Ok(found.map(|((s, pair), place)| self.found(block, pair, place, s)).collect())
+        let solved = self.solve_cascade(block, pairs.iter().zip(&indices).map(job).collect())?;
+        let found = solved.into_iter().zip(pairs).zip(indices);
+        Ok(found.map(|((s, pair), index)| self.found(block, pair, index, s)).collect())
     }
 
     /// Solves the jobs in single precision, what that leaves in double, the rest in the log domain,
@@ -275,7 +275,12 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             }
         }
         if !jobs.is_empty() {
-            jobs = self.scale_epsilon(block, jobs)?;
+            let accelerated = (max_iter, usize::MAX);
+            let at = |exponents: &_, _, jobs: &[Job], limits| {
+                let mut domain = LogDomain::new(exponents, *pairing)?;
+                solve(self.exec, &mut domain, marginals, jobs, limits)
+            };
+            jobs = scale_epsilon(&self.ground, block, jobs, accelerated, |_| Vec::new(), at)?;
             let exponents = self.ground.finest(kernels, bins)?;
             let mut domain = LogDomain::new(exponents, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
@@ -287,35 +292,6 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             pending.keep(solved, jobs, |_| true)?;
         }
         Ok(pending.solved.into_iter().flatten().collect())
-    }
-
-    /// Epsilon scaling: starts for the log domain from coarser regularisations, each a start of the
-    /// next.
-    fn scale_epsilon(&self, block: &Block, mut jobs: Vec<Job>) -> Result<Vec<Job>> {
-        let mut coarseness = 1.0;
-        while self.ground.largest / coarseness > 10.0 * COARSER {
-            coarseness *= COARSER;
-        }
-        let max_iter = self.options.max_iter / 2;
-        let limits = Limits {
-            tol: COARSE_ERROR,
-            max_iter,
-            patience: PATIENCE,
-            unaccelerated_after: usize::MAX,
-        };
-        jobs.iter_mut().for_each(|job| job.start.clear());
-        while coarseness > 1.0 {
-            let exponents = self.ground.exponents(&block.bins, coarseness)?;
-            let mut domain = LogDomain::new(&exponents, block.pairing)?;
-            let solved = solve(self.exec, &mut domain, &block.marginals, &jobs, limits)?;
-            for (job, solved) in jobs.iter_mut().zip(solved) {
-                // The potentials in units of the distance change little.
-                job.start = start(&solved).iter().map(|f| f * COARSER).collect();
-                job.n_iter = solved.n_iter;
-            }
-            coarseness /= COARSER;
-        }
-        Ok(jobs)
     }
 
     fn found(

@@ -1,4 +1,4 @@
-//! Anderson's acceleration of fixed-point iterations that run side by side, one a lane.
+//! Anderson's acceleration of fixed-point iterations that run side by side, one per lane.
 //!
 //! Of the last steps `g_t - g_{t-1}` of a map `g` the combination is subtracted that would have
 //! made the residual `r = g(f) - f` least, had the map been linear (Anderson 1965; type II). For
@@ -236,7 +236,7 @@ impl<T: Element> WithSimd for Combine<'_, T> {
 struct Subtract<'a, T> {
     next: &'a [T],
     out: &'a mut [T],
-    /// Work space, a number a lane.
+    /// Work space, a number per lane.
     largest: &'a mut [T],
     stride: usize,
 }

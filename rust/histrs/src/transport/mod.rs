@@ -16,6 +16,7 @@
 //! | `masses` | [`check_masses`]: rows of one mass, which fit the ground distance |
 //! | `order` | the pairs in the order in which they are solved, and in blocks |
 //! | `cascade` | when a pair is handed on to the next domain, and from where it goes on |
+//! | `epsilon_scaling` | starts for the log domain from coarser regularisations |
 //! | `results` | [`SinkhornDistances`]: what is kept of each pair |
 //! | `flow` | whether the cells that are not forbidden let a histogram through |
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
@@ -37,6 +38,7 @@ mod compression;
 mod distances;
 mod emd;
 mod engine;
+mod epsilon_scaling;
 mod flow;
 mod job;
 mod lanes;

@@ -8,7 +8,7 @@
 //! `(L(W) + damping diag(a)) step = a - T 1`.
 //!
 //! Under penalties `p` and `q`, in units of the regularisation, `a exp(-(f - log a) / p)` takes the
-//! place of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
+//! index of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
 //! of the penalties, comes to the diagonal.
 
 use crate::error::Result;
@@ -60,9 +60,9 @@ pub(super) fn refine(
         }
     }
     let status = if point.error <= limits.tol { Status::Converged } else { Status::Limit };
-    let spread = |values: &[f64], places: &[usize], n: usize| {
+    let spread = |values: &[f64], indices: &[usize], n: usize| {
         let mut out = vec![f64::NEG_INFINITY; n];
-        places.iter().zip(values).for_each(|(&k, &v)| out[k] = v);
+        indices.iter().zip(values).for_each(|(&k, &v)| out[k] = v);
         out
     };
     let potentials =

@@ -74,10 +74,10 @@ pub(super) fn gather<T: Element>(
         for found in block {
             let (i, j) = found.pair;
             let mirrored = pairs.once.then_some((j, i));
-            for place in std::iter::once((i, j)).chain(mirrored) {
-                values[place] = T::from_f64(found.value);
-                errors[place] = found.error;
-                n_iter[place] = found.n_iter;
+            for index in std::iter::once((i, j)).chain(mirrored) {
+                values[index] = T::from_f64(found.value);
+                errors[index] = found.error;
+                n_iter[index] = found.n_iter;
             }
             if let (Some([alpha, beta]), Some([f, g])) = (&mut *potentials, &found.potentials) {
                 let assign = |out: &mut Array3<f64>, (i, j): (usize, usize), from: &[f64]| {
@@ -85,9 +85,9 @@ pub(super) fn gather<T: Element>(
                 };
                 assign(alpha, (i, j), f);
                 assign(beta, (i, j), g);
-                if let Some(place) = mirrored.filter(|_| i != j) {
-                    assign(alpha, place, g);
-                    assign(beta, place, f);
+                if let Some(index) = mirrored.filter(|_| i != j) {
+                    assign(alpha, index, g);
+                    assign(beta, index, f);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The kernel projected on a few knots a column, which preconditions the exact one.
+//! The kernel projected on a few knots per column, which preconditions the exact one.
 //!
 //! `min(x, y)` is the covariance of Brownian motion. Given its values at knots
 //! `0 < z_1 < ... < z_q`, the motion is known on average by linear interpolation, so that the part
@@ -49,7 +49,7 @@ impl KnotProjection {
             return Err(Error::Number {
                 name: "n_knots",
                 value: n_knots as i128,
-                expected: "1 to 255 knots a column",
+                expected: "1 to 255 knots per column",
             });
         }
         let n_rows = columns.n_rows();

@@ -13,7 +13,7 @@ use crate::intersection::columns::SortedColumns;
 use crate::intersection::lookup::bytes::{ByteTable, Fitted, Steps, fit_column};
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
 use crate::intersection::lookup::moments::Moments;
-use crate::intersection::lookup::scores::Places;
+use crate::intersection::lookup::scores::Placed;
 use crate::intersection::shape::{ShapeFunctions, rows_at_once};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
 use crate::memory;
@@ -47,7 +47,7 @@ pub enum Interpolation {
     Nearest,
 }
 
-/// The table T of a score `sum_d f_d(x(d))` with at most `n_bins` cells a column (eq. 10).
+/// The table T of a score `sum_d f_d(x(d))` with at most `n_bins` cells per column (eq. 10).
 ///
 /// Theorem 1 of the paper bounds the error by `D eps |alpha|_1 / 2`, whose factor one half needs
 /// rounding to keep the norm of the histogram, which it does not in general. Here the error of
@@ -86,7 +86,7 @@ impl LookupTable {
         Self::tabulate(exec, columns, alpha, n_bins, interpolation, None)
     }
 
-    /// The same with linear cells, or with 128 cells a column whose values are of one byte or of two,
+    /// The same with linear cells, or with 128 cells per column whose values are of one byte or of two,
     /// which are looked up several times faster: for 64 cells or more, where the scores of the
     /// training rows are off by no more than otherwise, or by at most twice as much and an 80th of
     /// their standard deviation, or, for 128 cells or fewer, by a thousandth of it. These are root
@@ -102,7 +102,7 @@ impl LookupTable {
     ///
     /// # Errors
     ///
-    /// As [`LookupTable::new`]; [`Error::Shape`] when there is not one weight a column.
+    /// As [`LookupTable::new`]; [`Error::Shape`] when there is not one weight per column.
     pub fn compact<T: Element>(
         exec: &Executor,
         columns: &SortedColumns,
@@ -130,7 +130,7 @@ impl LookupTable {
             return Err(Error::Number {
                 name: "n_bins",
                 value: n_bins as i128,
-                expected: "2 to 65535 cells a column",
+                expected: "2 to 65535 cells per column",
             });
         }
         columns.check_rows(alpha.nrows())?;
@@ -226,12 +226,12 @@ impl LookupTable {
         let block_rows = rows_at_once(x.n_rows(), &ROWS);
         exec.for_chunks(flat, block_rows * n_outputs, |block, out| {
             let mut sums = AlignedVec::zeros(block_rows * self.width)?;
-            let mut places = Places::default();
+            let mut placed = Placed::default();
             let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
             for first in (0..self.columns.len()).step_by(COLUMNS) {
                 let end = self.columns.len().min(first + COLUMNS);
                 sums.fill(0.0);
-                self.add_columns(x, start..start + n_rows, first..end, &mut places, &mut sums)?;
+                self.add_columns(x, start..start + n_rows, first..end, &mut placed, &mut sums)?;
                 let sums = sums.chunks_exact(self.width);
                 for (out, sums) in out.chunks_exact_mut(n_outputs).zip(sums) {
                     for ((out, &sum), scale) in out.iter_mut().zip(sums).zip(&self.scale) {

@@ -20,7 +20,7 @@ const PADDING: usize = 16;
 
 /// Where the values of some rows lie in two columns: cells and offsets.
 #[derive(Default)]
-pub(super) struct Places([Vec<(u32, f32)>; 2]);
+pub(super) struct Placed([Vec<(u32, f32)>; 2]);
 
 impl LookupTable {
     /// Adds the tabulated scores of some rows and columns of `x` to `sums`.
@@ -29,11 +29,11 @@ impl LookupTable {
         x: &HistogramMatrix<'_, T>,
         rows: Range<usize>,
         columns: Range<usize>,
-        places: &mut Places,
+        placed: &mut Placed,
         sums: &mut [f32],
     ) -> Result<()> {
         match x {
-            HistogramMatrix::Dense(x) => self.add_dense(x, rows, columns, places, sums)?,
+            HistogramMatrix::Dense(x) => self.add_dense(x, rows, columns, placed, sums)?,
             HistogramMatrix::Csr(_) => {
                 let (first, n_columns) = (columns.start, columns.len());
                 let mut entries = Vec::new();
@@ -54,13 +54,13 @@ impl LookupTable {
         x: &ArrayView2<'_, T>,
         rows: Range<usize>,
         columns: Range<usize>,
-        places: &mut Places,
+        placed: &mut Placed,
         sums: &mut [f32],
     ) -> Result<()> {
         // A stride that is a power of two would put a row of the tile into one set of the cache.
         let stride = rows.len() + PADDING;
         let mut tile = memory::filled(T::default(), TILE * stride)?;
-        let [first_places, second_places] = &mut places.0;
+        let [first_placed, second_placed] = &mut placed.0;
         for first in columns.clone().step_by(TILE) {
             let last = columns.end.min(first + TILE);
             let x = x.slice(s![rows.clone(), first..last]);
@@ -71,11 +71,11 @@ impl LookupTable {
             }
             let values = |column: usize| &tile[(column - first) * stride..][..rows.len()];
             for column in (first..last).step_by(2) {
-                self.columns[column].place_all(values(column), first_places);
-                let first = (&self.columns[column], &first_places[..]);
+                self.columns[column].place_all(values(column), first_placed);
+                let first = (&self.columns[column], &first_placed[..]);
                 let second = (column + 1 < last).then(|| {
-                    self.columns[column + 1].place_all(values(column + 1), second_places);
-                    (&self.columns[column + 1], &second_places[..])
+                    self.columns[column + 1].place_all(values(column + 1), second_placed);
+                    (&self.columns[column + 1], &second_placed[..])
                 });
                 dispatch(AddColumns { first, second, width: self.width, sums });
             }
@@ -146,15 +146,15 @@ impl AddColumns<'_> {
     #[inline(always)]
     fn add<S: Simd, const NV: usize>(self, simd: S, width: usize) {
         let sums = S::as_mut_simd_f32s(self.sums).0;
-        let (cells, places) = self.first;
+        let (cells, placed) = self.first;
         let table = S::as_simd_f32s(&cells.table).0;
-        if let Some((other_cells, other_places)) = self.second {
+        if let Some((other_cells, other_placed)) = self.second {
             let other = S::as_simd_f32s(&other_cells.table).0;
-            let rows = sums.chunks_exact_mut(width).zip(places).zip(other_places);
-            for ((sums, &place), &other_place) in rows {
+            let rows = sums.chunks_exact_mut(width).zip(placed).zip(other_placed);
+            for ((sums, &cell), &other_cell) in rows {
                 for start in (0..width).step_by(NV) {
-                    let a = interpolated::<S, NV>(simd, table, place, width, start);
-                    let b = interpolated::<S, NV>(simd, other, other_place, width, start);
+                    let a = interpolated::<S, NV>(simd, table, cell, width, start);
+                    let b = interpolated::<S, NV>(simd, other, other_cell, width, start);
                     for i in 0..NV {
                         let sum = &mut sums[start + i];
                         *sum = simd.add_f32s(*sum, simd.add_f32s(a[i], b[i]));
@@ -162,9 +162,9 @@ impl AddColumns<'_> {
                 }
             }
         } else {
-            for (sums, &place) in sums.chunks_exact_mut(width).zip(places) {
+            for (sums, &cell) in sums.chunks_exact_mut(width).zip(placed) {
                 for start in (0..width).step_by(NV) {
-                    let a = interpolated::<S, NV>(simd, table, place, width, start);
+                    let a = interpolated::<S, NV>(simd, table, cell, width, start);
                     for i in 0..NV {
                         sums[start + i] = simd.add_f32s(sums[start + i], a[i]);
                     }
@@ -174,7 +174,7 @@ impl AddColumns<'_> {
     }
 }
 
-/// Some vectors of the tabulated function at one place.
+/// Some vectors of the tabulated function at one cell.
 #[inline(always)]
 fn interpolated<S: Simd, const NV: usize>(
     simd: S,

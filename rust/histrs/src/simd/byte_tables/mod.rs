@@ -1,4 +1,4 @@
-//! Sums of functions that are tables of bytes: 128 cells a column, a value and a rise each.
+//! Sums of functions that are tables of bytes: 128 cells per column, a value and a rise each.
 //!
 //! A value of a column has a code of 14 bits: its cell, and 128ths of the way to the next one.
 //! With `v` the value of a cell and `r` its rise, whole numbers of 8 bits, `128 v + r f` are added
@@ -122,7 +122,7 @@ impl ByteLookup {
     }
 
     /// Adds the sums of some slots to `sums`: for every output those of [`ROWS`] rows, that of a row
-    /// at its [`place_of_sum`]. `tables` holds every slot of the first output, then those of the
+    /// at its [`index_of_sum`]. `tables` holds every slot of the first output, then those of the
     /// second, and so on.
     ///
     /// Groups are of whole fours of slots, at most [`COLUMNS`].
@@ -153,11 +153,11 @@ impl ByteLookup {
                             for slot in slots.clone() {
                                 let table = &tables[(output * n_slots + slot) * TABLE..][..TABLE];
                                 let cell = usize::from(codes[slot * CODES + i]);
-                                let step = i32::from(codes[place_of_step(slot, i)]);
+                                let step = i32::from(codes[index_of_step(slot, i)]);
                                 let rise = i32::from(table[CELLS + cell].cast_signed());
                                 total += 128 * (i32::from(table[cell]) - BIAS) + rise * step;
                             }
-                            sums[place_of_sum(i)] += f64::from(total) * weight;
+                            sums[index_of_sum(i)] += f64::from(total) * weight;
                         }
                     }
                 }
@@ -168,22 +168,22 @@ impl ByteLookup {
 
 /// Where the sum of a row lies. Interleaving four columns of 64 rows, first by bytes and then by
 /// pairs, within 128 bits each, leaves rows `16 l + 4 k ..` in part `l` of vector `k`.
-pub(crate) fn place_of_sum(row: usize) -> usize {
+pub(crate) fn index_of_sum(row: usize) -> usize {
     let (l, k, i) = (row / 16, row % 16 / 4, row % 4);
     16 * k + 4 * l + i
 }
 
 /// Where the 128ths of a row lie.
-fn place_of_step(slot: usize, row: usize) -> usize {
+fn index_of_step(slot: usize, row: usize) -> usize {
     let (four, within) = (slot / 4 * 4, slot % 4);
-    let (k, lane) = (place_of_sum(row) / 16, place_of_sum(row) % 16);
+    let (k, lane) = (index_of_sum(row) / 16, index_of_sum(row) % 16);
     (four + k) * CODES + ROWS + 4 * lane + within
 }
 
 #[allow(clippy::cast_possible_truncation)] // 14 bits
 fn put(codes: &mut [u8], slot: usize, row: usize, code: u32) {
     codes[slot * CODES + row] = (code >> 7) as u8;
-    codes[place_of_step(slot, row)] = (code & 127) as u8;
+    codes[index_of_step(slot, row)] = (code & 127) as u8;
 }
 
 #[cfg(test)]
@@ -235,9 +235,9 @@ mod tests {
     fn values_that_are_no_histogram_are_told() {
         let placements = placements(17, |_| Placement { scale: 1.0, shift: 9, last: LAST_CODE });
         for bad in [-1.0, -f32::MIN_POSITIVE, f32::NAN, f32::INFINITY, -f32::INFINITY] {
-            for place in [0, 16, 17 * 5 + 3, ROWS * 17 - 1] {
+            for index in [0, 16, 17 * 5 + 3, ROWS * 17 - 1] {
                 let mut x = vec![0.5; ROWS * 17];
-                x[place] = bad;
+                x[index] = bad;
                 for with in ByteLookup::available() {
                     let mut codes = vec![0; placements.n_slots * CODES];
                     assert!(!with.encode(&x, 17, &placements, &mut codes), "{with:?} {bad}");

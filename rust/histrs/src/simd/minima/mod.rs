@@ -203,8 +203,8 @@ mod tests {
         for with in Minima::available() {
             let mut sums = vec![0.5; TILE * N_OTHERS];
             E::add_minima(with, x, cast_slice(&y), &mut sums);
-            for (place, &sum) in sums.iter().enumerate() {
-                let (i, j) = (place / N_OTHERS, TILE + place % N_OTHERS);
+            for (index, &sum) in sums.iter().enumerate() {
+                let (i, j) = (index / N_OTHERS, TILE + index % N_OTHERS);
                 let minimum = |k| u64::from(number(i, k).min(number(j, k)));
                 let expected: u64 = (0..n_columns).map(minimum).sum();
                 let offset = f64::from(E::OFFSET) * n_columns as f64;

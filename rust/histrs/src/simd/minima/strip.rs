@@ -42,8 +42,8 @@ macro_rules! strip {
                         }
                         let totals: [[i32; $width]; TILE] = $totals(acc);
                         for (i, totals) in totals.into_iter().enumerate() {
-                            let place = i * stride + tile * TILE + first;
-                            for (sum, total) in sums[place..place + $width].iter_mut().zip(totals) {
+                            let start = i * stride + tile * TILE + first;
+                            for (sum, total) in sums[start..start + $width].iter_mut().zip(totals) {
                                 *sum += f64::from(total);
                             }
                         }

@@ -11,19 +11,19 @@ pub(crate) struct Bounds {
     /// Not less than the largest.
     largest: LaneValues,
     /// The first approximation that reaches down to the smallest.
-    places: [usize; MAX_LANES],
+    indices: [usize; MAX_LANES],
 }
 
 impl Bounds {
     /// Lanes whose condition is too large, or that are not positive definite.
     pub(crate) fn is_beyond(&self, lane: usize) -> bool {
-        self.places[lane] >= APPROXIMATIONS.len()
+        self.indices[lane] >= APPROXIMATIONS.len()
     }
 
     /// The first approximation that reaches down to the smallest, if any does, and what the largest is
     /// not above.
     pub(super) fn approximation(&self, lane: usize) -> Option<(&'static Approximation, f64)> {
-        APPROXIMATIONS.get(self.places[lane]).map(|found| (found, self.largest[lane]))
+        APPROXIMATIONS.get(self.indices[lane]).map(|found| (found, self.largest[lane]))
     }
 
     /// The logarithm of the root of what bounds the condition.
@@ -68,14 +68,14 @@ pub(crate) fn bounds<S: Simd>(simd: S, diagonal: &[S::f64s], off: &[S::f64s]) ->
             positive[k] = simd.select_f64s(above, positive[k], zero);
         }
     }
-    let mut found = Bounds { largest: LaneValues::default(), places: [N; MAX_LANES] };
+    let mut found = Bounds { largest: LaneValues::default(), indices: [N; MAX_LANES] };
     let largest: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&largest));
     found.largest[..S::F64_LANES].copy_from_slice(largest);
     for (k, positive) in positive.iter().enumerate().rev() {
         let positive: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(positive));
         for lane in 0..S::F64_LANES {
             if positive[lane] > 0.0 && largest[lane] < f64::INFINITY {
-                found.places[lane] = k;
+                found.indices[lane] = k;
             }
         }
     }

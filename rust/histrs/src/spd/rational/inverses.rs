@@ -86,11 +86,11 @@ pub(crate) fn logarithm<S: Simd>(
         }
         for i in (0..p - 1).rev() {
             for k in 0..TERMS {
-                let place = i * n_terms + start + k;
-                let ratio = ratios[place];
-                let own = simd.mul_f64s(diagonals[place], weights[start + k]);
+                let index = i * n_terms + start + k;
+                let ratio = ratios[index];
+                let own = simd.mul_f64s(diagonals[index], weights[start + k]);
                 pivots[k] = simd.mul_add_e_f64s(simd.mul_f64s(ratio, ratio), pivots[k], own);
-                diagonals[place] = pivots[k];
+                diagonals[index] = pivots[k];
             }
         }
     }

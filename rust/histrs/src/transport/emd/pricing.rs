@@ -90,12 +90,12 @@ impl WithSimd for Block<'_> {
         let (reduced, source, range) = best;
         let wanted = reduced + sources[source];
         let row = &costs[source * m..][range.clone()];
-        let place = row.iter().zip(&targets[range.clone()]).position(|(c, p)| c + p == wanted)?;
-        Some(Entering { source, target: range.start + place, reduced })
+        let index = row.iter().zip(&targets[range.clone()]).position(|(c, p)| c + p == wanted)?;
+        Some(Entering { source, target: range.start + index, reduced })
     }
 }
 
-/// The least sum of two numbers in the same place.
+/// The least sum of two numbers in the same index.
 #[inline(always)]
 pub(super) fn least(costs: &[i64], others: &[i64]) -> i64 {
     costs.iter().zip(others).fold(i64::MAX, |least, (c, p)| least.min(c + p))

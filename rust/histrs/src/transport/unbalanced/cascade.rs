@@ -2,10 +2,9 @@
 
 use crate::error::Result;
 use crate::simd::Element;
-use crate::transport::cascade::{
-    COARSE_ERROR, COARSER, HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, start,
-};
+use crate::transport::cascade::{HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE};
 use crate::transport::engine::solve;
+use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Solved, Status};
 use crate::transport::newton::refine;
 use crate::transport::order::Pair;
@@ -26,7 +25,7 @@ impl<T: Element> Problem<'_, '_, T> {
         &self,
         block: &Block,
         pairs: &[Pair],
-        places: Vec<Pair>,
+        indices: Vec<Pair>,
     ) -> Result<Vec<Found>> {
         let Some(&first) = pairs.first() else { return Ok(Vec::new()) };
         let hold = self.hold(first);
@@ -36,7 +35,7 @@ impl<T: Element> Problem<'_, '_, T> {
             masses: Some(self.units(pair).1.map(f64::exp)),
             ..Job::default()
         };
-        let jobs: Vec<Job> = pairs.iter().zip(&places).map(jobs).collect();
+        let jobs: Vec<Job> = pairs.iter().zip(&indices).map(jobs).collect();
         let solved = self.solve_cascade(block, hold, jobs.clone())?;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
         let exponents = self.ground.finest(kernels, &block.bins)?;
@@ -102,44 +101,29 @@ impl<T: Element> Problem<'_, '_, T> {
         jobs.iter().all(|job| job.masses.unwrap_or([1.0; 2]).into_iter().all(fits))
     }
 
-    /// Epsilon scaling: starts for the log domain from coarser regularisations, each a start of the
-    /// next.
-    fn scale_epsilon(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Job>> {
-        let mut coarseness = 1.0;
-        while self.ground.largest / coarseness > 10.0 * COARSER {
-            coarseness *= COARSER;
-        }
-        let max_iter = self.options.max_iter / 2;
+    /// From coarser regularisations, beside which the price of mass is as it was.
+    fn scale_epsilon(&self, block: &Block, hold: Hold, jobs: Vec<Job>) -> Result<Vec<Job>> {
+        let zero = |job: &Job| match hold {
+            Hold::Penalties(_) => log_source(block, job),
+            Hold::Mass => Vec::new(),
+        };
         let unaccelerated_after = if hold == Hold::Mass { UNACCELERATED_AFTER } else { usize::MAX };
-        let limits =
-            Limits { tol: COARSE_ERROR, max_iter, patience: PATIENCE, unaccelerated_after };
-        jobs.iter_mut().for_each(|job| job.start.clear());
-        seed(block, hold, &mut jobs);
-        while coarseness > 1.0 {
-            let exponents = self.ground.exponents(&block.bins, coarseness)?;
-            let coarse = match hold {
-                Hold::Penalties(weights) => Hold::Penalties(weights.map(|w| w / coarseness)),
-                Hold::Mass => Hold::Mass,
-            };
-            let mut domain = Relaxed::new(&exponents, coarse, block.pairing)?;
-            let solved = solve(self.exec, &mut domain, &block.marginals, &jobs, limits)?;
-            for (job, solved) in jobs.iter_mut().zip(solved) {
-                // The dual variables in units of the distance change little.
-                let zero = match hold {
-                    Hold::Penalties(_) => log_source(block, job),
-                    Hold::Mass => Vec::new(),
+        let steps = (self.options.max_iter, unaccelerated_after);
+        scale_epsilon(
+            &self.ground,
+            block,
+            jobs,
+            steps,
+            zero,
+            |exponents, coarseness, jobs, limits| {
+                let hold = match hold {
+                    Hold::Penalties(weights) => Hold::Penalties(weights.map(|w| w / coarseness)),
+                    Hold::Mass => Hold::Mass,
                 };
-                job.start = start(&solved);
-                for (k, f) in job.start.iter_mut().enumerate() {
-                    let zero = zero.get(k).copied().unwrap_or_default();
-                    *f = zero + (*f - zero) * COARSER;
-                }
-                job.n_iter = solved.n_iter;
-            }
-            seed(block, hold, &mut jobs);
-            coarseness /= COARSER;
-        }
-        Ok(jobs)
+                let mut domain = Relaxed::new(exponents, hold, block.pairing)?;
+                solve(self.exec, &mut domain, &block.marginals, jobs, limits)
+            },
+        )
     }
 }
 

@@ -202,13 +202,13 @@ impl<T: Element> Problem<'_, '_, T> {
         }
         let histograms = [self.x, self.y];
         let block = Block::new(&self.ground, histograms, [&rows, &columns], Pairing::Different)?;
-        let place = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
-        let places = |(i, j): Pair| (place(&rows, i), place(&columns, j));
+        let index = |list: &[usize], k: usize| list.partition_point(|&other| other < k);
+        let indices = |(i, j): Pair| (index(&rows, i), index(&columns, j));
         let (possible, impossible): (Vec<_>, Vec<_>) =
-            filled.into_iter().partition(|&pair| self.is_possible(&block, pair, places(pair)));
+            filled.into_iter().partition(|&pair| self.is_possible(&block, pair, indices(pair)));
         found.extend(impossible.into_iter().map(|p| Found::without_plan(p, self.kept_bins())));
         let is_equal = |pair: Pair| {
-            let (source, target) = places(pair);
+            let (source, target) = indices(pair);
             matches!(self.hold(pair), Hold::Penalties([p, q]) if p == q)
                 && self.ground.is_symmetric()
                 && self.of_x[pair.0] == self.of_y[pair.1]
@@ -219,7 +219,7 @@ impl<T: Element> Problem<'_, '_, T> {
         let (part, whole): (Vec<_>, Vec<_>) =
             different.into_iter().partition(|&pair| self.hold(pair) == Hold::Mass);
         for pairs in [part, whole] {
-            let at = pairs.iter().map(|&pair| places(pair)).collect();
+            let at = pairs.iter().map(|&pair| indices(pair)).collect();
             found.extend(self.solve_block(&block, &pairs, at)?);
         }
         if !equal.is_empty() {

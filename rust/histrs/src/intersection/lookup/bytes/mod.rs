@@ -1,4 +1,4 @@
-//! The table in bytes: 128 cells a column, looked up in registers where the machine can.
+//! The table in bytes: 128 cells per column, looked up in registers where the machine can.
 //!
 //! A value becomes a code of its column; what codes stand for are whole numbers of a byte, in steps
 //! that are a power of two for each output times one for each column. Sums of them are exact, so
@@ -21,7 +21,7 @@ use crate::matrix::{CsrView, HistogramMatrix};
 use crate::memory;
 use crate::simd::{
     AlignedVec, BYTE_BIAS, BYTE_CELLS, BYTE_CODES, BYTE_COLUMNS, BYTE_ROWS, BYTE_TABLE, ByteGroup,
-    ByteLookup, BytePlacements, Element, Placement, Placements, place_of_sum,
+    ByteLookup, BytePlacements, Element, Placement, Placements, index_of_sum,
 };
 
 pub(super) use steps::{Fitted, Steps, fit_column};
@@ -349,8 +349,8 @@ impl ByteTable {
             out.chunks_mut(BYTE_ROWS * self.n_outputs).zip(sums.chunks_exact(n_sums * BYTE_ROWS))
         {
             for (i, row) in rows.chunks_exact_mut(self.n_outputs).enumerate() {
-                let place = place_of_sum(i);
-                self.write_scores(|at| sums[at * BYTE_ROWS + place] - self.zeros[at], row);
+                let index = index_of_sum(i);
+                self.write_scores(|at| sums[at * BYTE_ROWS + index] - self.zeros[at], row);
             }
         }
         Ok(valid)

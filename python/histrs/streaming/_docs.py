@@ -1,0 +1,69 @@
+"""Descriptions of parameters and attributes that models of streams share."""
+
+from __future__ import annotations
+
+STREAMS = {
+    "feature_names_in_": """
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, when `X` had string column names.
+""",
+    "moments_": """
+moments_ : Moments
+    What `partial_fit` has seen; a model that is fitted at once has none.
+""",
+    "alphas_": """
+alphas_, errors_ : ndarray of shape (n_alphas,)
+    The penalties and their errors. `fit` warns when the error is still falling at the smallest
+    or the largest of them.
+""",
+    "tol": """
+tol : float, default=1e-4
+    Largest duality gap at which the descent ends, over the mean square of the targets (about
+    their mean, with an intercept).
+""",
+    "n_jobs": """
+n_jobs : int or None, default=None
+    Threads of BLAS while rows are read, and of the descent, which share the targets; None
+    means every core.
+""",
+    "dual_gap_": """
+dual_gap_ : float or ndarray of shape (n_targets,)
+    A bound, up to the rounding of the moments, on how far the objective is above its minimum.
+""",
+    "n_features_in_": """
+n_features_in_ : int
+    Number of features.
+""",
+    "intercept_": """
+intercept_ : float or ndarray of shape (n_targets,)
+    Intercepts.
+""",
+    "fit_intercept": """
+fit_intercept : bool, default=True
+    Whether to learn the intercept `b`, which is not penalised.
+""",
+    "verbose": """
+verbose : int, default=0
+    1 shows the progress of each pass, with tqdm where it is installed.
+""",
+    "alpha": r"""
+alpha : float, default=1.0
+    Strength :math:`\alpha > 0` of the penalty.
+""",
+    "warm_start": """
+warm_start : bool, default=False
+    Whether `fit` starts from `coef_`.
+""",
+    "n_components_": """
+n_components_ : int
+    Number of components, of all blocks together.
+""",
+    "selection_": """
+selection_ : str
+    What the errors are: "loo" or "gcv".
+""",
+    "alpha_": """
+alpha_ : float
+    The chosen penalty.
+""",
+}
