@@ -186,7 +186,7 @@ fn iterations<T: Element>(
     ground: &Ground<'_>,
 ) -> Result<(Bins, Vec<Iteration>)> {
     let weighted = |k: &usize| weights.column(*k).iter().any(|&w| w != 0.0);
-    let rows = memory::copied(&(0..x.n_rows()).filter(weighted).collect::<Vec<_>>())?;
+    let rows: Vec<usize> = (0..x.n_rows()).filter(weighted).collect();
     let histograms = Dense::new(x, &rows)?;
     let bins = Bins { sources: histograms.used(), targets: ground.all_bins().targets };
     let masses: Vec<Vec<f64>> = histograms
@@ -201,7 +201,7 @@ fn iterations<T: Element>(
             used.map(|(place, &row)| (place, row)).unzip();
         let histograms: Vec<&[f64]> = places.iter().map(|&place| &masses[place][..]).collect();
         let open = open_bins(ground, &bins, &histograms, &used)?;
-        let weights = memory::copied(&used.iter().map(|&row| own[row]).collect::<Vec<_>>())?;
+        let weights = memory::collected(used.iter().map(|&row| own[row]))?;
         let mut flat = memory::with_capacity(histograms.len() * bins.sources.len())?;
         histograms.iter().for_each(|histogram| flat.extend_from_slice(histogram));
         iterations.push(Iteration::new(weights, &flat, open)?);
