@@ -268,6 +268,9 @@ class ExpChi2Features:
     def transform(
         self, x: _Histograms, n_threads: int, out: NDArray[Any] | None
     ) -> NDArray[Any]: ...
+    def scores(
+        self, x: _Histograms, coefficients: _Float64, intercepts: _Float64, n_threads: int
+    ) -> NDArray[Any]: ...
 
 def nearest_levels(x: _Float64, levels: _Float64, n_threads: int) -> NDArray[np.float32]: ...
 def transform_rows(
