@@ -1,9 +1,13 @@
 """What users would write today with NumPy, SciPy and scikit-learn, as fast as we could make it."""
 
+import ctypes
 import os
+import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -37,6 +41,50 @@ def stream(values: NDArray[Any]) -> float:
 def stream_blas(values: NDArray[Any]) -> float:
     """Read every value once: the threaded inner product of BLAS."""
     return float(values @ values)
+
+
+# ---- copying by an index --------------------------------------------------------------------
+
+# What a product with sorted columns cannot do without: to read and to write a row, one or ten
+# numbers, for each value that is stored. Compiled, as NumPy takes up to nine times as long.
+_COPY = """
+#include <stdint.h>
+#include <string.h>
+#define COPY(width) \
+    void copy_##width(const uint32_t *index, size_t n, const double *from, double *to) \
+    { \
+        for (size_t j = 0; j < n; j++) { \
+            size_t at = width * (size_t)index[j]; \
+            memcpy(to + at, from + at, width * sizeof(double)); \
+        } \
+    }
+COPY(1)
+COPY(10)
+"""
+
+
+@cache
+def _compiled_copies() -> ctypes.CDLL:
+    with TemporaryDirectory() as folder:
+        source, library = Path(folder, "copy.c"), Path(folder, "copy.so")
+        source.write_text(_COPY)
+        options = ["-O3", "-march=native", "-shared", "-fPIC"]
+        subprocess.run(["cc", *options, str(source), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
+
+
+def copy_by_index(index: NDArray[np.uint32], V: NDArray[np.float64], n_threads: int) -> None:
+    """Copy rows of one or ten numbers by an index, a part of it in each thread to its own place."""
+    copy = getattr(_compiled_copies(), f"copy_{V.shape[1]}")
+    out = np.empty((n_threads, *V.shape))
+
+    def run(part: NDArray[np.uint32], out: NDArray[np.float64]) -> None:
+        copy(
+            *(ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(len(part))),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (V, out)),
+        )
+
+    list(_pool().map(run, np.array_split(index, n_threads), out))
 
 
 # ---- the matrix of the intersection kernel --------------------------------------------------

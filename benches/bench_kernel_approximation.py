@@ -4,18 +4,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import (
     AdditiveChi2Sampler,
     Nystroem,
     RBFSampler,
     SkewedChi2Sampler,
 )
-from sklearn.pipeline import make_pipeline
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
 from histrs.metrics import additive_chi2_kernel, exp_chi2_kernel, intersection_kernel
+from histrs.streaming import Moments
+from histrs.svm import BundleSVC
 
 GAMMA = 1.5
 # Rows whose kernel matrix is compared.
@@ -217,6 +222,136 @@ row("exp-chi2-features-f64", "`ExpChi2Sampler`, d = 300, D = 7,000, float64")(
 row("exp-chi2-features-f32", "`ExpChi2Sampler`, d = 300, D = 7,000, float32")(
     partial(exp_chi2, dtype=np.float32)
 )
+
+
+SCORES = "BundleSVC, ExpChi2Sampler"
+TWO_STEPS = "ExpChi2Sampler.transform(out=), then Z @ W"
+LEARNED, LEARNED_PEER = "Moments.of, feature_map=ExpChi2Sampler", "the pipeline, then Moments.of"
+
+
+def _linear(n_outputs: int, n_features: int) -> Any:
+    random = np.random.default_rng(5)
+    return random.standard_normal((n_outputs, n_features)), random.standard_normal(n_outputs)
+
+
+def _relative(scores: Any, exact: Any) -> float:
+    return float(np.abs(scores - exact).max() / np.std(exact))
+
+
+def exp_chi2_scores(quick: bool, *, dtype: type, n_classes: int) -> Trial:
+    """From rows to scores of a linear model of 7,000 features, without the features."""
+    n, d, D = (100, 50, 500) if quick else (2000, 300, 7000)
+    X = _rows(n, d, dtype)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    coef, intercept = _linear(n_outputs, D)
+    sampler = ExpChi2Sampler(D, gamma=GAMMA, base_map=AdditiveChi2Map(3), random_state=0).fit(X)
+    # Predicting is measured without training: with coefficients that are given.
+    model = BundleSVC(FrozenEstimator(sampler), max_iter=1, tol=1e9)
+    model.fit(X[: 2 * n_classes], np.arange(2 * n_classes) % n_classes)
+    model.coef_, model.intercept_ = coef, intercept
+    peers = {
+        f"AdditiveChi2Sampler({steps}) + RBFSampler + RidgeClassifier": _pipeline(steps, D).fit(X)
+        for steps in (2, 3)
+    }
+    for name, pipeline in peers.items():
+        last = RidgeClassifier().fit(np.zeros((n_classes, D), dtype), np.arange(n_classes))
+        last.coef_, last.intercept_ = coef.astype(dtype), intercept.astype(dtype)
+        peers[name] = Pipeline([*pipeline.steps, ("linear", last)])
+    out = np.empty((n, D), dtype)
+    exact = {SCORES: sampler.transform(X).astype(np.float64) @ coef.T + intercept}
+    for name, pipeline in peers.items():
+        exact[name] = pipeline[:-1].transform(X).astype(np.float64) @ coef.T + intercept
+    exact[TWO_STEPS] = exact[SCORES]
+    W = np.ascontiguousarray(coef.T.astype(dtype))
+    return Trial(
+        [
+            Side(SCORES, lambda _: model.decision_function(X)),
+            Side(TWO_STEPS, lambda _: sampler.transform(X, out=out) @ W + intercept.astype(dtype)),
+            *(
+                Side(name, lambda _, model=model: model.decision_function(X), peer=True)
+                for name, model in peers.items()
+            ),
+        ],
+        targets=[Target("faster than the pipeline", lambda m: m.speedup(SCORES), at_least=50)],
+        checks=[
+            Check(
+                "largest error, over the deviation of the scores",
+                lambda results: {
+                    name: _relative(scores.reshape(n, -1), exact[name])
+                    for name, scores in results.items()
+                },
+                limit=1e-10 if dtype is np.float64 else 1e-3,
+            )
+        ],
+        figures=lambda m: [
+            Figure(f"{name}: a row", m.median(name) / n * 1e6, "us") for name in (SCORES, TWO_STEPS)
+        ],
+        note=f"{n:,} x {d} rows of sum 1, {D:,} features, {n_outputs} weight "
+        f"vector{'s' if n_outputs > 1 else ''}, the same for all sides. A score is that of the "
+        "side's own features.",
+    )
+
+
+for _kind, _dtype in (("f64", np.float64), ("f32", np.float32)):
+    for _n_classes in (2, 10):
+        row(
+            f"exp-chi2-scores-{_kind}-{_n_classes}",
+            f"`ExpChi2Sampler` to scores, D = 7,000, {np.dtype(_dtype)}, {_n_classes} classes",
+        )(partial(exp_chi2_scores, dtype=_dtype, n_classes=_n_classes))
+
+
+def exp_chi2_moments(quick: bool) -> Trial:
+    """From rows to the moments of 2,000 features and of targets."""
+    n, d, D = (200, 50, 100) if quick else (16_384, 300, 2000)
+    X = _rows(n, d, np.float64)
+    y = X[:, 0] / X[:, 1].max()
+    sampler = ExpChi2Sampler(D, gamma=GAMMA, base_map=AdditiveChi2Map(3), random_state=0).fit(X)
+    pipeline = _pipeline(2, D).fit(X)
+    Z = np.random.default_rng(0).standard_normal((min(n, 4096), D))
+    products = "Z.T @ Z of features that are there, by BLAS"
+
+    def multiplied() -> Any:
+        C = np.zeros((D, D), order="F")
+        for _ in range(0, n, len(Z)):
+            C = blas.dsyrk(1.0, Z.T, beta=1.0, c=C, overwrite_c=1)
+        return C.shape
+
+    return Trial(
+        [
+            Side(LEARNED, lambda _: Moments.of(X, y, feature_map=sampler), digest=_n_rows),
+            Side(products, lambda _: multiplied(), digest=lambda _: n),
+            Side(
+                LEARNED_PEER,
+                lambda _: Moments.of(pipeline.transform(X), y),
+                digest=_n_rows,
+                peer=True,
+            ),
+        ],
+        targets=[
+            Target("faster than the pipeline", lambda m: m.speedup(LEARNED), at_least=1),
+            Target(
+                "time over that of the symmetric products alone",
+                lambda m: m.median(LEARNED) / m.median(products),
+                at_most=1.5,
+            ),
+        ],
+        checks=[
+            Check(
+                "rows that are missing",
+                lambda results: {name: n - found for name, found in results.items()},
+                limit=0,
+            )
+        ],
+        note=f"{n:,} x {d} rows of sum 1, {D:,} features, of a chunk of 4,096 rows at a time. The "
+        "symmetric products are what no way can spare.",
+    )
+
+
+def _n_rows(moments: Any) -> int:
+    return int(moments.n_rows)
+
+
+row("exp-chi2-moments", "`ExpChi2Sampler` to moments, D = 2,000")(exp_chi2_moments)
 
 
 def accuracy_for_cost(quick: bool) -> Trial:

@@ -21,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
 from histrs import _histrs
-from histrs.kernel_approximation import SparseAdditiveMap, SparseKernelMap
+from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
@@ -268,6 +268,28 @@ def test_a_singular_inner_product_has_the_optimum_of_its_kernel(digits):
         minimum = oracle.hinge_minimum(features, K, *signs_and_weights(y, k), 1e-2)
         assert model.objective_[k] - model.dual_gap_[k] <= minimum * (1 + 1e-8)
         assert minimum <= model.objective_[k] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("n_components", [30, 31])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_random_features_need_not_be_there_to_be_scored(
+    rng, container, n_components, frozen, n_classes
+):
+    rows = awkward_histograms(rng, 40)
+    X, y = container(rows), np.arange(40) % n_classes
+    sampler = ExpChi2Sampler(n_components, random_state=0)
+    model = BundleSVC(FrozenEstimator(sampler.fit(X)) if frozen else sampler, alpha=1e-2).fit(X, y)
+    features = model.feature_map_.transform(X)
+    expected = (features @ model.coef_.T + model.intercept_).reshape(40, -1)
+    expected = expected[:, 0] if n_classes == 2 else expected
+    found = model.decision_function(X)
+    assert found.dtype == features.dtype
+    np.testing.assert_allclose(found, expected, atol=1e-4 if found.dtype == np.float32 else 1e-10)
+    of_features = BundleSVC(FrozenEstimator(model.feature_map_), alpha=1e-2, input="features")
+    again = of_features.fit(features, y).decision_function(features)
+    np.testing.assert_allclose(again, found, atol=1e-4 if found.dtype == np.float32 else 1e-8)
 
 
 @pytest.mark.parametrize(

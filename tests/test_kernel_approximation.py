@@ -460,6 +460,39 @@ def test_random_features_have_the_same_bits_for_any_number_of_threads(
         np.testing.assert_array_equal(other, one)
 
 
+@given(
+    X=histograms(
+        n_rows=(1, 35),
+        n_columns=(1, 9),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        format="any",
+    ),
+    projection=st.sampled_from(PROJECTIONS),
+    n_components=st.sampled_from([1, 2, 15, 16, 17, 63, 64, 65, 130]),
+    n_outputs=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_scores_are_products_with_features_that_need_not_be_there(
+    X, projection, n_components, n_outputs, seed
+):
+    sampler = ExpChi2Sampler(n_components, gamma=0.1, projection=projection, random_state=0).fit(X)
+    random = np.random.default_rng(seed)
+    coef = random.standard_normal((n_outputs, n_components))
+    intercept = random.standard_normal(n_outputs)
+    rows = sampler._checked(X)
+    found = sampler._linear_scores(rows, coef, intercept)
+    assert found.dtype == X.dtype
+    assert found.flags.c_contiguous
+    Z = sampler.transform(X).astype(np.float64)
+    length = np.sqrt(dense(X).sum(axis=1, dtype=np.float64))[:, None]
+    scale = 1 + length * np.sqrt(sampler.projection_.shape[-1])
+    error = np.abs(found - (Z @ coef.T + intercept))
+    assert (error <= 20 * PRECISION[X.dtype] * scale * np.linalg.norm(coef, axis=1)).all()
+    for n_jobs in (1, 2, 7):
+        again = sampler.set_params(n_jobs=n_jobs)._linear_scores(rows, coef, intercept)
+        np.testing.assert_array_equal(again, found)
+
+
 @every_projection
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_containers_give_the_same_random_features(rng, projection, container):

@@ -406,6 +406,94 @@ def test_pot_has_the_same_barycentre(rng):
     np.testing.assert_allclose(found, 5 * expected, atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), M=ground_distances(n_bins), debiased=st.booleans(), seed=st.integers(0, 99))
+def test_barycentres_are_their_definition(data, M, debiased, seed):
+    X = data.draw(histograms_of_mass_1(n_rows=st.integers(1, 9)))
+    weights = np.random.default_rng(seed).random((2, X.shape[0])) + 0.1
+    scale = max(M.max(), 1e-300)
+    M = M / scale
+    options = {"M": M, "reg": 0.2, "weights": weights, "debiased": debiased, "tol": 1e-7}
+    found, info = sinkhorn_barycenter(X, return_info=True, max_iter=100_000, **options)
+    assert found.shape == (2, M.shape[1])
+    np.testing.assert_allclose(found.sum(axis=1), dense(X)[0].sum(), rtol=1e-6)
+    for n_jobs in (1, 2, 7):
+        again = sinkhorn_barycenter(X, max_iter=100_000, n_jobs=n_jobs, **options)
+        np.testing.assert_array_equal(again, found)
+    if not debiased:
+        for b, w in zip(found, weights, strict=True):
+            expected = oracle.barycenter(dense(X), M, 0.2, w)
+            np.testing.assert_allclose(b, expected, atol=1e-5 * expected.sum())
+    assert info.converged.all()
+
+
+@pytest.mark.parametrize("reg", [1.0, 0.05, 0.01])
+@pytest.mark.parametrize("empty", [0.0, 0.4])
+@pytest.mark.parametrize("n", [1, 3, 9])
+def test_barycentres_in_every_domain(rng, reg, empty, n):
+    X, M = words(rng, n, 23)
+    X[rng.random(X.shape) < empty] = 0.0
+    X[:, 0] += 0.01
+    X /= X.sum(axis=1, keepdims=True)
+    weights = rng.random(n) + 0.1
+    expected = oracle.barycenter(X, M, reg, weights, tol=1e-8)
+    options = {"M": M, "reg": reg, "tol": 1e-8, "max_iter": 50_000}
+    found, info = sinkhorn_barycenter(X, weights=weights, return_info=True, **options)
+    assert info.converged
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    # Rows without weight are not there.
+    more = np.vstack([X, np.full(23, 1 / 23)])
+    again = sinkhorn_barycenter(more, weights=[*weights, 0.0], **options)
+    np.testing.assert_array_equal(again, found)
+
+
+@pytest.mark.parametrize("reg", [0.2, 0.005])
+def test_debiased_barycentres(rng, reg):
+    places = np.linspace(0, 1, 30)
+    M = np.square(places[:, None] - places)
+    X = np.exp(-0.5 * np.square((places - [[0.3], [0.6]]) / 0.15))
+    X /= X.sum(axis=1, keepdims=True)
+    X32 = sparse.csr_array(X.astype(np.float32))
+    options = {"M": M, "reg": reg, "debiased": True, "max_iter": 200_000}
+    found = sinkhorn_barycenter(X32, weights=[2, 1], tol=1e-5, **options)
+    expected = oracle.barycenter(X, M, reg, [2, 1], debiased=True, tol=1e-5, n_iter=200_000)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    # Of one histogram it is that one.
+    itself = sinkhorn_barycenter(X[:1], tol=1e-7, **options)
+    np.testing.assert_allclose(itself, X[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("debiased", [False, True])
+@pytest.mark.parametrize("reg", [1e-3, 2e-2])
+def test_pot_has_the_same_barycentre_in_the_log_domain(rng, reg, debiased):
+    ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
+    places = np.linspace(0, 1, 24)
+    M = np.square(places[:, None] - places)
+    X = np.exp(-0.5 * np.square((places - [[0.25], [0.5], [0.8]]) / [[0.1], [0.15], [0.05]])) + 1e-6
+    X /= X.sum(axis=1, keepdims=True)
+    weights = np.array([0.5, 0.3, 0.2])
+    solver = ot.bregman.barycenter_debiased if debiased else ot.bregman.barycenter
+    options = {"method": "sinkhorn_log", "numItermax": 6000, "stopThr": 0.0, "warn": False}
+    expected = solver(X.T, M, reg, weights=weights, **options)
+    tol = 1e-6 if debiased else 1e-9
+    options = {"reg": reg, "weights": weights, "tol": tol, "max_iter": 50_000}
+    found = sinkhorn_barycenter(X, M=M, debiased=debiased, **options)
+    # A debiased one is found as slowly by either, and the last digits not at all.
+    np.testing.assert_allclose(found, expected, atol=2e-3 if debiased else 1e-8)
+
+
+def test_a_barycentre_goes_where_all_histograms_can():
+    # Nothing can leave the second room.
+    X = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
+    M = 1.0 - np.eye(4)
+    M[2:, :2] = np.inf
+    b = sinkhorn_barycenter(X, M=M, reg=0.1)
+    np.testing.assert_array_equal(b[:2], 0.0)
+    np.testing.assert_allclose(b.sum(), 1.0)
+    near = sinkhorn_barycenter(X, M=np.where(np.isinf(M), 100.0, M), reg=0.1)
+    np.testing.assert_allclose(near, b, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -413,10 +501,20 @@ def test_pot_has_the_same_barycentre(rng):
         ({"X": [[1, 0, 0], [1, 1, 0]]}, r"X\[1\] sums to 2, and X\[0\] to 1"),
         ({"M": np.eye(2)}, r"M has shape \(2, 2\), expected \(3, 2\)"),
         ({"M": -np.eye(3)}, r"M\[0, 0\] = -1"),
-        ({"reg": 1e-4}, "underflows.*give at least 0.003"),
+        ({"reg": 1e-10}, "reg = 0.0000000001 is out of range: it underflows"),
+        ({"reg": np.nan}, "reg = NaN"),
+        ({"tol": 0.0}, "tol = 0"),
+        ({"max_iter": 0}, "max_iter = 0"),
         ({"weights": [1, 2, 3]}, r"weights has shape \(3,\), expected \(2,\)"),
+        ({"weights": np.ones((1, 1, 2))}, r"weights has shape \(1, 1, 2\)"),
         ({"weights": [1, -2]}, r"weights\[1\] = -2"),
-        ({"weights": [0, 0]}, "sum to 0"),
+        ({"weights": [[1, 1], [np.nan, 0]]}, r"weights\[1, 0\] = nan"),
+        ({"weights": [0, 0]}, "weights sum to 0"),
+        ({"weights": [[1, 1], [0, 0]]}, r"weights\[1\] sum to 0"),
+        ({"M": np.where(np.eye(3) > 0, 0.0, np.inf)}, r"X\[0\] has mass in bin 0, from where no"),
+        ({"M": np.arange(9.0).reshape(3, 3), "debiased": True}, r"not symmetric.*M\[0, 1\]"),
+        ({"M": np.eye(3, 2), "debiased": True}, "number of columns of M"),
+        ({"M": np.full((3, 3), np.inf), "debiased": True}, r"finite diagonal, at M\[0, 0\]"),
     ],
 )
 def test_bad_arguments_of_a_barycentre(options, message):
@@ -427,8 +525,17 @@ def test_bad_arguments_of_a_barycentre(options, message):
 
 def test_a_barycentre_that_does_not_converge(rng):
     X, M = words(rng, 3, 7)
-    with pytest.warns(ConvergenceWarning, match="did not converge in 2 iterations"):
-        sinkhorn_barycenter(X, M=M, reg=0.1, max_iter=2)
+    options = {"M": M, "max_iter": 2, "return_info": True}
+    with pytest.warns(ConvergenceWarning, match="the barycentre did not converge in 2 iterations"):
+        _, info = sinkhorn_barycenter(X, reg=0.1, **options)
+    assert not info.converged
+    assert info.errors > 1e-7
+    with pytest.warns(
+        ConvergenceWarning, match=r"2 of 2 barycentres.*a marginal of barycentre [01]"
+    ):
+        _, info = sinkhorn_barycenter(X, reg=1e-4, weights=[[1, 2, 3], [1, 1, 1]], **options)
+    assert info.converged.tolist() == [False, False]
+    assert info.n_iter.tolist() == [2, 2]
 
 
 # ---- divergences ----------------------------------------------------------------------------

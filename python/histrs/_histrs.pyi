@@ -71,6 +71,7 @@ __all__ = [
     "relaxed_distances",
     "row_sums",
     "signal_covariances",
+    "sinkhorn_barycenters",
     "sinkhorn_distances",
     "sinkhorn_pairs",
     "sparse_codes",
@@ -176,6 +177,16 @@ def sinkhorn_pairs(
     regularized: bool,
     n_threads: int,
 ) -> tuple[NDArray[Any], _Float64]: ...
+def sinkhorn_barycenters(
+    x: _Histograms,
+    weights: _Float64,
+    m: _Float64,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    debiased: bool,
+    n_threads: int,
+) -> tuple[_Float64, _Float64, NDArray[np.uintp]]: ...
 def emd_distances(
     x: _Histograms, y: _Histograms | None, m: _Float64, n_threads: int
 ) -> NDArray[Any]: ...
@@ -256,6 +267,9 @@ class ExpChi2Features:
     def structured_size(map: AdditiveMap, n_columns: int) -> int: ...
     def transform(
         self, x: _Histograms, n_threads: int, out: NDArray[Any] | None
+    ) -> NDArray[Any]: ...
+    def scores(
+        self, x: _Histograms, coefficients: _Float64, intercepts: _Float64, n_threads: int
     ) -> NDArray[Any]: ...
 
 def nearest_levels(x: _Float64, levels: _Float64, n_threads: int) -> NDArray[np.float32]: ...

@@ -60,6 +60,44 @@ def regularized_cost(a, b, M, reg, **options):
     return float(np.sum(plan * M) + reg * np.sum(positive * np.log(positive)))
 
 
+def barycenter(X, M, reg, weights, *, debiased=False, tol=1e-10, n_iter=20_000):
+    """Return the b of least sum_k w_k OT(x_k, b), of the mass of the rows.
+
+    Benamou et al. 2015, "Iterative Bregman projections for regularized transportation problems",
+    section 3.2: u_k = x_k / K v_k, b = c prod (K' u_k)^w_k, v_k = b / K' u_k, in logarithms; of a
+    debiased one c = sqrt(c b / K c) as well, algorithm 1 of Janati et al. 2020, "Debiased Sinkhorn
+    barycenters".
+    """
+    X, C = np.asarray(X, float), np.asarray(M, float) / reg
+    w = np.asarray(weights, float) / np.sum(weights)
+    mass = X[0].sum()
+    with np.errstate(divide="ignore"):
+        log_X = np.log(X / X.sum(axis=1, keepdims=True))
+    g, c = np.zeros((len(X), C.shape[1])), np.zeros(C.shape[1])
+    for _ in range(n_iter):
+        with np.errstate(invalid="ignore"):
+            f = np.array(
+                [
+                    np.where(x > -np.inf, x - _log_sum_exp(v - C, 1), -np.inf)
+                    for x, v in zip(log_X, g, strict=True)
+                ]
+            )
+            sums = np.array([_log_sum_exp(u[:, None] - C, 0) for u in f])
+        log_b = c + w @ sums
+        b = np.exp(log_b)
+        error = np.abs(np.exp(g + sums) - b).sum(axis=1).max()
+        if debiased:
+            own = _log_sum_exp(c - C, 1)
+            error = max(error, np.abs(np.exp(c + own) - b).sum())
+            c = 0.5 * (c + log_b - own)
+        g = log_b - sums
+        if error <= tol:
+            break
+    else:
+        raise AssertionError(f"the marginals are off by {error}")
+    return mass * b / b.sum()
+
+
 def emd(a, b, M):
     """Return the minimum of tr(T M) over plans with marginals a and b (eq. 2), a linear program."""
     a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)

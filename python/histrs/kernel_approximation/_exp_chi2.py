@@ -225,8 +225,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             If an entry is negative, NaN or infinite (the message names it), or `out` is not as
             above.
         """
-        check_is_fitted(self)
-        X = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        X = self._checked(X)
         memory = None
         if out is not None:
             shape = X.shape[0], self.n_components_
@@ -244,6 +243,33 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             return np.ascontiguousarray(Z[:, :-1])
         memory[:] = Z[:, :-1]
         return out
+
+    def _checked(self, X: ArrayLike | Matrix) -> Matrix:
+        check_is_fitted(self)
+        return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+
+    def _linear_scores(self, X: Matrix, coef: Array, intercept: Array) -> NDArray[Any]:
+        """Return `transform(X) @ coef.T + intercept` of features of which few exist at a time.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+            Checked histograms.
+        coef, intercept : ndarray of shape (n_outputs, n_components), (n_outputs,)
+            A linear model of the features.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_outputs)
+            Scores; float32 when `X` is.
+        """
+        self.base_map_._warn_outside(X)
+        if self.n_components_ % 2 == 1:
+            # The last feature is the cosine of a projection less its sine, which has no other.
+            coef = np.hstack([coef, -coef[:, [self._n_projections - 1]]])
+        coef = np.ascontiguousarray(coef, dtype=np.float64)
+        intercept = np.ascontiguousarray(intercept, dtype=np.float64)
+        return self._core().scores(to_core(X), coef, intercept, count_threads(self.n_jobs))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""

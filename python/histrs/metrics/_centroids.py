@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from histrs._validation import Matrix
 from histrs.spd._mean import jbld_mean
 from histrs.transport._arguments import check_ground_distance
-from histrs.transport._plans import sinkhorn_barycenter
+from histrs.transport._barycenters import sinkhorn_barycenter
 
 # `(X, *, n_jobs, **metric_params)` to a single row or matrix, kept as a stack of one.
 Centroid = Callable[..., NDArray[Any]]

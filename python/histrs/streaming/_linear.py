@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import base
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._dask import is_dask
 from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
+from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
@@ -91,12 +92,17 @@ class LinearModel(BaseEstimator):
         if hasattr(self, "moments_"):
             del self.moments_
 
-    def _scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def _scores(
+        self, X: ArrayLike | Matrix, feature_map: base.BaseEstimator | None = None
+    ) -> NDArray[Any]:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROW_CHECKS)
         # In single precision a score may be beyond the range: infinity says so.
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+            scores = (
+                self._scores_of_features(X)
+                if feature_map is None
+                else self._mapped_scores(X, feature_map)
+            )
         lost = np.argwhere(np.isnan(scores))
         if len(lost) > 0:
             raise ValueError(
@@ -104,6 +110,29 @@ class LinearModel(BaseEstimator):
                 "does their sum: scale X down."
             )
         return scores
+
+    def _scores_of_features(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+        X = validate_data(self, X, reset=False, **ROW_CHECKS)
+        return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+
+    def _mapped_scores(self, X: Any, feature_map: Any) -> NDArray[Any]:
+        """Return the scores of the features of rows, which are never all held."""
+        if isinstance(feature_map, ExpChi2Sampler):
+            rows = feature_map._checked(X)
+            if feature_map.n_components_ != self.n_features_in_:
+                raise ValueError(
+                    f"feature_map has {feature_map.n_components_} features, but "
+                    f"{type(self).__name__} is expecting {self.n_features_in_} features as input."
+                )
+            coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+            scores = feature_map._linear_scores(rows, coef, intercept)
+            return scores[:, 0] if self.coef_.ndim == 1 else scores
+        n_rows = _num_samples(X)
+        starts = range(0, max(n_rows, 1), CHUNK_SIZE)
+        chunks = (_safe_indexing(X, slice(start, start + CHUNK_SIZE)) for start in starts)
+        return np.concatenate(
+            [self._scores_of_features(feature_map.transform(chunk)) for chunk in chunks]
+        )
 
 
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
@@ -270,20 +299,25 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                 self._drop_target_axis()
         return self
 
-    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def predict(
+        self, X: ArrayLike | Matrix, *, feature_map: base.BaseEstimator | None = None
+    ) -> NDArray[Any]:
         """Predict targets.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
+            Finite rows; with a `feature_map` those that it takes.
+        feature_map : estimator, default=None
+            The fitted transformer that `fit_rows` was given: the same as its features for `X`, but
+            few of them exist at a time. Those of an `ExpChi2Sampler` never leave the cache.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
             ``X @ coef_.T + intercept_``; float32 when `X` is.
         """
-        return self._scores(X)
+        return self._scores(X, feature_map)
 
     def _learn_source(self, source: RowSource) -> None:
         self._learn(Moments._gathered(source))

@@ -375,13 +375,17 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             return 'class_weight = "balanced"'
         return super()._needs_rows() if self.calibrate in ("auto", None) else "calibrate"
 
-    def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def decision_function(
+        self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
+    ) -> NDArray[Any]:
         """Return the score of each class, or of the second of two.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
+            Finite rows; with a `feature_map` those that it takes.
+        feature_map : estimator, default=None
+            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
 
         Returns
         -------
@@ -389,29 +393,35 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             The logits of the classes or labels where these are calibrated, as is the default; else
             predicted targets, which are between -1 and 1 in training.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, feature_map)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def predict(
+        self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
+    ) -> NDArray[Any]:
         """Predict classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
+            Finite rows; with a `feature_map` those that it takes.
+        feature_map : estimator, default=None
+            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
             The classes with the largest scores; or 1 for each label of a positive score, else 0.
         """
-        scores = self.decision_function(X)
+        scores = self.decision_function(X, feature_map=feature_map)
         if self._has_labels:
             return (scores > 0.0).astype(np.int64)
         return best_class(scores, self.classes_)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
+    def predict_proba(
+        self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
+    ) -> NDArray[Any]:
         """Return the probabilities of the classes.
 
         They are those of the softmax that is calibrated, or without one of scores times one number,
@@ -422,14 +432,16 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows.
+            Finite rows; with a `feature_map` those that it takes.
+        feature_map : estimator, default=None
+            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
 
         Returns
         -------
         P : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, feature_map)
         if self._has_labels:
             with np.errstate(over="ignore"):
                 return np.asarray(expit(self.inverse_temperature_ * scores), dtype=scores.dtype)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
 from histrs._validation import count_threads
+from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._readers import RowReader, reader_of
 from histrs.streaming._rows import Chunk, Rows
@@ -82,9 +83,11 @@ class RowSource:
     def chunks(self, what: str, consumed: Consumed | None = None) -> Iterator[Chunk]:
         """Yield rows as the model sees them and their targets; `what` names the pass.
 
-        Those that an earlier run has consumed are compared with it, and left out.
+        Random features of a chunk take the memory of those of the chunk before. Rows that
+        an earlier run has consumed are compared with it, and left out.
         """
         n_seen = 0
+        features = _Features(self.feature_map)
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
             for Z, targets, weights in self._chunks():
@@ -103,7 +106,7 @@ class RowSource:
                     Z = _safe_indexing(Z, kept)
                     encoded = None if encoded is None else np.asarray(encoded)[kept]
                     weights = weights and weights.part(kept)
-                Z = Z if self.feature_map is None else self.feature_map.transform(Z)
+                Z = features.of(Z)
                 yield Z, encoded, weights
                 progress(np.shape(Z)[0])
             if consumed is not None:
@@ -169,6 +172,31 @@ class RowSource:
         if self.n_jobs is None:
             return nullcontext()
         return blas_threads_at_most(count_threads(self.n_jobs))
+
+
+class _Features:
+    """What a map makes of chunks, one after the other."""
+
+    def __init__(self, feature_map: Any) -> None:
+        self._map = feature_map
+        self._memory: NDArray[Any] | None = None
+
+    def of(self, Z: Any) -> Any:
+        """Return the features of a chunk, in the memory of those of the last one where possible."""
+        if self._map is None:
+            return Z
+        if not isinstance(self._map, ExpChi2Sampler):
+            return self._map.transform(Z)
+        n_rows = _num_samples(Z)
+        memory = self._memory
+        if (
+            memory is not None
+            and memory.dtype == getattr(Z, "dtype", None)
+            and n_rows <= len(memory)
+        ):
+            return self._map.transform(Z, out=memory[:n_rows])
+        self._memory = self._map.transform(Z)
+        return self._memory
 
 
 def _used(Z: Any, weights: Any) -> NDArray[np.intp]:

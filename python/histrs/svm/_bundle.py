@@ -30,6 +30,7 @@ from histrs._validation import (
     unchanged_on_error,
 )
 from histrs._warnings import warn
+from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.svm._bundle_arguments import BundleArguments
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
 from histrs.svm._distributed import DaskRows
@@ -323,13 +324,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         check_is_fitted(self)
         if is_dask(X):
             return answers(self, "decision_function", X, codes=self._takes_codes())
-        X = self._check_rows(X)
-        features = self._features(X)
-        n_threads = count_threads(self.n_jobs)
-        scores = scores_of(self.feature_map_, features, self.coef_, n_threads)
-        scores = scores + self.intercept_[:, None]
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
-        scores = np.ascontiguousarray(scores.T, dtype=dtype)
+        scores = self._scores(self._check_rows(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -369,6 +364,16 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         P = np.exp(logs - logs.max(axis=1, keepdims=True))
         P /= P.sum(axis=1, keepdims=True)
         return np.asarray(P, dtype=scores.dtype)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Return the scores of checked rows, of shape (n_samples, n_problems)."""
+        n_threads = count_threads(self.n_jobs)
+        if isinstance(self.feature_map_, ExpChi2Sampler) and self.input == "rows":
+            return self.feature_map_._linear_scores(X, self.coef_, self.intercept_)
+        scores = scores_of(self.feature_map_, self._features(X), self.coef_, n_threads)
+        scores = scores + self.intercept_[:, None]
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        return np.ascontiguousarray(scores.T, dtype=dtype)
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
         labels = np.searchsorted(self.classes_, y).astype(np.int32)

@@ -5,13 +5,14 @@ The distances themselves are `histrs.metrics.sinkhorn_distances`,
 `histrs.metrics.emd_distances`.
 """
 
+from histrs.transport._barycenters import sinkhorn_barycenter
 from histrs.transport._bounds import centroid_bounds, projection_bounds, relaxed_bounds
 from histrs.transport._distances import SinkhornInfo
 from histrs.transport._divergences import sinkhorn_divergences
 from histrs.transport._emd import emd_plan
 from histrs.transport._ground import grid_ground_distance
 from histrs.transport._partial import partial_sinkhorn
-from histrs.transport._plans import sinkhorn, sinkhorn_barycenter
+from histrs.transport._plans import sinkhorn
 from histrs.transport._unbalanced import unbalanced_sinkhorn
 
 __all__ = [

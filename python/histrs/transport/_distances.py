@@ -22,7 +22,7 @@ Cost = Literal["transport", "regularized"]
 
 @dataclass(frozen=True)
 class SinkhornInfo:
-    """How the distances of `histrs.metrics.sinkhorn_distances` were reached.
+    """How the distances of `histrs.metrics.sinkhorn_distances`, and barycentres, were reached.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::transport::{
         check_masses, emd_distances, emd_pairs, emd_plan, histogram_compression_loss,
-        relaxed_distances, sinkhorn_distances, sinkhorn_pairs,
+        relaxed_distances, sinkhorn_barycenters, sinkhorn_distances, sinkhorn_pairs,
     };
 
     #[pymodule_init]

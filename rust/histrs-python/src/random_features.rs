@@ -1,7 +1,8 @@
 //! Random features of kernels on histograms.
 
+use histrs::Executor;
 use histrs::random_features as core;
-use numpy::PyReadonlyArray2;
+use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::chi2::AdditiveMap;
@@ -55,6 +56,22 @@ impl ExpChi2Features {
             filled_into(py, (x.n_rows(), self.0.n_features()), out, |out| {
                 with_executor(py, n_threads, |e| self.0.transform_into(e, &x, out))
             })
+        })
+    }
+
+    #[pyo3(signature = (x, coefficients, intercepts, n_threads))]
+    fn scores<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        coefficients: PyReadonlyArray2<'py, f64>,
+        intercepts: PyReadonlyArray1<'py, f64>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (coefficients, intercepts) = (coefficients.as_array(), intercepts.as_slice()?);
+        with_histograms!(&x, |x| {
+            let work = |e: &Executor| self.0.scores(e, &x, coefficients, intercepts);
+            Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
         })
     }
 }

@@ -9,7 +9,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, with_pair};
+use crate::convert::{Histograms, with_histograms, with_pair};
 use crate::executor::{to_python, with_executor};
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
@@ -147,6 +147,37 @@ pub(crate) fn sinkhorn_pairs<'py>(
             |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, starts, m, &options);
         let found = with_executor(py, n_threads, work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
+    })
+}
+
+type Barycenters<'py> = (Matrix<'py>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<usize>>);
+
+/// Barycentres, one for each row of weights, with their errors and numbers of iterations.
+#[pyfunction]
+#[pyo3(signature = (x, weights, m, reg, tol, max_iter, debiased, n_threads))]
+#[allow(clippy::too_many_arguments)] // those of the Python function
+pub(crate) fn sinkhorn_barycenters<'py>(
+    py: Python<'py>,
+    x: Histograms<'py>,
+    weights: PyReadonlyArray2<'py, f64>,
+    m: PyReadonlyArray2<'py, f64>,
+    reg: f64,
+    tol: f64,
+    max_iter: usize,
+    debiased: bool,
+    n_threads: usize,
+) -> PyResult<Barycenters<'py>> {
+    let options =
+        core::Barycenter::new(reg).with_tol(tol).with_max_iter(max_iter).with_debiased(debiased);
+    let (weights, m) = (weights.as_array(), m.as_array());
+    with_histograms!(&x, |x| {
+        let work = |e: &Executor| core::sinkhorn_barycenters(e, &x, weights, m, &options);
+        let found = with_executor(py, n_threads, work)?;
+        Ok((
+            found.values.into_pyarray(py),
+            found.errors.into_pyarray(py),
+            found.n_iter.into_pyarray(py),
+        ))
     })
 }
 

@@ -252,6 +252,28 @@ pub enum Error {
         /// The entry.
         value: f64,
     },
+    /// Histograms have no barycentre.
+    #[error(
+        "X[{row}] has mass in bin {bin}, from where no bin is in reach that all rows of positive weight \
+         reach: M is infinite there; make these entries finite"
+    )]
+    NoBarycenter {
+        /// Row of the histogram.
+        row: usize,
+        /// The bin.
+        bin: usize,
+    },
+    /// What has no meaning but for a symmetric ground distance.
+    #[error(
+        "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre moves \
+         earth between its own bins, there and back at one cost"
+    )]
+    NotSymmetricDistance {
+        /// Row of the first offending entry.
+        row: usize,
+        /// Its column.
+        column: usize,
+    },
     /// A histogram has less mass than is to move.
     #[error(
         "{name}[{row}] sums to {mass}, and mass = {expected} is to move: no more can than the \

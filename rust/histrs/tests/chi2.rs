@@ -201,6 +201,77 @@ fn random_features_are_the_projection_by_hand() {
     }
 }
 
+fn check_scores<T: Real>(tolerance: f64) {
+    let x = Array2::from_shape_fn((131, 3), |(i, d)| T::from_f64(((i * 7 + d * 5) % 11) as f64));
+    let view = HistogramMatrix::dense(x.view());
+    let signs = |n_rounds: usize| {
+        Array2::from_shape_fn(
+            (n_rounds, 16),
+            |(k, j)| if (k * 7 + j * j) % 3 == 1 { -1 } else { 1 },
+        )
+    };
+    let map = || AdditiveMap::chebyshev(4).unwrap();
+    for n_projections in [1, 7, 8, 9, 15, 16, 17, 40] {
+        let signs = signs(2 + usize::div_ceil(n_projections, 16));
+        let matrix =
+            Array2::from_shape_fn((12, n_projections), |(i, j)| ((i * 5 + j * 3) % 7) as f64);
+        for model in [
+            ExpChi2Features::structured(map(), 3, signs.view(), n_projections, 0.01).unwrap(),
+            ExpChi2Features::dense(map(), 3, matrix.view(), 0.001).unwrap(),
+        ] {
+            let z = model.transform(exec(), &view).unwrap().mapv(|v| v.to_f64());
+            for n_outputs in [0, 1, 2, 3, 11] {
+                let coefficients =
+                    Array2::from_shape_fn((n_outputs, 2 * n_projections), |(k, j)| {
+                        ((3 * k + 5 * j) % 13) as f64 - 6.0
+                    });
+                let intercepts: Vec<f64> = (0..n_outputs).map(|k| k as f64 - 1.0).collect();
+                let scores = |n_threads| {
+                    let exec = histrs::Executor::new(n_threads).unwrap();
+                    model.scores(&exec, &view, coefficients.view(), &intercepts).unwrap()
+                };
+                let found = scores(1);
+                assert_eq!(found.dim(), (131, n_outputs));
+                for (row, found) in z.rows().into_iter().zip(found.rows()) {
+                    for (k, found) in found.iter().enumerate() {
+                        let exact = row.dot(&coefficients.row(k)) + intercepts[k];
+                        let bound = tolerance * (2.0 + 6.0 * (2.0 * n_projections as f64).sqrt());
+                        assert!((found.to_f64() - exact).abs() <= bound);
+                    }
+                }
+                assert!(scores(2) == found && scores(7) == found);
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_are_products_of_features_and_coefficients() {
+    check_scores::<f64>(1e-13);
+    check_scores::<f32>(1e-5);
+}
+
+#[test]
+fn scores_need_a_coefficient_for_each_feature() {
+    let map = AdditiveMap::chebyshev(4).unwrap();
+    let signs = Array2::<i8>::ones((4, 16));
+    let model = ExpChi2Features::structured(map, 3, signs.view(), 20, 1.0).unwrap();
+    let x = Array2::<f64>::ones((2, 3));
+    let view = HistogramMatrix::dense(x.view());
+    let scores = |n_columns, n_intercepts| {
+        let coefficients = Array2::zeros((2, n_columns));
+        model.scores(exec(), &view, coefficients.view(), &vec![0.0; n_intercepts])
+    };
+    assert!(scores(40, 2).is_ok());
+    for (n_columns, n_intercepts) in [(39, 2), (41, 2), (40, 1), (40, 3)] {
+        assert!(matches!(scores(n_columns, n_intercepts), Err(Error::Shape { .. })));
+    }
+    let narrow = HistogramMatrix::dense(x.slice(ndarray::s![.., ..2]));
+    let coefficients = Array2::zeros((2, 40));
+    let error = model.scores(exec(), &narrow, coefficients.view(), &[0.0; 2]).unwrap_err();
+    assert!(matches!(error, Error::Shape { found: 2, expected: 3, .. }));
+}
+
 #[test]
 fn projections_of_other_sizes_are_refused() {
     let map = || AdditiveMap::chebyshev(4).unwrap();

@@ -139,9 +139,9 @@ def learn_class_metric(
 
     Steps start from `metric`, or from one of `others` that is better; of less than 1,000 rows,
     these are all. Without steps `metric` stays. `row_scale` are the roots of the weights of rows;
-    None for 1. With `kernel="auto"`, all rows also choose between slices and the Matérn kernel in the
-    metric that is best, the third directly and the others each by a fit without it; the log loss of
-    the latter counts `handicap` times. Where no metric is chosen, it is slices.
+    None for 1. With `kernel="auto"`, all rows also choose between slices and the Matérn kernel in
+    the metric that is best, the third directly and the others each by a fit without it; the log
+    loss of the latter counts `handicap` times. Where no metric is chosen, it is slices.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.

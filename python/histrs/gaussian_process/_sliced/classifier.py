@@ -89,10 +89,11 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         "sliced" is the kernel of projections, "matern" that of distances: by a Cholesky factor up
         to 8,192 rows, then by conjugate gradients on two bytes a pair of rows, up to 65,536 rows
         and half of the memory. "auto" chooses by the log loss of the third of the rows that the
-        metric is not learned from, and of the others by leaving each out; with three classes or more, or above 8,192 rows, "matern" may be 3 % worse
-        there, since it gains more by further rows. It is "sliced" of less than 1,000 rows, or where
-        another parameter is given that asks for projections: `n_projections`, `n_bins`, one of the
-        other solvers or variances, a `metric` that is not learned.
+        metric is not learned from, and of the others by leaving each out; with three classes or
+        more, or above 8,192 rows, "matern" may be 3 % worse there, since it gains more by further
+        rows. It is "sliced" of less than 1,000 rows, or where another parameter is given that asks
+        for projections: `n_projections`, `n_bins`, one of the other solvers or variances, a
+        `metric` that is not learned.
     n_projections : "auto" or int, default="auto"
         Number of projections; "auto" takes 2,048, above 32,768 rows 1,024, and above 100,000 256.
         Above 8,192 rows, each is rounded to 255 levels. More are more exact where classes are told

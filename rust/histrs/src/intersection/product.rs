@@ -136,15 +136,22 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
         let total = E::vectors::<S>(self.total).0;
         let out = E::vectors_mut::<S>(self.out).0;
         let mut table = Vec::new();
+        let mut waiting = None;
         for column in self.columns {
             match *column {
                 Scanned::Runs { values, starts, rows } => {
                     add_runs::<E, S, NV>(simd, (values, starts, rows), v, out, &mut table);
                 }
-                Scanned::Sorted { values, rows } => {
-                    add_sorted::<E, S, NV>(simd, (values, rows), v, total, out);
-                }
+                Scanned::Sorted { values, rows } => match waiting.take() {
+                    Some(one) => {
+                        add_sorted::<E, S, NV>(simd, one, Some((values, rows)), v, total, out);
+                    }
+                    None => waiting = Some((values, rows)),
+                },
             }
+        }
+        if let Some(one) = waiting {
+            add_sorted::<E, S, NV>(simd, one, None, v, total, out);
         }
     }
 }

@@ -126,45 +126,112 @@ pub(crate) fn add_runs<E: Element, S: Simd, const NV: usize>(
     }
 }
 
-/// Adds `f` of every stored row to `out`, for a column of distinct values.
+/// Sums that are added side by side, so that none waits for the one before it.
+const SUMS: usize = 4;
+
+/// The sum of some rows of `v`.
+#[inline(always)]
+fn sum_of_rows<E: Element, S: Simd, const NV: usize>(
+    simd: S,
+    rows: &[u32],
+    v: &[E::Vector<S>],
+) -> [E::Vector<S>; NV] {
+    let mut sums = [[E::splat(simd, E::default()); NV]; SUMS];
+    let far = size_of_val(v) > PREFETCH_MIN_BYTES;
+    for (k, some) in rows.chunks(SUMS).enumerate() {
+        if far && let Some(ahead) = rows.get(SUMS * k + PREFETCH_DISTANCE..) {
+            for &ahead in &ahead[..SUMS.min(ahead.len())] {
+                prefetch(v, ahead as usize * NV);
+            }
+        }
+        for (sum, &row) in sums.iter_mut().zip(some) {
+            let x = load::<_, NV>(v, row as usize);
+            for i in 0..NV {
+                sum[i] = E::add(simd, sum[i], x[i]);
+            }
+        }
+    }
+    let [mut total, rest @ ..] = sums;
+    for sum in rest {
+        for i in 0..NV {
+            total[i] = E::add(simd, total[i], sum[i]);
+        }
+    }
+    total
+}
+
+/// A pass over a column of distinct values, in ascending order.
+struct Scan<'a, E: Element, S: Simd, const NV: usize> {
+    values: &'a [f64],
+    rows: &'a [u32],
+    /// The sum of `v` over the rows that are not behind.
+    above: [E::Vector<S>; NV],
+    f: [E::Vector<S>; NV],
+    previous: f64,
+}
+
+impl<'a, E: Element, S: Simd, const NV: usize> Scan<'a, E, S, NV> {
+    #[inline(always)]
+    fn new(
+        simd: S,
+        (values, rows): (&'a [f64], &'a [u32]),
+        v: &[E::Vector<S>],
+        total: &[E::Vector<S>],
+    ) -> Self {
+        let is_full = rows.len() * NV == v.len();
+        let above = if is_full { load(total, 0) } else { sum_of_rows::<E, S, NV>(simd, rows, v) };
+        Self { values, rows, above, f: [E::splat(simd, E::default()); NV], previous: 0.0 }
+    }
+
+    /// Adds `f` of the rows of some entries to `out`.
+    #[inline(always)]
+    fn step(&mut self, simd: S, k: usize, v: &[E::Vector<S>], out: &mut [E::Vector<S>], far: bool) {
+        if far && let Some(&ahead) = self.rows.get(k + PREFETCH_DISTANCE) {
+            prefetch(v, ahead as usize * NV);
+            prefetch(out, ahead as usize * NV);
+        }
+        let row = self.rows[k] as usize;
+        // Equal values make steps of zero, so that their order does not matter.
+        let step = E::splat(simd, E::from_f64(self.values[k] - self.previous));
+        self.previous = self.values[k];
+        let x = load::<_, NV>(v, row);
+        for i in 0..NV {
+            self.f[i] = E::mul_add(simd, step, self.above[i], self.f[i]);
+            self.above[i] = E::sub(simd, self.above[i], x[i]);
+        }
+        add_to::<E, S, NV>(simd, out, row, self.f);
+    }
+}
+
+/// Adds `f` of every stored row to `out`, for one column or two of distinct values.
 ///
+/// Two are passed over side by side: the sums of one need not wait for those of the other.
 /// `total` is the sum of all rows of `v`, which a column without zeros need not add up again.
 #[inline(always)]
 pub(crate) fn add_sorted<E: Element, S: Simd, const NV: usize>(
     simd: S,
-    (values, rows): (&[f64], &[u32]),
+    column: (&[f64], &[u32]),
+    other: Option<(&[f64], &[u32])>,
     v: &[E::Vector<S>],
     total: &[E::Vector<S>],
     out: &mut [E::Vector<S>],
 ) {
-    let mut above = [E::splat(simd, E::default()); NV];
-    if rows.len() * NV == v.len() {
-        above = load(total, 0);
-    } else {
-        for &row in rows {
-            let x = load::<_, NV>(v, row as usize);
-            for i in 0..NV {
-                above[i] = E::add(simd, above[i], x[i]);
-            }
+    let far = size_of_val(v) > PREFETCH_MIN_BYTES;
+    let mut one = Scan::<E, S, NV>::new(simd, column, v, total);
+    let mut start = 0;
+    if let Some(other) = other {
+        let mut two = Scan::<E, S, NV>::new(simd, other, v, total);
+        start = one.rows.len().min(two.rows.len());
+        for k in 0..start {
+            one.step(simd, k, v, out, far);
+            two.step(simd, k, v, out, far);
+        }
+        for k in start..two.rows.len() {
+            two.step(simd, k, v, out, far);
         }
     }
-    let far = size_of_val(v) > PREFETCH_MIN_BYTES;
-    let mut f = [E::splat(simd, E::default()); NV];
-    let mut previous = 0.0;
-    for (k, (&value, &row)) in values.iter().zip(rows).enumerate() {
-        if far && let Some(&ahead) = rows.get(k + PREFETCH_DISTANCE) {
-            prefetch(v, ahead as usize * NV);
-            prefetch(out, ahead as usize * NV);
-        }
-        // Equal values make steps of zero, so that their order does not matter.
-        let step = E::splat(simd, E::from_f64(value - previous));
-        previous = value;
-        let x = load::<_, NV>(v, row as usize);
-        for i in 0..NV {
-            f[i] = E::mul_add(simd, step, above[i], f[i]);
-            above[i] = E::sub(simd, above[i], x[i]);
-        }
-        add_to::<E, S, NV>(simd, out, row as usize, f);
+    for k in start..one.rows.len() {
+        one.step(simd, k, v, out, far);
     }
 }
 

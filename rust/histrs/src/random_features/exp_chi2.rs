@@ -17,7 +17,7 @@ use crate::random_features::trigonometry::SineCosine;
 use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rows in a block.
-const ROWS: usize = 128;
+pub(super) const ROWS: usize = 128;
 
 /// Cosines and sines of random projections of the features of an [`AdditiveMap`], whose inner
 /// products are near `exp(-gamma chi2(x, y))` (algorithm 1, with `sqrt(2/D)`, which it leaves out).
@@ -26,15 +26,15 @@ const ROWS: usize = 128;
 /// for a block of rows otherwise.
 #[derive(Debug, Clone)]
 pub struct ExpChi2Features {
-    map: AdditiveMap,
-    n_columns: usize,
-    n_projections: usize,
+    pub(super) map: AdditiveMap,
+    pub(super) n_columns: usize,
+    pub(super) n_projections: usize,
     gamma: f64,
-    projection: Projection,
+    pub(super) projection: Projection,
 }
 
 #[derive(Debug, Clone)]
-enum Projection {
+pub(super) enum Projection {
     /// Signs of each round.
     Structured(Array2<i8>),
     /// A matrix with a row for each feature of the map.
@@ -145,30 +145,21 @@ impl ExpChi2Features {
         self.map.check(exec, x)?;
         let width = self.n_features();
         check_length(OUTPUT, out.len(), x.n_rows() * width, GIVE_WHOLE_ROWS)?;
-        // Omega has variance 2 gamma, and there are 2 pi in a turn.
-        let phase_scale = (2.0 * self.gamma).sqrt() / (2.0 * PI);
-        let amplitude = (1.0 / self.n_projections as f64).sqrt();
+        let sine_cosine = SineCosine::new(self.phase_scale(), self.amplitude());
         match &self.projection {
             Projection::Structured(signs) => {
-                let plan = Plan {
-                    map: &self.map,
-                    signs: &signs.rows().into_iter().map(converted).collect::<Result<Vec<_>>>()?,
-                    n_projections: self.n_projections,
-                    sine_cosine: SineCosine::new(phase_scale / signs.ncols() as f64, amplitude),
-                };
+                let signs = &converted(signs.view())?;
+                let (map, n_projections) = (&self.map, self.n_projections);
+                let plan = Plan { map, signs, n_projections, sine_cosine };
                 exec.for_chunks(out, ROWS * width, |block, out| {
                     dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
                 })
             }
             Projection::Dense(matrix) => {
                 let matrix = matrix.mapv(|w| T::from_f64(w));
-                let sine_cosine = SineCosine::new(phase_scale, amplitude);
                 exec.for_chunks(out, ROWS * width, |block, out| {
-                    let features = self.map_rows(x, block * ROWS, out.len() / width)?;
-                    let mut projected =
-                        memory::zero_matrix((features.nrows(), self.n_projections))?;
-                    let one = T::one();
-                    general_mat_mul(one, &features, &matrix, T::zero(), &mut projected);
+                    let n_rows = out.len() / width;
+                    let projected = self.project_rows(x, block * ROWS, n_rows, &matrix)?;
                     dispatch(DenseRows { projected: &projected, sine_cosine, out })
                 })
             }
@@ -179,6 +170,34 @@ impl ExpChi2Features {
     #[must_use]
     pub fn n_features(&self) -> usize {
         2 * self.n_projections
+    }
+
+    /// From the projection of a row to turns: `Omega` has variance `2 gamma`, and there are 2 pi in
+    /// a turn.
+    pub(super) fn phase_scale(&self) -> f64 {
+        let scale = (2.0 * self.gamma).sqrt() / (2.0 * PI);
+        match &self.projection {
+            Projection::Structured(signs) => scale / signs.ncols() as f64,
+            Projection::Dense(_) => scale,
+        }
+    }
+
+    pub(super) fn amplitude(&self) -> f64 {
+        (1.0 / self.n_projections as f64).sqrt()
+    }
+
+    /// The projections of some rows, by the matrix in the element type of the data.
+    pub(super) fn project_rows<T: Real>(
+        &self,
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        n_rows: usize,
+        matrix: &Array2<T>,
+    ) -> Result<Array2<T>> {
+        let features = self.map_rows(x, start, n_rows)?;
+        let mut projected = memory::zero_matrix((n_rows, self.n_projections))?;
+        general_mat_mul(T::one(), &features, matrix, T::zero(), &mut projected);
+        Ok(projected)
     }
 
     /// The features of the map of some rows.
@@ -264,11 +283,14 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
     }
 }
 
-/// Signs as numbers.
-fn converted<T: Real>(signs: ArrayView1<'_, i8>) -> Result<AlignedVec<T>> {
-    let mut out = AlignedVec::zeros(signs.len())?;
-    for (out, &sign) in out.iter_mut().zip(signs) {
-        *out = T::from_f64(f64::from(sign));
-    }
-    Ok(out)
+/// Signs as numbers, a vector for each round.
+pub(super) fn converted<T: Real>(signs: ArrayView2<'_, i8>) -> Result<Vec<AlignedVec<T>>> {
+    let round = |signs: ArrayView1<'_, i8>| {
+        let mut out = AlignedVec::zeros(signs.len())?;
+        for (out, &sign) in out.iter_mut().zip(signs) {
+            *out = T::from_f64(f64::from(sign));
+        }
+        Ok(out)
+    };
+    signs.rows().into_iter().map(round).collect()
 }

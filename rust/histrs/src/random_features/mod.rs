@@ -7,12 +7,14 @@
 //! | file | concept |
 //! |---|---|
 //! | `exp_chi2` | [`ExpChi2Features`]: map, project, sine and cosine, a few rows at a time |
+//! | `scores` | linear scores of the features, which are never held |
 //! | `structured` | the structured projection of a row |
 //! | `hadamard` | the fast Walsh-Hadamard transform |
 //! | `trigonometry` | sine and cosine of phases in revolutions |
 
 mod exp_chi2;
 mod hadamard;
+mod scores;
 mod structured;
 mod trigonometry;
 

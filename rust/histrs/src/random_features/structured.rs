@@ -53,20 +53,33 @@ impl<T: Real> Plan<'_, T> {
         out: &mut [T],
     ) {
         let Buffers { values, features, projected } = buffers;
-        x.copy_row(row, values);
-        let stride = values.len();
-        self.map.map_values(values, |i| i, features, stride);
-        features[stride * self.map.n_components()..].fill(T::default());
-        let (shared, own) = self.signs.split_at(SHARED_ROUNDS);
-        let size = features.len();
-        for signs in shared {
-            signed_hadamard::<T, S>(simd, signs, None, features, size);
-        }
+        self.turn_row(simd, x, row, values, features);
+        let (own, size) = (&self.signs[SHARED_ROUNDS..], features.len());
         let (cosines, sines) = out.split_at_mut(self.n_projections);
         let blocks = cosines.chunks_mut(size).zip(sines.chunks_mut(size));
         for (signs, (cosines, sines)) in own.iter().zip(blocks) {
             signed_hadamard::<T, S>(simd, signs, Some(features), projected, cosines.len());
             self.sine_cosine.write(simd, projected, cosines, sines);
+        }
+    }
+
+    /// The features of the map of a row, after the rounds that all blocks share.
+    #[inline(always)]
+    pub(super) fn turn_row<S: Simd>(
+        &self,
+        simd: S,
+        x: &HistogramMatrix<'_, T>,
+        row: usize,
+        values: &mut [T],
+        features: &mut [T],
+    ) {
+        x.copy_row(row, values);
+        let stride = values.len();
+        self.map.map_values(values, |i| i, features, stride);
+        features[stride * self.map.n_components()..].fill(T::default());
+        let size = features.len();
+        for signs in &self.signs[..SHARED_ROUNDS] {
+            signed_hadamard::<T, S>(simd, signs, None, features, size);
         }
     }
 }

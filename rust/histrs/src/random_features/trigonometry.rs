@@ -109,6 +109,48 @@ impl<T: Element> SineCosine<T> {
         }
     }
 
+    /// `sum_j amplitudes_j cos(2 pi (u_j + offsets_j))`, of numbers that are whole vectors; the amplitude
+    /// of this is left out.
+    #[inline(always)]
+    pub(super) fn sum_of_cosines<S: Simd>(
+        self,
+        simd: S,
+        x: &[T],
+        offsets: &[T],
+        amplitudes: &[T],
+    ) -> T {
+        let mut sums = [T::splat(simd, T::default()); 2];
+        let [x, offsets, amplitudes] =
+            [x, offsets, amplitudes].map(|values| T::vectors::<S>(values).0);
+        let inputs = x.chunks(2).zip(offsets.chunks(2)).zip(amplitudes.chunks(2));
+        for ((x, offsets), amplitudes) in inputs {
+            let terms = x.iter().zip(offsets).zip(amplitudes);
+            for (((&x, &offset), &amplitude), sum) in terms.zip(&mut sums) {
+                *sum = T::mul_add(simd, amplitude, self.cosine_at(simd, x, offset), *sum);
+            }
+        }
+        T::reduce_sum(simd, T::add(simd, sums[0], sums[1]))
+    }
+
+    /// The cosine of [`Self::at`] alone, a part of a turn further.
+    #[inline(always)]
+    fn cosine_at<S: Simd>(self, simd: S, x: T::Vector<S>, offset: T::Vector<S>) -> T::Vector<S> {
+        let (scale, large) = (T::splat(simd, self.scale), T::splat(simd, self.large));
+        let u = T::mul_add(simd, x, scale, offset);
+        let whole = T::sub(simd, T::add(simd, u, large), large);
+        let r = T::sub(simd, u, whole);
+        let quarter = T::splat(simd, T::from_f64(0.25));
+        let half = T::splat(simd, T::from_f64(0.5));
+        let b = T::sub(simd, quarter, T::min(simd, T::magnitude(simd, r), half));
+        let square = T::mul(simd, b, b);
+        let terms = if is_single::<T>() { SINGLE_TERMS } else { TERMS };
+        let mut sine = T::splat(simd, self.sine[terms - 1]);
+        for k in (0..terms - 1).rev() {
+            sine = T::mul_add(simd, sine, square, T::splat(simd, self.sine[k]));
+        }
+        T::mul(simd, sine, b)
+    }
+
     /// Cosine and sine, of amplitude 1 off by at most 1e-6 in single and 5e-15 in double precision;
     /// where `u` is so large that its fraction is lost, of some angle.
     ///
@@ -177,6 +219,42 @@ mod tests {
             assert!(single <= 1e-6, "{single:e} at {scale}");
             assert!(double <= 5e-15, "{double:e} at {scale}");
         }
+    }
+
+    struct Sum<'a, T>([&'a [T]; 3]);
+
+    impl<T: Element> WithSimd for Sum<'_, T> {
+        type Output = T;
+        fn with_simd<S: Simd>(self, simd: S) -> T {
+            let [x, offsets, amplitudes] = self.0;
+            SineCosine::new(0.7, 1.0).sum_of_cosines(simd, x, offsets, amplitudes)
+        }
+    }
+
+    fn check_sum<T: Element>(tolerance: f64) {
+        for n in [16, 32, 48, 1024] {
+            let aligned = |value: fn(usize) -> f64| {
+                let mut values = AlignedVec::zeros(n).unwrap();
+                values.iter_mut().enumerate().for_each(|(i, v)| *v = T::from_f64(value(i)));
+                values
+            };
+            let x = aligned(|i| (i % 19) as f64 - 8.5);
+            let offsets = aligned(|i| (i % 7) as f64 / 8.0 - 0.5);
+            let amplitudes = aligned(|i| (i % 5) as f64 - 2.0);
+            let terms = (0..n).map(|i| {
+                let turns = 0.7 * x[i].to_f64() + offsets[i].to_f64();
+                amplitudes[i].to_f64() * (2.0 * PI * turns).cos()
+            });
+            let expected: f64 = terms.sum();
+            let found = dispatch(Sum([&x, &offsets, &amplitudes])).to_f64();
+            assert!((found - expected).abs() <= tolerance * n as f64, "{n}: {found} {expected}");
+        }
+    }
+
+    #[test]
+    fn sums_of_cosines_are_their_definition() {
+        check_sum::<f64>(1e-14);
+        check_sum::<f32>(4e-6);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | `results` | [`SinkhornDistances`]: what is kept of each pair |
 //! | `flow` | whether the cells that are not forbidden let a histogram through |
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
+//! | `barycenter` | [`sinkhorn_barycenters`]: the histograms nearest to several |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
 //! | `problem` | the ground distance, and what a block of pairs needs of it |
 //! | `job` | what is known of a pair before and after it is solved |
@@ -33,6 +34,7 @@
 //! | `newton` | the pairs that scaling brings no further |
 //! | `product` | the product of the kernel and many columns |
 
+mod barycenter;
 mod cascade;
 mod compression;
 mod distances;
@@ -59,6 +61,7 @@ mod scaling;
 mod step;
 mod unbalanced;
 
+pub use barycenter::{Barycenter, Barycenters, sinkhorn_barycenters};
 pub use compression::{HistogramLoss, histogram_compression_loss};
 pub use distances::{Sinkhorn, sinkhorn_distances};
 pub use emd::{emd_distances, emd_pairs, emd_plan};

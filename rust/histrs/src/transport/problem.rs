@@ -17,7 +17,7 @@ use crate::transport::scaling::Kernel;
 /// Largest `M / reg` in single and in double precision: neither the kernel nor the scalings, which
 /// may be as large as its inverse, leave the range of the numbers.
 const SINGLE_RANGE: f64 = 40.0;
-const DOUBLE_RANGE: f64 = 320.0;
+pub(super) const DOUBLE_RANGE: f64 = 320.0;
 /// Beyond, the exponents themselves are no longer resolved.
 const LARGEST_EXPONENT: f64 = 1e9;
 /// A part of the mass that is too small to be told from none.
@@ -97,11 +97,11 @@ impl<'a> Ground<'a> {
     }
 
     pub(super) fn single<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f32>> {
-        kernels.single.get_or_init(|| self.kernel(bins, 80.0)).as_ref().map_err(Error::clone)
+        kernels.single.get_or_init(|| self.kernel(bins, 1.0, 80.0)).as_ref().map_err(Error::clone)
     }
 
     pub(super) fn double<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f64>> {
-        kernels.double.get_or_init(|| self.kernel(bins, 650.0)).as_ref().map_err(Error::clone)
+        kernels.double.get_or_init(|| self.kernel(bins, 1.0, 650.0)).as_ref().map_err(Error::clone)
     }
 
     /// The exponents of a coarser regularisation are those of `reg`, divided by `coarseness`.
@@ -119,10 +119,21 @@ impl<'a> Ground<'a> {
         kernels.exponents.get_or_init(|| self.exponents(bins, 1.0)).as_ref().map_err(Error::clone)
     }
 
-    fn kernel<T: Elementary>(&self, bins: &Bins, largest_potential: f64) -> Result<Kernel<T>> {
+    /// The kernel of a regularisation that is coarser by this factor.
+    pub(super) fn coarse_kernel(&self, bins: &Bins, coarseness: f64) -> Result<Kernel<f64>> {
+        self.kernel(bins, coarseness, 650.0)
+    }
+
+    fn kernel<T: Elementary>(
+        &self,
+        bins: &Bins,
+        coarseness: f64,
+        largest_potential: f64,
+    ) -> Result<Kernel<T>> {
         let Bins { sources, targets } = bins;
         let (n, m) = (sources.len(), targets.len());
-        let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / self.reg;
+        let unit = self.reg * coarseness;
+        let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / unit;
         let gibbs = memory::collected((0..n * m).map(|k| (-exponent(k / m, k % m)).exp()))?;
         let weighted = |i: usize, j: usize| match exponent(i, j) {
             f64::INFINITY => 0.0,
@@ -227,7 +238,7 @@ impl Dense {
         self.values.chunks_exact(self.n_columns.max(1))
     }
 
-    fn used(&self) -> Vec<usize> {
+    pub(super) fn used(&self) -> Vec<usize> {
         let mut used = vec![false; self.n_columns];
         for row in self.rows() {
             used.iter_mut().zip(row).for_each(|(used, &v)| *used |= v > 0.0);

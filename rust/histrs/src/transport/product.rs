@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::simd::{AlignedVec, Element, dispatch};
 
 /// Rows of a register tile.
-const TILE: usize = 6;
+pub(super) const TILE: usize = 6;
 
 /// A matrix of one column or more, in the order in which the product reads it: six rows at a
 /// time, column by column.
@@ -44,7 +44,20 @@ impl<T: Element> Packed<T> {
     /// The first `width` columns of `out = self x`, rows of both being `stride` apart; `width` and
     /// `stride` are multiples of every vector length, and `out` has [`padded`] rows.
     pub(super) fn product(&self, x: &[T], out: &mut [T], stride: usize, width: usize) {
-        dispatch(Product { matrix: self, x, out, stride, width });
+        self.product_of_rows(0, x, out, stride, width);
+    }
+
+    /// As [`Self::product`] for as many rows as `out` has, from a multiple of [`TILE`] on.
+    pub(super) fn product_of_rows(
+        &self,
+        first: usize,
+        x: &[T],
+        out: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
+        let tiles = &self.data[first * self.n_columns..];
+        dispatch(Product { tiles, n_columns: self.n_columns, x, out, stride, width });
     }
 }
 
@@ -54,7 +67,8 @@ pub(super) fn padded(n_rows: usize) -> usize {
 }
 
 struct Product<'a, T> {
-    matrix: &'a Packed<T>,
+    tiles: &'a [T],
+    n_columns: usize,
     x: &'a [T],
     out: &'a mut [T],
     stride: usize,
@@ -66,12 +80,12 @@ impl<T: Element> WithSimd for Product<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { matrix, x, out, stride, width } = self;
+        let Self { tiles, n_columns, x, out, stride, width } = self;
         let stride = stride / T::lanes::<S>();
         let width = width / T::lanes::<S>();
         let x = T::vectors::<S>(x).0;
         let out = T::vectors_mut::<S>(out).0;
-        let tiles = matrix.data.chunks_exact((TILE * matrix.n_columns).max(1));
+        let tiles = tiles.chunks_exact((TILE * n_columns).max(1));
         for (tile, out) in tiles.zip(out.chunks_exact_mut(TILE * stride)) {
             let mut at = 0;
             while at + 2 <= width {

@@ -81,12 +81,12 @@ impl<T: Elementary> LogKernel<T> for Kernel<T> {
 }
 
 /// `weights = exp(values - largest)`.
-struct Shifted<'a, T> {
-    values: &'a [T],
-    largest: &'a mut [T],
-    weights: &'a mut [T],
-    stride: usize,
-    width: usize,
+pub(in crate::transport) struct Shifted<'a, T> {
+    pub(in crate::transport) values: &'a [T],
+    pub(in crate::transport) largest: &'a mut [T],
+    pub(in crate::transport) weights: &'a mut [T],
+    pub(in crate::transport) stride: usize,
+    pub(in crate::transport) width: usize,
 }
 
 impl<T: Elementary> WithSimd for Shifted<'_, T> {
@@ -112,12 +112,12 @@ impl<T: Elementary> WithSimd for Shifted<'_, T> {
 }
 
 /// `sums = log(sums) + largest`.
-struct Logarithms<'a, T> {
-    sums: &'a mut [T],
-    largest: &'a [T],
-    least: T,
-    stride: usize,
-    width: usize,
+pub(in crate::transport) struct Logarithms<'a, T> {
+    pub(in crate::transport) sums: &'a mut [T],
+    pub(in crate::transport) largest: &'a [T],
+    pub(in crate::transport) least: T,
+    pub(in crate::transport) stride: usize,
+    pub(in crate::transport) width: usize,
 }
 
 impl<T: Elementary> WithSimd for Logarithms<'_, T> {

@@ -17,6 +17,8 @@ mod log_kernel;
 mod partial;
 mod penalties;
 
+pub(super) use log_kernel::{Logarithms, Shifted, Side};
+
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
@@ -24,7 +26,7 @@ use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
 use crate::transport::log_domain::{Masked, nothing};
 use crate::transport::product::padded;
-use crate::transport::relaxed::log_kernel::{LogKernel, Side, Work};
+use crate::transport::relaxed::log_kernel::{LogKernel, Work};
 use crate::transport::relaxed::partial::{Fill, FilledPotential, MassStep};
 use crate::transport::relaxed::penalties::{PenaltyStep, TargetStep};
 use crate::transport::step::{Domain, Step};

@@ -1,0 +1,225 @@
+"""Barycentres under regularised transport."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from histrs import _histrs
+from histrs._numbers import numbers_checked
+from histrs._scale import may_overflow
+from histrs._validation import Matrix, count_threads, real_array, to_core
+from histrs._warnings import warn
+from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
+from histrs.transport._distances import SinkhornInfo
+
+Rows = NDArray[np.float64]
+
+# Default tolerances. Where entropy has blurred histograms, to sharpen them again is an ill-posed
+# problem, in which the last digits take very long and mean little.
+_TOL, _DEBIASED_TOL = 1e-7, 1e-4
+
+
+@overload
+def sinkhorn_barycenter(
+    X: ArrayLike | Matrix,
+    *,
+    M: ArrayLike,
+    reg: float,
+    weights: ArrayLike | None = None,
+    debiased: bool = False,
+    tol: float | None = None,
+    max_iter: int = 10_000,
+    return_info: Literal[False] = False,
+    n_jobs: int | None = None,
+) -> Rows: ...
+
+
+@overload
+def sinkhorn_barycenter(
+    X: ArrayLike | Matrix,
+    *,
+    M: ArrayLike,
+    reg: float,
+    weights: ArrayLike | None = None,
+    debiased: bool = False,
+    tol: float | None = None,
+    max_iter: int = 10_000,
+    return_info: Literal[True],
+    n_jobs: int | None = None,
+) -> tuple[Rows, SinkhornInfo]: ...
+
+
+@numbers_checked
+def sinkhorn_barycenter(
+    X: ArrayLike | Matrix,
+    *,
+    M: ArrayLike,
+    reg: float,
+    weights: ArrayLike | None = None,
+    debiased: bool = False,
+    tol: float | None = None,
+    max_iter: int = 10_000,
+    return_info: bool = False,
+    n_jobs: int | None = None,
+) -> Rows | tuple[Rows, SinkhornInfo]:
+    r"""Compute the histogram that is nearest to several, by regularised transport.
+
+    .. math::
+
+        \operatorname*{argmin}_b \sum_k w_k \mathrm{OT}(x_k, b), \qquad
+        \mathrm{OT}(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
+            \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
+
+    By iterative Bregman projections [1]_, with :math:`K = \exp(-M / \mathrm{reg})`:
+    :math:`u_k = x_k / K v_k`, :math:`b = c \prod_k (K^\top u_k)^{w_k}`,
+    :math:`v_k = b / K^\top u_k`, and :math:`c = 1`. The entropy blurs the barycentre; of one
+    histogram it is not the histogram itself.
+
+    It is for the debiased one, that of `histrs.transport.sinkhorn_divergences`, whose minimum has
+    :math:`\frac12 \mathrm{OT}(b, b)` taken off: there :math:`c \leftarrow \sqrt{c b / K c}`
+    (algorithm 1 of [2]_), three times in an iteration.
+
+    All is kept in logarithms. The products are matrix products, or sums of exponentials where `K`
+    would underflow or `M` is infinite; a `reg` below a twentieth of the largest entry of `M` is led
+    to through larger ones.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_bins_X)
+        Histograms of one common positive sum; at least one. Empty bins stay empty.
+    M : array-like of shape (n_bins_X, n_bins)
+        Ground distance from the bins of `X` to those of the barycentre; non-negative, and infinite
+        where transport is forbidden. Of a debiased barycentre symmetric, with a finite diagonal.
+    reg : float
+        Weight of the entropy, in the units of `M`.
+    weights : array-like of shape (n_samples,) or (n_barycenters, n_samples), default=None
+        Non-negative weights, scaled to sum 1; None means equal ones. A row of weights is a
+        barycentre each: rows of ones and zeros are the barycentres of groups.
+    debiased : bool, default=False
+        Whether to take off what the entropy blurs.
+    tol : float, default=None
+        Largest L1 error of a marginal, as a part of the mass. None means 1e-7, or 1e-4 if
+        `debiased`: the wider the blur, the less the last digits mean, and the longer they take.
+    max_iter : int, default=10000
+        Most iterations.
+    return_info : bool, default=False
+        Whether to return errors and numbers of iterations as well.
+    n_jobs : int, default=None
+        Number of threads; None and -1 mean one a core.
+
+    Returns
+    -------
+    barycenter : ndarray of float64 of shape (n_bins,) or (n_barycenters, n_bins)
+        Histogram of the same sum, or one for each row of `weights`. Empty in bins that a histogram
+        cannot reach.
+    info : SinkhornInfo
+        Only if `return_info`; of arrays of shape (), or (n_barycenters,).
+
+    Raises
+    ------
+    ValueError
+        If a histogram, `M` or a weight is not as above, `reg` is below a billionth of the largest
+        finite entry of `M`, or mass cannot reach any bin that all histograms reach; the message
+        names the place.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a marginal is not within `tol` after `max_iter` iterations; it names the worst
+        barycentre.
+
+    References
+    ----------
+    .. [1] J.-D. Benamou, G. Carlier, M. Cuturi, L. Nenna and G. Peyré, "Iterative Bregman
+       projections for regularized transportation problems", SIAM Journal on Scientific
+       Computing, 2015.
+    .. [2] H. Janati, M. Cuturi and A. Gramfort, "Debiased Sinkhorn barycenters", ICML 2020.
+
+    Examples
+    --------
+    Half-way between two peaks:
+
+    >>> import numpy as np
+    >>> from histrs.transport import sinkhorn_barycenter
+    >>> bins = np.arange(5.0)
+    >>> M = (bins[:, None] - bins) ** 2
+    >>> X = [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+    >>> sinkhorn_barycenter(X, M=M, reg=0.3).round(2)
+    array([0.  , 0.03, 0.93, 0.03, 0.  ])
+
+    Without the blur, and all the way from one to the other:
+
+    >>> weights = [[1, 0], [3, 1], [1, 1], [0, 1]]
+    >>> sinkhorn_barycenter(X, M=M, reg=0.3, weights=weights, debiased=True).round(2)
+    array([[1., 0., 0., 0., 0.],
+           [0., 1., 0., 0., 0.],
+           [0., 0., 1., 0., 0.],
+           [0., 0., 0., 0., 1.]])
+    """
+    M = real_array(M, "M")
+    X, _ = check_pair(X, None)
+    if X.shape[0] == 0:
+        raise ValueError("X has no rows, and nothing has no barycentre.")
+    M = check_ground_distance(M, X.shape[1], M.shape[1] if M.ndim == 2 else X.shape[1])
+    with may_overflow():
+        mass = float(X[[0]].astype(np.float64).sum())
+    if not np.isfinite(mass):
+        raise ValueError("The sum of X[0] overflows: divide the histograms by a scale.")
+    rows = _check_weights(weights, X.shape[0])
+    tol = (_DEBIASED_TOL if debiased else _TOL) if tol is None else tol
+    values, errors, n_iter = _histrs.sinkhorn_barycenters(
+        to_core(X),
+        np.atleast_2d(rows),
+        M,
+        reg,
+        tol,
+        check_max_iter(max_iter),
+        debiased,
+        count_threads(n_jobs),
+    )
+    _warn_of_worst(errors, tol, max_iter)
+    if rows.ndim == 1:
+        values, errors, n_iter = values[0], errors[0], n_iter[0]
+    if not return_info:
+        return values
+    errors = np.asarray(errors)
+    return values, SinkhornInfo(errors <= tol, errors, np.asarray(n_iter, dtype=np.intp))
+
+
+def _check_weights(weights: ArrayLike | None, n: int) -> Rows:
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    rows = real_array(weights, "weights")
+    if rows.ndim not in (1, 2) or rows.shape[-1] != n:
+        raise ValueError(
+            f"weights has shape {rows.shape}, expected ({n},) or (n_barycenters, {n}): one for "
+            "each row of X."
+        )
+    bad = np.argwhere(~((rows >= 0) & np.isfinite(rows)))
+    if len(bad) > 0:
+        place = ", ".join(str(i) for i in bad[0])
+        value = rows[tuple(bad[0])]
+        raise ValueError(f"weights[{place}] = {value}: weights are finite and non-negative.")
+    empty = np.flatnonzero(~rows.any(axis=-1))
+    if len(empty) > 0:
+        name = "weights" if rows.ndim == 1 else f"weights[{empty[0]}]"
+        raise ValueError(f"{name} sum to 0; one of them at least is positive.")
+    return np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def _warn_of_worst(errors: Rows, tol: float, max_iter: int) -> None:
+    failed = int(np.sum(~(errors <= tol)))
+    if failed == 0:
+        return
+    worst = int(np.argmax(np.where(np.isnan(errors), np.inf, errors)))
+    subject = "the barycentre" if len(errors) == 1 else f"{failed} of {len(errors)} barycentres"
+    of_worst = "a marginal" if len(errors) == 1 else f"a marginal of barycentre {worst}"
+    warn(
+        f"{subject} did not converge in {max_iter} iterations: {of_worst} is off by "
+        f"{errors[worst]:.2g} of the mass, and tol is {tol:.2g}; raise reg, max_iter or tol.",
+        ConvergenceWarning,
+    )
