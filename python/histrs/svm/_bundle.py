@@ -468,11 +468,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     def _fit_map(self, X: Any) -> None:
         given = self._quantizer()
-        if given is None or self.input == "features":
-            if given is not None:
-                check_is_fitted(given)
-            self.feature_map_ = given
-        elif isinstance(self.feature_map, FrozenEstimator):
+        if given is None:
+            self.feature_map_ = None
+        elif self.input == "features" or isinstance(self.feature_map, FrozenEstimator):
             check_is_fitted(given)
             self.feature_map_ = given
         else:
@@ -551,7 +549,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         classes, *others = self._warm[1:]
         new_classes, *new_others = self._warm_key()
         fits = start.models.shape[1] == rows.width and np.array_equal(classes, new_classes)
-        if not fits or any(a is not b and a != b for a, b in zip(others, new_others, strict=True)):
+        if not fits or others != new_others:
             raise ValueError(
                 "warm_start = True, but classes, features, the feature map or the intercept are "
                 "not those of the fit before: set warm_start = False, or clone the model."
