@@ -409,8 +409,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
-                "greater than one."
+                f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has to "
+                "be greater than one."
             )
         return X, y, weight
 
