@@ -25,6 +25,7 @@ from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, Spars
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
+from histrs.svm import _interior_point as interior_point
 from histrs.svm._bundle_solver import Targets, search
 from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
@@ -183,6 +184,77 @@ def test_a_search_never_climbs_and_nears_the_minimum(seed):
     far = grid.argmin(axis=1) >= 20
     drop = grid[:, 0] - grid.min(axis=1)
     assert np.all((least - grid.min(axis=1))[far] <= 0.1 * drop[far])
+
+
+# Values and slopes: of a minimum between two places, beyond the start, at the start, at a kink, and
+# one whose slope is a twentieth of that at the start.
+FUNCTIONS = {
+    "near": (lambda t: 200 * (t - 0.245) ** 2, lambda t: 400 * (t - 0.245)),
+    "left": (lambda t: (t + 0.1) ** 2, lambda t: 2 * (t + 0.1)),
+    "start": (lambda t: t**2, lambda t: 2 * t),
+    "falls": (lambda t: (t - 2) ** 2, lambda t: 2 * (t - 2)),
+    "kink": (lambda t: np.abs(t - 0.7), lambda t: np.where(t < 0.7, -1.0, 1.0)),
+    "ramp": (lambda t: np.maximum(-20 * t, t - 4.2), lambda t: np.where(t < 0.2, -20.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "places", "n_turns"),
+    [
+        (["near"], [0.25], 1),
+        (["left"], [0.0], 1),
+        (["start"], [0.0], 1),
+        (["falls"], [1.0], 1),
+        (["ramp"], [0.25], 1),
+        (["kink"], [0.6875], 3),
+        (["near", "left", "start", "kink", "ramp"], [0.25, 0.0, 0.0, 0.6875, 0.25], 3),
+    ],
+)
+def test_a_search_ends_where_it_is_flat(names, places, n_turns):
+    seen = []
+
+    def at(t):
+        seen.append(t)
+        parts = [(FUNCTIONS[name], row) for name, row in zip(names, t, strict=True)]
+        return tuple(np.array([f[i](row) for f, row in parts]) for i in (0, 1))
+
+    starts = np.array([FUNCTIONS[name][0](0.0) for name in names])
+    place, least = search(at, starts)
+    np.testing.assert_array_equal(place, places)
+    np.testing.assert_array_equal(
+        least, [FUNCTIONS[name][0](t) for name, t in zip(names, places, strict=True)]
+    )
+    assert len(seen) == n_turns
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_what_is_searched_is_the_objective_on_a_line(rng, loss, monkeypatch):
+    X, y = rng.random((40, 4)), np.arange(40) % 3
+    lines, steps = [], []
+
+    def note_search(at, value):
+        # Differences of the smooth objective; at 0 it is that of the best models.
+        places = np.array([[0.0, 0.21, 0.4, 0.78, 1.0]]).repeat(len(value), axis=0)
+        values, slopes = at(places)
+        short = 1e-6
+        rise = (at(places + short)[0] - at(places - short)[0]) / (2 * short)
+        np.testing.assert_allclose(slopes, rise, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(values[:, 0], value, rtol=1e-12)
+        lines.append(values)
+        return search(at, value)
+
+    def note_step(self, start, end, best, cut):
+        steps.append((best, cut))
+        return step(self, start, end, best, cut)
+
+    step = Targets.step
+    monkeypatch.setattr("histrs.svm._bundle_solver.search", note_search)
+    monkeypatch.setattr(Targets, "step", note_step)
+    model = BundleSVC(loss=loss, alpha=1e-3, tol=1e-6).fit(X, y)
+    assert len(lines) == model.n_iter_ > 5
+    # Planes are taken behind the best place, towards the minimiser, but not beyond it.
+    assert all(np.all((best <= cut) & (cut <= 1)) for best, cut in steps)
+    assert any(np.all(best < cut) for best, cut in steps)
 
 
 def test_planes_bound_the_objective_and_old_ones_go(rng):
@@ -719,6 +791,27 @@ def test_the_interior_point_method_finds_the_maximum(n, rank, scale):
     gradient = b - H @ weights
     rounding = 1e-13 * np.abs(H).max(initial=0)
     assert gradient.max() - weights @ gradient <= 2e-9 + rounding
+
+
+@pytest.mark.parametrize(("scale", "most"), [(1e-3, 11), (1.0, 12), (1e9, 31)])
+def test_the_interior_point_method_takes_few_steps(scale, most, monkeypatch):
+    n_steps = []
+
+    def counted(*arguments, **options):
+        n_steps[-1] += 1
+        return factor(*arguments, **options)
+
+    factor = interior_point.cho_factor
+    monkeypatch.setattr(interior_point, "cho_factor", counted)
+    for n in range(1, 41, 3):
+        for rank in range(0, 41, 5):
+            rng = np.random.default_rng(n + 100 * rank)
+            A = rng.standard_normal((n, rank)) * np.geomspace(1, scale, rank)
+            n_steps.append(0)
+            simplex_maximum(A @ A.T, rng.standard_normal(n), 1e-9)
+    # Of Mehrotra's steps; without their second order they are half as many more.
+    assert max(n_steps) <= most
+    assert np.mean(n_steps) <= 0.8 * most
 
 
 # ---- probabilities -----------------------------------------------------------------------------

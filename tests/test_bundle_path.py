@@ -1,5 +1,7 @@
 """Strengths chosen by rows held out, and fits that go on from the one before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,8 +10,9 @@ from sklearn.datasets import load_digits
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._bundle_solver import solve
+from histrs.svm._bundle_solver import _Search, relative_gaps, solve
 from histrs.svm._held_out import folds
+from histrs.svm._path import held_out_path
 
 ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
 
@@ -100,6 +103,99 @@ def test_a_path_knows_the_planes_of_the_strength_before(digits):
     assert sum(s.n_iter.sum() for s in warm) < 0.8 * sum(s.n_iter.sum() for s in cold)
 
 
+def value_of(rows, targets, alpha, models):
+    """Return the hinge objective of models whose inner product is the identity."""
+    signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
+    losses = np.maximum(0.0, 1 - signs * rows.scores(models)) @ targets.weights
+    return alpha / 2 * np.sum(models**2, axis=1) + losses
+
+
+def test_a_start_counts_where_it_is_better_than_none(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    start = solve(rows, targets, 1e-2, 1e-4, 1000)
+    # The penalty decides for one of the models, the losses for another.
+    models = start.models * np.array([[1.0], [4.0], [-1.0], [0.0]])
+    start = replace(start, models=models, squares=np.sum(models**2, axis=1), planes=())
+    for alpha in np.geomspace(1e-2, 10.0, 20):
+        begun = solve(rows, targets, alpha, 1e-4, 0, start=start)
+        values = value_of(rows, targets, alpha, start.models)
+        none = value_of(rows, targets, alpha, np.zeros_like(models))
+        better = values < none
+        np.testing.assert_array_equal(begun.models, np.where(better[:, None], models, 0.0))
+        np.testing.assert_allclose(begun.objective, np.minimum(values, none), rtol=1e-12)
+        np.testing.assert_allclose(begun.squares, np.sum(begun.models**2, axis=1), rtol=1e-12)
+        for max_iter in (1, 2):
+            after = solve(rows, targets, alpha, 1e-4, max_iter, start=start)
+            assert np.all(after.objective <= begun.objective * (1 + 1e-12))
+            np.testing.assert_allclose(
+                after.objective, value_of(rows, targets, alpha, after.models), rtol=1e-9
+            )
+
+
+def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    for alpha in (0.3, 3.0, 30.0):
+        start = solve(rows, targets, 1e-4, 1e-3, 1000)
+        one, other = (solve(rows, targets, alpha, 1e-6, 1000, start=s) for s in (start, None))
+        value = value_of(rows, targets, alpha, one.models)
+        np.testing.assert_allclose(one.objective, value, rtol=1e-9)
+        np.testing.assert_allclose(one.squares, np.sum(one.models**2, axis=1), rtol=1e-6)
+        gap = one.dual_gap + other.dual_gap
+        assert np.all(one.dual_gap <= 1e-6 * one.objective)
+        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_problem_without_progress_ends(monkeypatch):
+    # Huge and small entries, so that rounding ends what no tolerance does.
+    X = np.array([[1e9, 0.0], [-1e9, 1.0], [1.0, 2.0], [2.0, 3.0], [0.5, 0.1]])
+    gaps = {}
+
+    def note(self, place, cut):
+        for k, gap in zip(self.active, self.gaps()[self.active], strict=True):
+            gaps.setdefault(k, []).append(gap)
+        retire(self, place, cut)
+
+    retire = _Search._retire
+    monkeypatch.setattr(_Search, "_retire", note)
+    for y in ([0, 1, 1, 0, 1], [0, 1, 2, 0, 1]):
+        gaps.clear()
+        model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
+        assert model.n_iter_ == max(map(len, gaps.values())) < 10_000
+        for of_problem in gaps.values():
+            least, stale = np.inf, 0
+            for gap in of_problem[:-1]:
+                stale = 0 if gap < 0.999 * least else stale + 1
+                least = min(least, gap)
+                assert stale < 100
+                assert gap > 0
+            assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
+
+
+def test_no_gap_is_within_any_tolerance():
+    # Eight losses of 1, whose mean has no rounding.
+    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False).fit(np.zeros((8, 2)), [0, 1] * 4)
+    assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
+
+
+def test_gaps_are_parts_of_the_objective():
+    found = relative_gaps(np.array([1.0, 0.25, 2.0]), np.array([4.0, 0.5, 0.0]))
+    np.testing.assert_array_equal(found, [0.25, 0.5, 0.0])
+
+
+def test_planes_without_a_part_are_forgotten(digits):
+    X, y = digits
+    model = BundleSVC(fit_intercept=False).fit(X, y)
+    found = solve(model._rows(X), model._targets(y, np.ones(len(y))), 1e-5, 1e-9, 300)
+    assert found.n_iter.max() > 50
+    assert np.all(found.n_planes < found.n_iter)
+    assert [len(planes) for planes in found.planes] == found.n_planes.tolist()
+
+
 def test_what_is_no_start_is_refused(digits):
     X, y = digits
     model = BundleSVC(alpha=1e-2, warm_start=True).fit(X, y)
@@ -127,6 +223,7 @@ def _refit(model, X, y, change):
     ("parameters", "message"),
     [
         ({"alphas": [0.1, -1.0]}, "expected positive"),
+        ({"alphas": [0.1, 0.0]}, "expected positive"),
         ({"alphas": []}, "expected positive"),
         ({"alphas": [[0.1]]}, "expected positive"),
         ({"alphas": [np.inf]}, "expected positive"),
@@ -137,6 +234,31 @@ def _refit(model, X, y, change):
 def test_bad_paths_are_refused(digits, parameters, message):
     with pytest.raises(ValueError, match=message):
         BundleSVC(**parameters).fit(*digits)
+
+
+def test_a_path_needs_rows_to_hold_out():
+    with pytest.raises(ValueError, match="alphas need two rows of a class or more, of which one"):
+        BundleSVC(alphas=[0.1]).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_a_path_starts_from_models_of_the_first_part(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4).fit(X, y)
+    rows, weight = model._rows(X), np.ones(len(y))
+    parts = list(folds(y, np.random.RandomState(0), 3))
+    path = held_out_path(
+        *(rows, y, weight, [1e-2, 1.0, 1e-2], parts, model._targets, model.classes_, 1e-4, 1000)
+    )
+    np.testing.assert_array_equal(path.alphas, [1.0, 1e-2])
+    assert path.scores.shape == (2, 3)
+    assert len(path.starts) == 2
+    learned = parts[0][0]
+    targets = model._targets(y[learned], weight[learned])
+    for alpha, start in zip(path.alphas, path.starts, strict=True):
+        one = solve(rows.part(learned), targets, alpha, 1e-4, 1000)
+        gap = one.dual_gap + start.dual_gap
+        assert np.all(np.abs(one.objective - start.objective) <= gap + 1e-12)
+        assert start.planes == ()
 
 
 @pytest.mark.parametrize("solver", ["bundle", "pegasos"])

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
 
+from histrs import _histrs
 from histrs.kernel_approximation import AdditiveChi2Map, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
@@ -180,6 +182,35 @@ def test_rows_never_come_here(rng):
     assert parts == [(75, 6)] * 8
 
 
+def test_a_map_meets_one_partition_at_a_time(rng):
+    X, y = data(rng)
+    seen = []
+
+    def note(rows):
+        seen.append(len(rows))
+        return rows
+
+    D = chunked(X, 75, -1)
+    model = BundleSVC(FrozenEstimator(FunctionTransformer(note)), **PARAMETERS).fit(D, y)
+    assert seen == [75] * 4
+    model.decision_function(D)
+    assert seen == [75] * 8
+
+
+def test_scores_in_input_space_are_of_one_partition_at_a_time(rng, monkeypatch):
+    X, y = data(rng)
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    seen, scores = [], _histrs.svm_scores
+
+    def note(rows, *arguments):
+        seen.append(len(rows))
+        return scores(rows, *arguments)
+
+    monkeypatch.setattr(_histrs, "svm_scores", note)
+    model.decision_function(chunked(X, 75, -1))
+    assert seen == [75] * 4
+
+
 def test_a_model_is_pickled_without_the_rows(rng):
     X, y = data(rng, 2000)
     model = BundleSVC(warm_start=True, **PARAMETERS).fit(chunked(X), y)
@@ -202,6 +233,7 @@ def test_single_precision_is_kept(rng):
     [
         ({"solver": "pegasos"}, "goes without dask arrays"),
         ({"feature_map": AdditiveChi2Map()}, "FrozenEstimator"),
+        ({"feature_map": AdditiveChi2Map(), "warm_start": True}, "FrozenEstimator"),
     ],
 )
 def test_what_needs_all_rows_is_refused(rng, parameters, message):
