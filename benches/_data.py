@@ -45,7 +45,7 @@ def sparse_values(n_rows: int, n_columns: int, density: float = 0.1) -> sparse.c
 
 def pixels(n_rows: int) -> tuple[NDArray[np.float64], str]:
     """Return images of 784 pixels from 0 to 255, and where they are from."""
-    images = _fashion_mnist("train")
+    images = fashion_images("train")
     if images is not None:
         return images[0][:n_rows].astype(np.float64), FASHION_MNIST
     rng = np.random.default_rng(0)
@@ -110,7 +110,7 @@ def bags_of_words(n_train: int, n_words: int, n_classes: int, n_test: int) -> Cl
 
 def fashion_classes(n_train: int, n_test: int) -> Classes | None:
     """Return Fashion-MNIST, or None when it is not there."""
-    train, test = _fashion_mnist("train"), _fashion_mnist("t10k")
+    train, test = fashion_images("train"), fashion_images("t10k")
     if train is None or test is None:
         return None
     X, X_test = (
@@ -133,19 +133,29 @@ def named_classes(kind: str, n_train: int, n_columns: int, n_test: int, quick: b
     return gamma_classes(n_train, n_columns, n_test, 0.1 if kind == "sparse" else 1.0)
 
 
-def letters() -> tuple[NDArray[np.float64], str] | None:
-    """Return sixteen numbers of each of 20,000 images of letters, shuffled, and their source."""
+LETTERS = "letter (P. W. Frey and D. J. Slate, 1991), from the folder that HISTRS_DATA names"
+
+
+def letter_table() -> NDArray[np.float64] | None:
+    """Return sixteen numbers of each of 20,000 images of letters, and the letter's behind them."""
     path = data_folder() / "pmlb" / "letter.tsv.gz"
     if not path.is_file():
         return None
     with gzip.open(path, "rt") as lines:
-        values = np.loadtxt(lines, skiprows=1)[:, :-1]
-    rows = np.random.default_rng(0).permutation(len(values))
-    source = "letter (P. W. Frey and D. J. Slate, 1991), from the folder that HISTRS_DATA names"
-    return values[rows], source
+        return np.loadtxt(lines, skiprows=1)
 
 
-def _fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
+def letters() -> tuple[NDArray[np.float64], str] | None:
+    """Return sixteen numbers of each of 20,000 images of letters, shuffled, and their source."""
+    table = letter_table()
+    if table is None:
+        return None
+    rows = np.random.default_rng(0).permutation(len(table))
+    return table[rows, :-1], LETTERS
+
+
+def fashion_images(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
+    """Return the pixels and labels of "train" or "t10k", or None when they are not there."""
     path = data_folder() / "fashion_mnist"
     try:
         with gzip.open(path / f"{part}-images-idx3-ubyte.gz") as file:

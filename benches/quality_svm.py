@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from benches._data import _fashion_mnist
+from benches._data import fashion_images
 from benches._harness import ROOT
 from benches.quality import FOLDER, _tsv
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
@@ -86,7 +86,7 @@ def leaves(kind: str, folder: Path = FOLDER) -> Split:
 
 def gradients() -> Split:
     """Return histograms of the directions of light in 4 x 4 parts of images of clothes."""
-    images = _fashion_mnist("t10k")
+    images = fashion_images("t10k")
     if images is None:
         raise FileNotFoundError("fashion_mnist")
     pixels, y = images[0].astype(float).reshape(-1, 28, 28), images[1]
