@@ -164,13 +164,13 @@ class Run:
         names = [name for name in self._records.covering(mutant, function)
                  if name in self._server.items]  # fmt: skip
         seconds = self._records.seconds
-        # One of each function's tests, then a second one, ...
+        # One of each function's tests before a second one that is as quick, ...
         turns: dict[str, int] = {}
         seen: Counter[str] = Counter()
         for name in sorted(names, key=seconds):
-            turns[name] = seen[name.partition("[")[0]]
             seen[name.partition("[")[0]] += 1
-        names.sort(key=lambda name: (turns[name], seconds(name)))
+            turns[name] = seen[name.partition("[")[0]]
+        names.sort(key=lambda name: turns[name] * seconds(name))
         times = itertools.accumulate(seconds(name) for name in names)
         bounded = [name for name, time in zip(names, times, strict=True) if time < SECONDS]
         return [self._server.items[name] for name in bounded or names[:1]]

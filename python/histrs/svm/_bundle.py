@@ -433,7 +433,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         classes, *others = self._warm[1:]
         new_classes, *new_others = self._warm_key()
         fits = start.models.shape[1] == rows.width and np.array_equal(classes, new_classes)
-        if not fits or any(a is not b and a != b for a, b in zip(others, new_others, strict=True)):
+        if not fits or others != new_others:
             raise ValueError(
                 "warm_start = True, but classes, features, the feature map or the intercept are "
                 "not those of the fit before: set warm_start = False, or clone the model."

@@ -134,11 +134,9 @@ class BundleArguments(BaseEstimator):
 
     def _fit_map(self, X: Any) -> None:
         given = self._quantizer()
-        if given is None or self.input == "features":
-            if given is not None:
-                check_is_fitted(given)
-            self.feature_map_ = given
-        elif isinstance(self.feature_map, FrozenEstimator):
+        if given is None:
+            self.feature_map_ = None
+        elif self.input == "features" or isinstance(self.feature_map, FrozenEstimator):
             check_is_fitted(given)
             self.feature_map_ = given
         else:

@@ -1,0 +1,183 @@
+"""What a fit of the bundle solver keeps, leaves out and refuses; and its stochastic steps."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+from histrs._labels import NOTHING_WEIGHS
+from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.quantization import ProductQuantizer
+from histrs.svm import BundleSVC, IntersectionSVC
+from tests.oracles import bundle as oracle
+
+pytestmark = pytest.mark.simd_paths
+
+EACH = pytest.mark.parametrize("model", [BundleSVC(alpha=0.1), IntersectionSVC(random_state=0)])
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.random((37, 4))
+    return X, np.argmax(X[:, :3] + 0.3 * rng.random((37, 3)), axis=1)
+
+
+# ---- weights ------------------------------------------------------------------------------------
+
+
+@EACH
+def test_bad_weights_are_refused(rows, model):
+    X, y = rows
+    model = clone(model)
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        model.fit(X, y, np.where(np.arange(37) == 5, -1.0, 1.0))
+    with pytest.raises(ValueError, match="zero everywhere|at least one non-zero"):
+        model.fit(X, y, np.zeros(37))
+    model.set_params(class_weight=dict.fromkeys(range(3), 0.0))
+    with pytest.raises(ValueError, match=NOTHING_WEIGHS):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+
+
+@EACH
+def test_rows_without_weight_are_left_out(rows, model):
+    X, y = rows
+    X[30:] *= 10
+    y[30:] = 3
+    model = clone(model).fit(X, y, np.where(np.arange(37) < 30, 1.0, 0.0))
+    coef = model.coef_
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    np.testing.assert_array_equal(model.fit(X[:30], y[:30]).coef_, coef)
+
+
+def test_weights_of_any_size_are_proportions(rows):
+    X, y = rows
+    coef = BundleSVC(alpha=0.1).fit(X, y).coef_
+    for factor in (2.0**-1070, 2.0**1023):
+        model = BundleSVC(alpha=0.1).fit(X, y, np.full(37, factor))
+        np.testing.assert_array_equal(model.coef_, coef)
+
+
+# ---- feature maps -------------------------------------------------------------------------------
+
+
+def test_a_frozen_map_is_the_one_that_is_kept(rows):
+    X, y = rows
+    for phi in (SparseAdditiveMap(n_knots=4), ProductQuantizer(2, 4, random_state=0)):
+        with pytest.raises(NotFittedError):
+            BundleSVC(FrozenEstimator(phi)).fit(X, y)
+        with pytest.raises(NotFittedError):
+            BundleSVC(phi, input="features").fit(np.zeros((37, 2), dtype=int), y)
+        phi.fit(X)
+        assert BundleSVC(FrozenEstimator(phi), alpha=0.1).fit(X, y).feature_map_ is phi
+        features = BundleSVC(phi, alpha=0.1, input="features").fit(phi.transform(X), y)
+        assert features.feature_map_ is phi
+
+
+def test_features_are_those_of_the_map_before(rows):
+    X, y = rows
+    phi = SparseAdditiveMap(n_knots=4).fit(X)
+    rows_ = BundleSVC(FrozenEstimator(phi), alpha=0.1).fit(X, y)
+    features = BundleSVC(phi, alpha=0.1, input="features").fit(phi.transform(X), y)
+    np.testing.assert_array_equal(features.coef_, rows_.coef_)
+    np.testing.assert_array_equal(
+        features.decision_function(phi.transform(X)), rows_.decision_function(X)
+    )
+
+
+@pytest.mark.parametrize("input", ["rows", "features"])
+def test_features_whose_squares_overflow_are_refused(rows, input):
+    X, y = rows
+    phi = SparseAdditiveMap(n_knots=4).fit(X) if input == "features" else None
+    F = X if phi is None else phi.transform(X).toarray()
+    F[5, 1] = 1e200
+    with pytest.raises(ValueError, match=r"X\[5, 1\] = 1e\+200: squares of such values overflow"):
+        BundleSVC(phi, input=input).fit(F, y)
+
+
+# ---- fits one after the other -------------------------------------------------------------------
+
+
+def test_a_fit_forgets_what_another_left(rows):
+    X, y = rows
+    model = BundleSVC(alphas=[1e-2, 1.0], cv=2, warm_start=True, random_state=0).fit(X, y)
+    assert (model.alphas_.tolist(), model.cv_scores_.shape) == ([1.0, 1e-2], (2, 2))
+    model.set_params(alphas=None, alpha=0.5).fit(X, y)
+    assert not hasattr(model, "alphas_")
+    assert not hasattr(model, "cv_scores_")
+    assert model.alpha_ == 0.5
+    # Models of a fit without a warm start are no start, nor are those before it.
+    model.set_params(warm_start=False).fit(X, y)
+    model.set_params(warm_start=True).fit(X[:, :2], y == 0)
+    np.testing.assert_array_equal(
+        model.coef_, BundleSVC(alpha=0.5).fit(X[:, :2], y == 0).coef_
+    )
+
+
+def test_a_warm_start_keeps_the_map(rows):
+    X, y = rows
+    model = BundleSVC(SparseAdditiveMap(n_knots=4), alpha=0.1, warm_start=True)
+    kept = model.set_params(intercept_scaling=2).fit(X, y).feature_map_
+    assert model.fit(X / 2, y).feature_map_ is kept
+    model.set_params(feature_map=SparseAdditiveMap(n_knots=4))
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.fit(X, y)
+
+
+def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
+    X, y = rows
+    model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.set_params(fit_intercept=True).fit(X[:, :3], y)
+
+
+# ---- stochastic steps ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("class_weight", [None, {1: 0.0, 2: 2.5}])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_pegasos_is_its_steps(rows, loss, mapped, class_weight):
+    X, y = rows
+    phi = SparseAdditiveMap(n_knots=4).fit(X) if mapped else None
+    model = BundleSVC(
+        None if phi is None else FrozenEstimator(phi),
+        alpha=0.05,
+        loss=loss,
+        solver="pegasos",
+        batch_size=10,
+        max_iter=5,
+        tol=0.0,
+        intercept_scaling=3.0,
+        class_weight=class_weight,
+        random_state=7,
+    ).fit(X, y)
+    features = X if phi is None else phi.transform(X).toarray()
+    n = features.shape[1]
+    K = np.zeros((n + 1, n + 1))
+    K[:n, :n] = np.eye(n) if phi is None else phi.inner_product_.matmul(np.eye(n))
+    K[n, n] = 9.0
+    features = np.hstack([features, np.ones((37, 1))])
+    random = np.random.RandomState(7)
+    epochs = [np.array_split(random.permutation(37), 4) for _ in range(5)]
+    weights = np.array([(class_weight or {}).get(k, 1.0) for k in y]) / 37
+    assert model.n_iter_ == 5
+    for k in range(3):
+        signs = np.where(y == k, 1.0, -1.0)
+        v, value, gap = oracle.pegasos(features, K, signs, weights, 0.05, epochs, loss)
+        np.testing.assert_allclose(model.coef_[k], v[:n], rtol=1e-9, atol=1e-12)
+        assert model.intercept_[k] == pytest.approx(v[n], rel=1e-9)
+        assert model.objective_[k] == pytest.approx(value, rel=1e-9)
+        assert model.dual_gap_[k] == pytest.approx(gap, rel=1e-7)
+
+
+def test_pegasos_ends_once_the_gap_is_small(rows):
+    X, y = rows
+    settings = {"solver": "pegasos", "alpha": 0.1, "batch_size": 10, "random_state": 0}
+    model = BundleSVC(tol=0.02, max_iter=1000, **settings).fit(X, y)
+    assert np.all(model.dual_gap_ <= 0.02 * model.objective_)
+    with pytest.warns(UserWarning, match="certified gap"):
+        before = BundleSVC(tol=0.02, max_iter=model.n_iter_ - 1, **settings).fit(X, y)
+    assert np.any(before.dual_gap_ > 0.02 * before.objective_)
