@@ -185,6 +185,47 @@ def test_a_search_never_climbs_and_nears_the_minimum(seed):
     assert np.all((least - grid.min(axis=1))[far] <= 0.1 * drop[far])
 
 
+# Values and slopes: of a minimum between two places, beyond the start, at the start, at a kink, and
+# one whose slope is a twentieth of that at the start.
+FUNCTIONS = {
+    "near": (lambda t: 200 * (t - 0.245) ** 2, lambda t: 400 * (t - 0.245)),
+    "left": (lambda t: (t + 0.1) ** 2, lambda t: 2 * (t + 0.1)),
+    "start": (lambda t: t**2, lambda t: 2 * t),
+    "falls": (lambda t: (t - 2) ** 2, lambda t: 2 * (t - 2)),
+    "kink": (lambda t: np.abs(t - 0.7), lambda t: np.where(t < 0.7, -1.0, 1.0)),
+    "ramp": (lambda t: np.maximum(-20 * t, t - 4.2), lambda t: np.where(t < 0.2, -20.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "places", "n_turns"),
+    [
+        (["near"], [0.25], 1),
+        (["left"], [0.0], 1),
+        (["start"], [0.0], 1),
+        (["falls"], [1.0], 1),
+        (["ramp"], [0.25], 1),
+        (["kink"], [0.6875], 3),
+        (["near", "left", "start", "kink", "ramp"], [0.25, 0.0, 0.0, 0.6875, 0.25], 3),
+    ],
+)
+def test_a_search_ends_where_it_is_flat(names, places, n_turns):
+    seen = []
+
+    def at(t):
+        seen.append(t)
+        parts = [(FUNCTIONS[name], row) for name, row in zip(names, t, strict=True)]
+        return tuple(np.array([f[i](row) for f, row in parts]) for i in (0, 1))
+
+    starts = np.array([FUNCTIONS[name][0](0.0) for name in names])
+    place, least = search(at, starts)
+    np.testing.assert_array_equal(place, places)
+    np.testing.assert_array_equal(
+        least, [FUNCTIONS[name][0](t) for name, t in zip(names, places, strict=True)]
+    )
+    assert len(seen) == n_turns
+
+
 def test_planes_bound_the_objective_and_old_ones_go(rng):
     K = np.eye(3)
     planes = Planes(3, 0.1)

@@ -1,5 +1,7 @@
 """Strengths chosen by rows held out, and fits that go on from the one before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -98,6 +100,52 @@ def test_a_path_knows_the_planes_of_the_strength_before(digits):
         np.testing.assert_allclose(one.squares, penalty, rtol=1e-6)
         np.testing.assert_allclose(one.objective, alpha / 2 * penalty + losses, rtol=1e-6)
     assert sum(s.n_iter.sum() for s in warm) < 0.8 * sum(s.n_iter.sum() for s in cold)
+
+
+def value_of(rows, targets, alpha, models):
+    """Return the hinge objective of models whose inner product is the identity."""
+    signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
+    losses = np.maximum(0.0, 1 - signs * rows.scores(models)) @ targets.weights
+    return alpha / 2 * np.sum(models**2, axis=1) + losses
+
+
+def test_a_start_counts_where_it_is_better_than_none(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    start = solve(rows, targets, 1e-2, 1e-4, 1000)
+    # The penalty decides for one of the models, the losses for another.
+    models = start.models * np.array([[1.0], [4.0], [-1.0], [0.0]])
+    start = replace(start, models=models, squares=np.sum(models**2, axis=1), planes=())
+    for alpha in np.geomspace(1e-2, 10.0, 20):
+        begun = solve(rows, targets, alpha, 1e-4, 0, start=start)
+        values = value_of(rows, targets, alpha, start.models)
+        none = value_of(rows, targets, alpha, np.zeros_like(models))
+        better = values < none
+        np.testing.assert_array_equal(begun.models, np.where(better[:, None], models, 0.0))
+        np.testing.assert_allclose(begun.objective, np.minimum(values, none), rtol=1e-12)
+        np.testing.assert_allclose(begun.squares, np.sum(begun.models**2, axis=1), rtol=1e-12)
+        for max_iter in (1, 2):
+            after = solve(rows, targets, alpha, 1e-4, max_iter, start=start)
+            assert np.all(after.objective <= begun.objective * (1 + 1e-12))
+            np.testing.assert_allclose(
+                after.objective, value_of(rows, targets, alpha, after.models), rtol=1e-9
+            )
+
+
+def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    for alpha in (0.3, 3.0, 30.0):
+        start = solve(rows, targets, 1e-4, 1e-3, 1000)
+        one, other = (solve(rows, targets, alpha, 1e-6, 1000, start=s) for s in (start, None))
+        value = value_of(rows, targets, alpha, one.models)
+        np.testing.assert_allclose(one.objective, value, rtol=1e-9)
+        np.testing.assert_allclose(one.squares, np.sum(one.models**2, axis=1), rtol=1e-6)
+        gap = one.dual_gap + other.dual_gap
+        assert np.all(one.dual_gap <= 1e-6 * one.objective)
+        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
 
 
 def test_what_is_no_start_is_refused(digits):

@@ -1,10 +1,14 @@
 """What a fit of the bundle solver keeps, leaves out and refuses; and its stochastic steps."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import get_tags
 
 from histrs._labels import NOTHING_WEIGHS
 from histrs.kernel_approximation import SparseAdditiveMap
@@ -130,6 +134,44 @@ def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
     model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="warm_start = True, but"):
         model.set_params(fit_intercept=True).fit(X[:, :3], y)
+
+
+# ---- what is said of a fit ----------------------------------------------------------------------
+
+
+def test_the_warning_tells_the_largest_gap(rows):
+    X, y = rows
+    with pytest.warns(ConvergenceWarning) as warned:
+        model = BundleSVC(alpha=1e-3, tol=1e-2, max_iter=3).fit(X, y)
+    gaps = model.dual_gap_ / model.objective_
+    assert str(warned[0].message) == (
+        f"{np.sum(gaps > 1e-2)} of 3 problems are not solved to tol = 0.01: the certified gap is "
+        f"{gaps.max():.2g} of the objective after 3 passes; raise max_iter, tol or alpha."
+    )
+
+
+def test_probabilities_of_rows_that_belong_nowhere(rows):
+    model = BundleSVC(loss="logistic", alpha=0.1).fit(*rows)
+    model.coef_[:], model.intercept_[:] = 0.0, [-1000.0, -1001.0, -1003.0]
+    expected = np.exp([0.0, -1.0, -3.0]) / np.exp([0.0, -1.0, -3.0]).sum()
+    np.testing.assert_allclose(model.predict_proba(rows[0][:1]), expected[None], rtol=1e-12)
+
+
+def test_tags_are_those_of_what_is_taken():
+    def tags(*arguments, **parameters):
+        found = get_tags(BundleSVC(*arguments, **parameters)).input_tags
+        return found.sparse, found.positive_only
+
+    codes, knots = ProductQuantizer(metric="intersection"), SparseAdditiveMap()
+    assert tags() == (True, False)
+    for phi in (codes, knots, FunctionTransformer(accept_sparse=True), StandardScaler()):
+        inputs = get_tags(phi).input_tags
+        assert tags(phi) == (inputs.sparse, inputs.positive_only)
+    assert len({tags(phi) for phi in (codes, knots, StandardScaler())}) > 1
+    assert tags(codes, input="features") == (False, False)
+    assert tags(StandardScaler(), input="features") == (get_tags(StandardScaler()).input_tags.sparse, False)
+    # Of what has no tags nothing is known.
+    assert tags(SimpleNamespace(fit=None, transform=None)) == (False, False)
 
 
 # ---- stochastic steps ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
 
 from histrs.kernel_approximation import AdditiveChi2Map, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
@@ -180,6 +181,21 @@ def test_rows_never_come_here(rng):
     assert parts == [(75, 6)] * 8
 
 
+def test_a_map_meets_one_partition_at_a_time(rng):
+    X, y = data(rng)
+    seen = []
+
+    def note(rows):
+        seen.append(len(rows))
+        return rows
+
+    D = chunked(X, 75, -1)
+    model = BundleSVC(FrozenEstimator(FunctionTransformer(note)), **PARAMETERS).fit(D, y)
+    assert seen == [75] * 4
+    model.decision_function(D)
+    assert seen == [75] * 8
+
+
 def test_a_model_is_pickled_without_the_rows(rng):
     X, y = data(rng, 2000)
     model = BundleSVC(warm_start=True, **PARAMETERS).fit(chunked(X), y)
@@ -202,6 +218,7 @@ def test_single_precision_is_kept(rng):
     [
         ({"solver": "pegasos"}, "goes without dask arrays"),
         ({"feature_map": AdditiveChi2Map()}, "FrozenEstimator"),
+        ({"feature_map": AdditiveChi2Map(), "warm_start": True}, "FrozenEstimator"),
     ],
 )
 def test_what_needs_all_rows_is_refused(rng, parameters, message):
