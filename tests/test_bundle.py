@@ -226,6 +226,36 @@ def test_a_search_ends_where_it_is_flat(names, places, n_turns):
     assert len(seen) == n_turns
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_what_is_searched_is_the_objective_on_a_line(rng, loss, monkeypatch):
+    X, y = rng.random((40, 4)), np.arange(40) % 3
+    lines, steps = [], []
+
+    def note_search(at, value):
+        # Differences of the smooth objective; at 0 it is that of the best models.
+        places = np.array([[0.0, 0.21, 0.4, 0.78, 1.0]]).repeat(len(value), axis=0)
+        values, slopes = at(places)
+        short = 1e-6
+        rise = (at(places + short)[0] - at(places - short)[0]) / (2 * short)
+        np.testing.assert_allclose(slopes, rise, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(values[:, 0], value, rtol=1e-12)
+        lines.append(values)
+        return search(at, value)
+
+    def note_step(self, start, end, best, cut):
+        steps.append((best, cut))
+        return step(self, start, end, best, cut)
+
+    step = Targets.step
+    monkeypatch.setattr("histrs.svm._bundle_solver.search", note_search)
+    monkeypatch.setattr(Targets, "step", note_step)
+    model = BundleSVC(loss=loss, alpha=1e-3, tol=1e-6).fit(X, y)
+    assert len(lines) == model.n_iter_ > 5
+    # Planes are taken behind the best place, towards the minimiser, but not beyond it.
+    assert all(np.all((best <= cut) & (cut <= 1)) for best, cut in steps)
+    assert any(np.all(best < cut) for best, cut in steps)
+
+
 def test_planes_bound_the_objective_and_old_ones_go(rng):
     K = np.eye(3)
     planes = Planes(3, 0.1)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._bundle_solver import solve
+from histrs.svm._bundle_solver import _Search, solve
 from histrs.svm._held_out import folds
 
 ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
@@ -146,6 +146,48 @@ def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
         gap = one.dual_gap + other.dual_gap
         assert np.all(one.dual_gap <= 1e-6 * one.objective)
         assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_problem_without_progress_ends(monkeypatch):
+    # Huge and small entries, so that rounding ends what no tolerance does.
+    X = np.array([[1e9, 0.0], [-1e9, 1.0], [1.0, 2.0], [2.0, 3.0], [0.5, 0.1]])
+    gaps = {}
+
+    def note(self, place, cut):
+        for k, gap in zip(self.active, self.gaps()[self.active], strict=True):
+            gaps.setdefault(k, []).append(gap)
+        retire(self, place, cut)
+
+    retire = _Search._retire
+    monkeypatch.setattr(_Search, "_retire", note)
+    for y in ([0, 1, 1, 0, 1], [0, 1, 2, 0, 1]):
+        gaps.clear()
+        model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
+        assert model.n_iter_ == max(map(len, gaps.values())) < 10_000
+        for of_problem in gaps.values():
+            least, stale = np.inf, 0
+            for gap in of_problem[:-1]:
+                stale = 0 if gap < 0.999 * least else stale + 1
+                least = min(least, gap)
+                assert stale < 100
+                assert gap > 0
+            assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
+
+
+def test_no_gap_is_within_any_tolerance():
+    # Eight losses of 1, whose mean has no rounding.
+    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False).fit(np.zeros((8, 2)), [0, 1] * 4)
+    assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
+
+
+def test_planes_without_a_part_are_forgotten(digits):
+    X, y = digits
+    model = BundleSVC(fit_intercept=False).fit(X, y)
+    found = solve(model._rows(X), model._targets(y, np.ones(len(y))), 1e-5, 1e-9, 300)
+    assert found.n_iter.max() > 50
+    assert np.all(found.n_planes < found.n_iter)
+    assert [len(planes) for planes in found.planes] == found.n_planes.tolist()
 
 
 def test_what_is_no_start_is_refused(digits):
