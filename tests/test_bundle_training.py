@@ -114,9 +114,7 @@ def test_a_fit_forgets_what_another_left(rows):
     # Models of a fit without a warm start are no start, nor are those before it.
     model.set_params(warm_start=False).fit(X, y)
     model.set_params(warm_start=True).fit(X[:, :2], y == 0)
-    np.testing.assert_array_equal(
-        model.coef_, BundleSVC(alpha=0.5).fit(X[:, :2], y == 0).coef_
-    )
+    np.testing.assert_array_equal(model.coef_, BundleSVC(alpha=0.5).fit(X[:, :2], y == 0).coef_)
 
 
 def test_a_warm_start_keeps_the_map(rows):
@@ -169,7 +167,10 @@ def test_tags_are_those_of_what_is_taken():
         assert tags(phi) == (inputs.sparse, inputs.positive_only)
     assert len({tags(phi) for phi in (codes, knots, StandardScaler())}) > 1
     assert tags(codes, input="features") == (False, False)
-    assert tags(StandardScaler(), input="features") == (get_tags(StandardScaler()).input_tags.sparse, False)
+    assert tags(StandardScaler(), input="features") == (
+        get_tags(StandardScaler()).input_tags.sparse,
+        False,
+    )
     # Of what has no tags nothing is known.
     assert tags(SimpleNamespace(fit=None, transform=None)) == (False, False)
 

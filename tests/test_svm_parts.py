@@ -1,0 +1,321 @@
+"""What the support vector machines are made of, each part against its definition."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
+
+from histrs.kernel_approximation import AdditiveChi2Map, SparseAdditiveMap
+from histrs.quantization import ProductQuantizer
+from histrs.svm._columns import Columns, without_spare_room
+from histrs.svm._composition import BlockDiagonalProduct, inner_product_of, last_map
+from histrs.svm._held_out import folds
+from histrs.svm._objective import Lengths, signs_of
+from histrs.svm._planes import Planes
+from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, RowsWithIntercept
+from tests.oracles import bundle as oracle
+from tests.oracles import quantization as codes_oracle
+
+CONTAINERS = [np.asarray, sparse.csr_array]
+each_container = pytest.mark.parametrize("container", CONTAINERS)
+
+
+def roomy(X):
+    """Return a CSR matrix with entries beyond its last."""
+    X = sparse.csr_array(X)
+    more = np.full(5, 7.0, dtype=X.dtype), np.zeros(5, dtype=X.indices.dtype)
+    data, indices = (np.append(a, b) for a, b in zip((X.data, X.indices), more, strict=True))
+    X.data, X.indices = data, indices
+    return X
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+@given(
+    n=st.integers(1, 9),
+    n_before=st.integers(0, 4),
+    chunk=st.integers(1, 10),
+    seed=st.integers(0, 999),
+)
+def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 5, (n, 6)) * rng.integers(0, 2, 6) + rng.integers(0, 3, 6) / 4
+    before = rng.integers(0, 4, 6) / 2
+    seen = np.vstack([np.tile(before, (n_before, 1)), X])
+    begin = np.where((seen > 0).all(axis=0), seen.min(axis=0), 0.0)
+    spread = np.where(seen > 0, seen - begin, 0.0).std(axis=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("histrs.svm._columns._CHUNK", chunk)
+        for container in CONTAINERS:
+            known = (n_before, before) if n_before else None
+            columns, constant = Columns.of(container(X), spread=True, n_threads=1, before=known)
+            np.testing.assert_array_equal(columns.offset, begin)
+            np.testing.assert_array_equal(constant, np.ptp(seen, axis=0) == 0)
+            unit = np.where(constant, 1.0, spread)
+            np.testing.assert_allclose(columns.unit, unit, rtol=1e-9)
+            columns, constant = Columns.of(container(X), spread=False, n_threads=1, before=known)
+            np.testing.assert_array_equal(columns.offset, begin)
+            np.testing.assert_array_equal(columns.unit, 1.0)
+            kept = (np.ptp(seen, axis=0) == 0) & (seen > 0).all(axis=0)
+            np.testing.assert_array_equal(constant, kept)
+
+
+@each_container
+@pytest.mark.parametrize("chunk", [1, 3, 4096])
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e150])
+def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scale, monkeypatch):
+    monkeypatch.setattr("histrs.svm._columns._CHUNK", chunk)
+    X = np.array([[3.0, 2.0, 0.0], [0.0, 2.0, 100.0], [1.0, 0.0, 0.0], [0.0, 0.0, 300.0]])
+    plain = Columns(np.zeros(3), np.ones(3))
+    # Means of positive entries: 2, 2, 200, whose median is 2.
+    assert not plain.differ(container(X * scale))
+    X[3, 2] = 301.0
+    assert plain.differ(container(X * scale))
+    # Entries count from where a column begins, and below it for nothing.
+    assert not Columns(scale * np.array([0.0, 0.0, 2.0]), np.ones(3)).differ(container(X * scale))
+    assert not plain.differ(container(np.zeros((2, 3))))
+    assert not plain.differ(container(np.full((2, 3), np.sqrt(np.finfo(float).max))))
+    assert plain.differ(container(np.full((2, 3), 1.5e154)))
+    assert plain.differ(container(np.full((2, 3), 2e19, dtype=np.float32)))
+
+
+@each_container
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_change_to_units(container, dtype):
+    X = container(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]], dtype=dtype))
+    assert Columns(np.zeros(3), np.ones(3)).change(X) is X
+    for offset, unit in (([1.5, 0.0, 1.0], [1.0, 1.0, 1.0]), ([0.0, 0.0, 0.0], [2.0, 0.5, 1.0])):
+        changed = Columns(np.array(offset), np.array(unit)).change(X)
+        assert changed.dtype == dtype
+        dense = changed.toarray() if sparse.issparse(changed) else changed
+        expected = np.maximum(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]]) - offset, 0) / unit
+        np.testing.assert_array_equal(dense, expected)
+    tiny = Columns(np.zeros(3), np.full(3, np.finfo(dtype).tiny)).change(X)
+    dense = tiny.toarray() if sparse.issparse(tiny) else tiny
+    largest = np.sqrt(np.finfo(dtype).max)
+    np.testing.assert_allclose(dense, np.where(dense > 0, largest, 0.0), rtol=1e-6)
+
+
+def test_entries_beyond_the_last_are_none(rng):
+    X = rng.integers(0, 3, (4, 5)).astype(float)
+    given = roomy(X)
+    kept = without_spare_room(given)
+    assert len(kept.data) == len(kept.indices) == np.count_nonzero(X)
+    np.testing.assert_array_equal(kept.toarray(), X)
+    exact = sparse.csr_array(X)
+    assert without_spare_room(exact) is exact
+    columns = Columns(np.full(5, 0.5), np.full(5, 2.0))
+    np.testing.assert_array_equal(columns.change(given).toarray(), np.maximum(X - 0.5, 0) / 2)
+
+
+@each_container
+def test_lengths_are_means(container):
+    X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 6.0]])
+    lengths = Lengths.of(container(X))
+    assert (lengths.row, lengths.entry, lengths.largest) == (4.5, 3.0, 6.0)
+    more = lengths.with_rows(container(np.array([[7.0, 2.0, 0.0]])))
+    assert (more.row, more.entry, more.largest) == (6.0, 3.6, 7.0)
+    assert more.with_rows(container(np.zeros((1, 3)))).row == 4.5
+    nothing = Lengths.of(container(np.zeros((2, 3))))
+    assert (nothing.row, nothing.entry, nothing.largest) == (1.0, 1.0, 1.0)
+
+
+def test_signs_are_those_of_one_class_against_the_rest():
+    y = np.array(["a", "c", "b"])
+    np.testing.assert_array_equal(
+        signs_of(y, np.array(["a", "b", "c"])), [[1, -1, -1], [-1, -1, 1], [-1, 1, -1]]
+    )
+    np.testing.assert_array_equal(signs_of(y[:2], np.array(["a", "c"])), [[-1, 1]])
+
+
+# ---- folds --------------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(0, 7), min_size=1, max_size=4),
+    n_folds=st.integers(2, 6),
+    seed=st.integers(0, 99),
+)
+def test_folds_hold_each_row_out_once(sizes, n_folds, seed):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    labels = np.random.default_rng(seed).permutation(labels)
+    parts = list(folds(labels, np.random.RandomState(seed), n_folds))
+    held_out = [others for _, others in parts]
+    expected = [i for i, label in enumerate(labels) if sizes[label] > 1]
+    assert sorted(np.concatenate([*held_out, np.empty(0, int)])) == expected
+    for learned, others in parts:
+        assert len(others)
+        np.testing.assert_array_equal(np.sort(np.append(learned, others)), np.arange(len(labels)))
+        assert set(labels[learned]) == set(labels)
+    # Dealt in turn: of no class, and of all but classes of one row, has a fold two more than another.
+    counts = np.array([np.bincount(labels[part], minlength=len(sizes)) for part in held_out])
+    if len(parts) == n_folds:
+        assert np.all(np.ptp(counts, axis=0) <= 1)
+    if min(sizes) > 1 and len(parts) == n_folds:
+        assert np.ptp(counts.sum(axis=1)) <= 1
+
+
+# ---- inner products -----------------------------------------------------------------------------
+
+
+def test_products_side_by_side_are_blocks(rng):
+    phi = SparseAdditiveMap("intersection", n_knots=3).fit(rng.random((20, 2)))
+    inner = phi.inner_product_
+    m = inner.shape[0]
+    product = BlockDiagonalProduct([(2, None), (m, inner), (0, None), (1, None)])
+    K = np.eye(m + 3)
+    K[2 : m + 2, 2 : m + 2] = inner.matmul(np.eye(m))
+    assert product.shape == (m + 3, m + 3)
+    V = rng.standard_normal((m + 3, 4))
+    np.testing.assert_allclose(product.matmul(V), K @ V, rtol=1e-12)
+    np.testing.assert_allclose(product.solve(V), np.linalg.pinv(K) @ V, rtol=1e-8)
+
+
+def test_the_last_map_is_that_of_the_last_step():
+    phi = SparseAdditiveMap()
+    scaled = Pipeline([("scale", MaxAbsScaler()), ("map", phi), ("no", "passthrough"), ("n", None)])
+    for made in (phi, FrozenEstimator(phi), scaled, Pipeline([("s", FrozenEstimator(scaled))])):
+        assert last_map(made) is phi
+    assert last_map(Pipeline([("no", "passthrough")])) is None
+    assert last_map(None) is None
+    assert inner_product_of(None, 3) is None
+    assert inner_product_of(Pipeline([("no", "passthrough")]), 3) is None
+
+
+def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
+    X = rng.random((20, 3))
+    knots, chi2 = SparseAdditiveMap("intersection", n_knots=4), AdditiveChi2Map(3)
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+
+    def product(*members):
+        union = FeatureUnion([(str(k), member) for k, member in enumerate(members)]).fit(X)
+        n = union.transform(X).shape[1]
+        return inner_product_of(union, n), n
+
+    phi = knots.fit(X)
+    K, m = (
+        phi.inner_product_.matmul(np.eye(phi.inner_product_.shape[0])),
+        phi.inner_product_.shape[0],
+    )
+    for members, start in (
+        ((double, knots), 6),
+        ((knots, double), 0),
+        ((MaxAbsScaler(), knots, double), 3),
+        ((double, "drop", knots), 6),
+        (("passthrough", knots), 3),
+    ):
+        found, n = product(*members)
+        expected = np.eye(n)
+        expected[start : start + m, start : start + m] = K
+        np.testing.assert_allclose(found.matmul(np.eye(n)), expected, rtol=1e-12, atol=1e-15)
+    assert product(double, chi2)[0] is None or product(double, chi2)[0].shape[0] > 6
+    assert product(double, MaxAbsScaler())[0] is None
+    with pytest.raises(ValueError, match="which features of the union belong to the maps"):
+        product(double, knots, FunctionTransformer(lambda rows: rows[:, :1]))
+
+
+# ---- planes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [20_000, 1])
+@pytest.mark.parametrize("rank", [2, 5])
+def test_the_dual_of_planes_is_that_of_their_definition(rng, most, rank, monkeypatch):
+    monkeypatch.setattr("histrs.svm._planes._MAX_EXCHANGES", most)
+    root = rng.standard_normal((5, rank))
+    K = root @ root.T
+    alpha, best = 0.3, K @ rng.standard_normal(5)
+    A, b = rng.standard_normal((20, 5)), rng.random(20)
+    planes, idle, kept = Planes(5, 1.0).with_alpha(alpha), np.zeros(20, int), np.arange(0)
+    for k in range(20):
+        planes.add(A[k], K @ A[k], b[k], A[k] @ best)
+        kept = np.append(kept, k)
+        value = planes.solve(1e-10, 1)
+        w, H = planes.weights, A[kept] @ K @ A[kept].T
+        assert len(planes) == len(w) == len(kept)
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1)
+        assert value == pytest.approx(b[kept] @ w - w @ H @ w / (2 * alpha), rel=1e-9)
+        assert value == pytest.approx(oracle.simplex_maximum(H / alpha, b[kept]), abs=1e-6)
+        v = K @ A[kept].T @ w / alpha
+        np.testing.assert_allclose(planes.model(), v, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(planes.at_model(), A[kept] @ v, rtol=1e-8, atol=1e-10)
+        assert planes.square() == pytest.approx(v @ np.linalg.pinv(K) @ v, rel=1e-6, abs=1e-12)
+        assert planes.with_best() == pytest.approx(w @ (A[kept] @ best) / alpha)
+        idle[kept] = np.where(w > 0, 0, idle[kept] + 1)
+        planes.remove_idle()
+        assert len(planes) == len(kept)
+
+
+def test_planes_go_after_thirty_optima_without_a_part():
+    planes = Planes(1, 1.0)
+    # Of two planes one is above the other everywhere; with each solution one more of the kind.
+    planes.add(np.zeros(1), np.zeros(1), 0.0, 0.5)
+    planes.add(np.zeros(1), np.zeros(1), 1.0, 0.7)
+    for turn in range(30):
+        assert planes.solve(1e-12, 1) == pytest.approx(1.0)
+        assert len(planes) == 2, turn
+        planes.remove_idle()
+    assert len(planes) == 1
+    np.testing.assert_array_equal(planes.weights, [1.0])
+    np.testing.assert_array_equal(planes.at_best, [0.7])
+    assert planes.solve(1e-12, 1) == pytest.approx(1.0)
+
+
+# ---- rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 4, 2048])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mapped", "codes", "delayed", "immediate"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
+    monkeypatch.setattr("histrs.svm._rows._CHUNK", chunk)
+    X = np.abs(rng.standard_normal((11, 4)))
+    product = None
+    if kind in ("dense", "sparse", "mapped"):
+        features, K = X, np.eye(4)
+        if kind == "mapped":
+            phi = SparseAdditiveMap("intersection", n_knots=3).fit(X)
+            product, features = phi.inner_product_, phi.transform(X).toarray()
+            K = product.matmul(np.eye(features.shape[1]))
+        rows = FeatureRows(sparse.csr_array(X) if kind == "sparse" else features, product)
+    else:
+        metric = "intersection" if kind == "codes" else "hellinger"
+        pq = ProductQuantizer(2, 3, metric, random_state=0).fit(X)
+        codes = pq.transform(X)
+        features = codes_oracle.one_hot(codes, 3)
+        K = codes_oracle.codeword_kernel(pq.codebooks_, metric)
+        dtype = pq.codebooks_.dtype
+        rows = (
+            ExpandedRows(codes, pq.inner_product_, dtype, 1)
+            if kind == "immediate"
+            else CodeRows(codes, pq.inner_product_, 3, dtype, 1)
+        )
+    if intercept:
+        rows = RowsWithIntercept(rows, 3.0)
+        K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), 9.0 * np.eye(1)]])
+        features = np.hstack([features, np.ones((11, 1))])
+    assert len(rows) == 11
+    G, others = rng.standard_normal((2, 2, 11))
+    a, product_a = rows.gradients(G)
+    assert a.shape == product_a.shape == (2, rows.width)
+    # A model is made of gradients; its scores are those of the kernel between rows.
+    kernel = features @ K @ features.T
+    np.testing.assert_allclose(rows.scores(product_a), G @ kernel, rtol=1e-5, atol=1e-6)
+    out = np.empty((2, 11))
+    assert rows.scores(product_a, out) is out
+    np.testing.assert_array_equal(out, rows.scores(product_a))
+    np.testing.assert_allclose(
+        rows.gradients(others)[0] @ product_a.T, others @ kernel @ G.T, rtol=1e-5, atol=1e-5
+    )
+    coef = rows.coef(product_a)
+    width = features.shape[1] - intercept
+    np.testing.assert_allclose(coef, (G @ features @ K)[:, :width], rtol=1e-5, atol=1e-5)
+    some = np.array([9, 2, 3])
+    part = rows.part(some)
+    assert (len(part), part.width) == (3, rows.width)
+    np.testing.assert_allclose(part.scores(product_a), out[:, some], rtol=1e-5, atol=1e-6)
