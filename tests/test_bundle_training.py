@@ -36,7 +36,7 @@ def test_bad_weights_are_refused(rows, model):
     model = clone(model)
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         model.fit(X, y, np.where(np.arange(37) == 5, -1.0, 1.0))
-    with pytest.raises(ValueError, match="zero everywhere|at least one non-zero"):
+    with pytest.raises(ValueError, match=r"zero everywhere|at least one non-zero"):
         model.fit(X, y, np.zeros(37))
     model.set_params(class_weight=dict.fromkeys(range(3), 0.0))
     with pytest.raises(ValueError, match=NOTHING_WEIGHS):
