@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._bundle_solver import _Search, solve
+from histrs.svm._bundle_solver import _Search, relative_gaps, solve
 from histrs.svm._held_out import folds
 
 ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
@@ -179,6 +179,11 @@ def test_no_gap_is_within_any_tolerance():
     # Eight losses of 1, whose mean has no rounding.
     model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False).fit(np.zeros((8, 2)), [0, 1] * 4)
     assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
+
+
+def test_gaps_are_parts_of_the_objective():
+    found = relative_gaps(np.array([1.0, 0.25, 2.0]), np.array([4.0, 0.5, 0.0]))
+    np.testing.assert_array_equal(found, [0.25, 0.5, 0.0])
 
 
 def test_planes_without_a_part_are_forgotten(digits):

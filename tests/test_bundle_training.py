@@ -38,6 +38,8 @@ def test_bad_weights_are_refused(rows, model):
         model.fit(X, y, np.where(np.arange(37) == 5, -1.0, 1.0))
     with pytest.raises(ValueError, match=r"zero everywhere|at least one non-zero"):
         model.fit(X, y, np.zeros(37))
+    with pytest.raises(ValueError, match="y holds one class, 1: the number of classes has to be"):
+        model.fit(X[y == 1], y[y == 1])
     model.set_params(class_weight=dict.fromkeys(range(3), 0.0))
     with pytest.raises(ValueError, match=NOTHING_WEIGHS):
         model.fit(X, y)

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.svm import IntersectionSVC
+from histrs.svm._held_out import folds
 from tests.oracles import svm as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -108,3 +112,165 @@ def test_entries_whose_squares_overflow_get_units(rng, container):
     model = IntersectionSVC(random_state=0).fit(container(X), y)
     assert np.all(model.scale_ > 1e199)
     assert model.score(container(X), y) > 0.8
+
+
+# ---- further batches ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_batches_are_passes_that_go_on(rows, average, first):
+    X, y = rows
+    # The same units and lengths in each batch.
+    X = np.vstack([X, X[::-1]])
+    y = np.append(y, y[::-1])
+    weights = np.random.default_rng(1).random(60) + 0.5
+    model = IntersectionSVC(
+        scale="none", fit_intercept=False, smoothing="none", average=average, max_iter=3,
+        alpha=0.01, random_state=5, class_weight={1: 2.0},
+    )  # fmt: skip
+    signs = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    by_class = np.where(y == 1, 2.0, 1.0)
+    random = np.random.RandomState(5)
+    if first == "fit":
+        model.fit(X, y)
+        seed, w, kept = random.randint(np.iinfo(np.int32).max), None, []
+        w = model._last
+        kept = [model.coef_] * 2 if average else []
+    else:
+        model.partial_fit(X, y, [0, 1, 2], weights)
+        seed = random.randint(np.iinfo(np.int32).max)
+        w = one_batch(model, X, signs, weights * by_class, random.permutation(60), np.zeros((3, 5)))
+        kept = [w]
+        expected = np.mean(kept, axis=0)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-9, atol=1e-12)
+    for _ in range(2):
+        model.partial_fit(X, y, sample_weight=weights)
+        random = np.random.RandomState(seed)
+        seed = random.randint(np.iinfo(np.int32).max)
+        w = one_batch(model, X, signs, weights * by_class, random.permutation(60), w)
+        kept.append(w)
+        expected = np.mean(kept, axis=0) if average else w
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-9, atol=1e-12)
+    assert model.n_iter_ == (5 if first == "fit" else 3)
+
+
+def one_batch(model, X, signs, weights, order, w):
+    begin = np.where((X > 0).all(axis=0), X.min(axis=0), 0.0)
+    steps = model.margin_, model.eta_, model.alpha
+    return np.array(
+        [
+            oracle.one_pass(X - begin, s, weights, order, v, *steps)
+            for s, v in zip(signs, w, strict=True)
+        ]
+    )
+
+
+def test_what_partial_fit_refuses(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="number of classes has to be greater than one"):
+        model.partial_fit(X[y == 1], y[y == 1], classes=[1])
+    with pytest.raises(ValueError, match="y holds 2, which is not in classes; list it there"):
+        model.partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(model, "coef_")
+    model.partial_fit(X, y, classes=[2, 0, 1])
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"classes = \[0, 1\] differ from those before"):
+        model.partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
+    assert model.n_iter_ == 2
+
+
+def test_units_and_lengths_of_batches(rng):
+    # A column varies for the first time in the second batch, and another one in the third.
+    first = np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 0.0]])
+    second = np.array([[2.0, 5.0, 0.0], [2.0, 4.0, 0.0], [1.0, 2.0, 0.0]])
+    third = np.array([[2.0, 3.0, 4.0], [9.0, 9.0, 0.0]])
+    last = 100 * rng.random((4, 3))
+    for container in (np.asarray, sparse.csr_array):
+        model = IntersectionSVC(scale="spread", random_state=0)
+        model.partial_fit(container(first), [0, 1], classes=[0, 1])
+        assert model.scale_.tolist() == [1.0, 1.0, 1.0]
+        model.partial_fit(container(second), [0, 1, 1])
+        seen = np.vstack([first, second])
+        np.testing.assert_allclose(model.scale_, [1.0, seen[:, 1].std(), 1.0], rtol=1e-9)
+        assert model.offset_.tolist() == [1.0, 2.0, 0.0]
+        model.partial_fit(container(third), [0, 1])
+        spread = np.append(seen[:, 2], third[:, 2]).std()
+        np.testing.assert_allclose(model.scale_, [1.0, seen[:, 1].std(), spread], rtol=1e-9)
+        kept = model.scale_, model.offset_, model.eta_, model.margin_
+        model.partial_fit(container(last), [0, 1, 1, 0])
+        for a, b in zip(
+            kept, (model.scale_, model.offset_, model.eta_, model.margin_), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+# ---- answers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_a_softmax_of_scores(rows, n_classes):
+    X, y = rows
+    y = y % n_classes
+    model = IntersectionSVC(probability=True, random_state=0).fit(X, y)
+    scores = model.decision_function(X)
+    logits = np.column_stack([np.zeros(30), scores]) if n_classes == 2 else scores
+    P = np.exp(model.inverse_temperature_ * logits)
+    np.testing.assert_allclose(model.predict_proba(X), P / P.sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_array_equal(model.coef_, IntersectionSVC(random_state=0).fit(X, y).coef_)
+    # They are those of this fit.
+    assert not hasattr(model.set_params(probability=False).fit(X, y), "predict_proba")
+    model.set_params(probability=True).fit(X, y)
+    assert not hasattr(model.partial_fit(X, y), "predict_proba")
+    assert hasattr(IntersectionSVC(probability=True), "predict_proba")
+    assert not hasattr(IntersectionSVC(), "predict_proba")
+
+
+def test_probabilities_need_rows_to_hold_out():
+    with pytest.raises(ValueError, match="probability = True needs two rows of a class or more"):
+        IntersectionSVC(probability=True).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_temperature_is_the_likeliest_for_rows_held_out(rows, n_classes):
+    X, y = rows
+    y = y % n_classes
+    weight = np.random.default_rng(2).random(30) + 0.1
+    model = IntersectionSVC(random_state=3, class_weight={0: 2.0}, probability=True)
+    model.fit(X, y, weight)
+    plain = clone(model).set_params(probability=False)
+    logits = np.zeros((30, n_classes))
+    for learned, others in folds(y, np.random.RandomState(3)):
+        plain.fit(X[learned], y[learned], weight[learned])
+        found = plain.decision_function(X[others])
+        logits[others, 3 - n_classes :] = found.reshape(len(others), -1)
+    total = weight * np.where(y == 0, 2.0, 1.0)
+    distances = logits.max(axis=1, keepdims=True) - logits
+    expected = likely_inverse_temperature(distances, y, total)
+    assert model.inverse_temperature_ == pytest.approx(expected, rel=1e-6)
+
+
+def test_scores_in_single_precision_may_be_infinite(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    model.intercept_[:] = [1e300, 0.0, -1e300]
+    scores = model.decision_function(X.astype(np.float32))
+    assert scores.dtype == np.float32
+    assert np.all(scores[:, 0] == np.inf)
+    assert np.isfinite(scores[:, 1]).all()
+    assert np.all(scores[:, 2] == -np.inf)
+
+
+def test_weights_that_overflow_in_units_of_the_rows(rng):
+    X = np.hstack([rng.random((20, 1)) * 1e300, rng.random((20, 1))])
+    model = IntersectionSVC(scale="spread", eta0=1e20, random_state=0)
+    with pytest.raises(ValueError, match="The weights overflow in units of X"):
+        model.fit(X, np.arange(20) % 2)
+
+
+def test_tags_are_those_of_histograms():
+    tags = get_tags(IntersectionSVC()).input_tags
+    assert (tags.sparse, tags.positive_only) == (True, True)

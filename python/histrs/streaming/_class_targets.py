@@ -22,7 +22,7 @@ class SignedTargets:
         unknown = np.flatnonzero(~np.isin(labels, self.classes))
         if len(unknown):
             raise ValueError(
-                f"Y[{unknown[0]}] = {labels[unknown[0]]!r} is not one of the "
+                f"Y[{unknown[0]}] = {labels.tolist()[unknown[0]]!r} is not one of the "
                 f"{len(self.classes)} classes; give all of them."
             )
         signs = np.where(labels[:, None] == self.classes, 1.0, -1.0)

@@ -75,8 +75,8 @@ class BundleArguments(BaseEstimator):
         self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
-                "greater than one."
+                f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has to "
+                "be greater than one."
             )
         return X, y, weight
 

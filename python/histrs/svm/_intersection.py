@@ -237,8 +237,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             self.classes_ = classes_of(y)
             if len(self.classes_) < 2:
                 raise ValueError(
-                    f"y holds one class, {self.classes_[0]!r}: the number of classes has to be "
-                    "greater than one."
+                    f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has "
+                    "to be greater than one."
                 )
             weights = self._weights(weight, y)
             if not weights.any():
@@ -445,7 +445,9 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             raise ValueError(f"classes = {classes!r} differ from those before, {self.classes_!r}.")
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"y holds {unknown[0]!r}, which is not in classes; list it there.")
+            raise ValueError(
+                f"y holds {unknown.tolist()[0]!r}, which is not in classes; list it there."
+            )
 
     def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         weight = times_class_weights(weight, weights_of_classes(self.class_weight, y))
