@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import faulthandler
 import json
-import os
 import queue
 import resource
 import subprocess
@@ -21,14 +20,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
+
+from tests.process_clock import ProcessClock
 
 # Seconds of a call: of processor time, and asleep. One that waits for a processor, or for memory to
 # come back, is neither. Histograms learned with hardly any regularisation take twelve and can be
 # interrupted: no hang.
 HANG = 20.0
 ASLEEP = 60.0
+# What imports may take beyond a call.
+IMPORT = 50.0
 MEMORY = 6 << 30
 
 
@@ -69,9 +71,8 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
-        # Imports are not part of a program.
-        self.seed, self.step, self.used = first, "import", 50.0
-        self.asleep, self.seen = -ASLEEP, time.monotonic()
+        self.seed, self.step = first, "import"
+        self._clock = ProcessClock(self.process.pid)
         self.steps: list[str] = []
         self.answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -81,7 +82,7 @@ class Worker:
         """Note at once what the process is at, and pass on what came of its programs."""
         for line in self.process.stdout or ():
             answer = json.loads(line)
-            self.asleep, self.used = 0.0, self._seconds_used()
+            self._clock.restart()
             if "start" in answer:
                 self.seed, self.steps = answer["start"], []
             elif "step" in answer:
@@ -90,31 +91,10 @@ class Worker:
             else:
                 self.answers.put(answer)
 
-    def _seconds_used(self) -> float:
-        """Return the processor time of the process, which does not count what others took."""
-        try:
-            with open(f"/proc/{self.process.pid}/stat") as file:
-                parts = file.read().rpartition(")")[2].split()
-        except OSError:
-            return time.monotonic()
-        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-
     def hangs(self) -> bool:
         """Say whether the process has been at one step for too long; to be asked all the time."""
-        now = time.monotonic()
-        if self._sleeps():
-            # No more than a second at a time, should this process wait as well.
-            self.asleep += min(now - self.seen, 1.0)
-        self.seen = now
-        return self._seconds_used() - self.used > HANG or self.asleep > ASLEEP
-
-    def _sleeps(self) -> bool:
-        """Say whether each of its threads waits for something else than the machine."""
-        states = set()
-        with contextlib.suppress(OSError):
-            for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
-                states.add(path.read_text().rpartition(")")[2].split()[0])
-        return states <= {"S"}
+        used = self._clock.used() - (IMPORT if self.step == "import" else 0.0)
+        return used > HANG or self._clock.asleep() > (2 if self.step == "import" else 1) * ASLEEP
 
     def stop(self) -> str:
         """End the process, and return what it had to say."""

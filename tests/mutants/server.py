@@ -14,7 +14,6 @@ import select
 import signal
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,8 +23,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.process_clock import ProcessClock
+
 # What a child may take beyond what the process has.
 MEMORY = 4 << 30
+# Seconds that it may sleep longer than it may work: for answers of processes of its own.
+ASLEEP = 60.0
 
 Task = TypeVar("Task")
 Say = Callable[..., None]
@@ -39,8 +42,13 @@ class _Child:
     task: Any
     process: int
     pipe: int
-    deadline: float
+    clock: ProcessClock
+    seconds: float = 60.0
     said: bytes = b""
+
+    def is_late(self) -> bool:
+        """Say whether it took too long since it was last heard of; to be asked all the time."""
+        return self.clock.used() > self.seconds or self.clock.asleep() > self.seconds + ASLEEP
 
     def lines(self) -> list[Any]:
         """Return what the child has said; the last line may be missing its end."""
@@ -54,7 +62,8 @@ def forks(
 ) -> Iterator[tuple[Task, list[Any]]]:
     """Answer each task in a child of its own, and yield all that it said, as they end.
 
-    A child says how many seconds it may take until it says something again; then it is killed.
+    A child says how many seconds of processor time it may take until it says something again; then
+    it is killed.
     """
     waiting, running = iter(tasks), list[_Child]()
     try:
@@ -64,12 +73,11 @@ def forks(
             if not running:
                 return
             pipes = [child.pipe for child in running]
-            nearest = min(child.deadline for child in running)
-            ready, _, _ = select.select(pipes, [], [], max(nearest - time.monotonic(), 0.0))
+            ready, _, _ = select.select(pipes, [], [], 0.5)
             for child in list(running):
                 if child.pipe in ready and _listen(child):
                     continue
-                if child.pipe in ready or time.monotonic() > child.deadline:
+                if child.pipe in ready or child.is_late():
                     running.remove(child)
                     _end(child)
                     yield child.task, child.lines()
@@ -83,7 +91,7 @@ def _fork(task: Task, answer: Callable[[Task, Say], None]) -> _Child:
     process = os.fork()
     if process:
         os.close(writer)
-        return _Child(task, process, reader, time.monotonic() + 60.0)
+        return _Child(task, process, reader, ProcessClock(process))
     code = 1
     try:
         os.setsid()
@@ -116,7 +124,8 @@ def _listen(child: _Child) -> bool:
     child.said += text
     if text.endswith(b"\n"):
         last = json.loads(child.said[:-1].rpartition(b"\n")[2])
-        child.deadline = time.monotonic() + last.get("seconds", 60.0)
+        child.clock.restart()
+        child.seconds = last.get("seconds", 60.0)
     return bool(text)
 
 
