@@ -12,6 +12,7 @@ from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm._bundle_solver import _Search, relative_gaps, solve
 from histrs.svm._held_out import folds
+from histrs.svm._path import held_out_path
 
 ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
 
@@ -222,6 +223,7 @@ def _refit(model, X, y, change):
     ("parameters", "message"),
     [
         ({"alphas": [0.1, -1.0]}, "expected positive"),
+        ({"alphas": [0.1, 0.0]}, "expected positive"),
         ({"alphas": []}, "expected positive"),
         ({"alphas": [[0.1]]}, "expected positive"),
         ({"alphas": [np.inf]}, "expected positive"),
@@ -232,6 +234,31 @@ def _refit(model, X, y, change):
 def test_bad_paths_are_refused(digits, parameters, message):
     with pytest.raises(ValueError, match=message):
         BundleSVC(**parameters).fit(*digits)
+
+
+def test_a_path_needs_rows_to_hold_out():
+    with pytest.raises(ValueError, match="alphas need two rows of a class or more, of which one"):
+        BundleSVC(alphas=[0.1]).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_a_path_starts_from_models_of_the_first_part(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4).fit(X, y)
+    rows, weight = model._rows(X), np.ones(len(y))
+    parts = list(folds(y, np.random.RandomState(0), 3))
+    path = held_out_path(
+        *(rows, y, weight, [1e-2, 1.0, 1e-2], parts, model._targets, model.classes_, 1e-4, 1000)
+    )
+    np.testing.assert_array_equal(path.alphas, [1.0, 1e-2])
+    assert path.scores.shape == (2, 3)
+    assert len(path.starts) == 2
+    learned = parts[0][0]
+    targets = model._targets(y[learned], weight[learned])
+    for alpha, start in zip(path.alphas, path.starts, strict=True):
+        one = solve(rows.part(learned), targets, alpha, 1e-4, 1000)
+        gap = one.dual_gap + start.dual_gap
+        assert np.all(np.abs(one.objective - start.objective) <= gap + 1e-12)
+        assert start.planes == ()
 
 
 @pytest.mark.parametrize("solver", ["bundle", "pegasos"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
+from histrs import _histrs
 from histrs.kernel_approximation import AdditiveChi2Map, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
@@ -194,6 +195,20 @@ def test_a_map_meets_one_partition_at_a_time(rng):
     assert seen == [75] * 4
     model.decision_function(D)
     assert seen == [75] * 8
+
+
+def test_scores_in_input_space_are_of_one_partition_at_a_time(rng, monkeypatch):
+    X, y = data(rng)
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    seen, scores = [], _histrs.svm_scores
+
+    def note(rows, *arguments):
+        seen.append(len(rows))
+        return scores(rows, *arguments)
+
+    monkeypatch.setattr(_histrs, "svm_scores", note)
+    model.decision_function(chunked(X, 75, -1))
+    assert seen == [75] * 4
 
 
 def test_a_model_is_pickled_without_the_rows(rng):

@@ -1,10 +1,14 @@
 """What the support vector machines are made of, each part against its definition."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
@@ -216,6 +220,68 @@ def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
     assert product(double, MaxAbsScaler())[0] is None
     with pytest.raises(ValueError, match="which features of the union belong to the maps"):
         product(double, knots, FunctionTransformer(lambda rows: rows[:, :1]))
+
+
+class Hat(TransformerMixin, BaseEstimator):
+    """A map that has its inner product once it is fitted."""
+
+    def fit(self, X, y=None):
+        self.inner_product_ = SimpleNamespace(shape=(X.shape[1],) * 2, matmul=lambda V: 2 * V)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+class Around(TransformerMixin, BaseEstimator):
+    """A transformer of what another one returns."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def fit(self, X, y=None):
+        self.inner.fit(X)
+        return self
+
+    def transform(self, X):
+        return np.sqrt(self.inner.transform(X))
+
+
+def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
+    X = rng.random((9, 3))
+    knots = SparseAdditiveMap("intersection", n_knots=4).fit(X)
+    for inside in (knots, Hat().fit(X), Around(knots), [Around(Around(Hat().fit(X)))]):
+        wrapped = Around(inside)
+        with pytest.raises(ValueError, match="as a part of Around its features are changed"):
+            inner_product_of(wrapped, 3)
+        with pytest.raises(ValueError, match="as step 'a' of a pipeline its features are changed"):
+            inner_product_of(Pipeline([("a", wrapped), ("b", MaxAbsScaler())]), 3)
+    assert inner_product_of(Around(MaxAbsScaler()), 3) is None
+    assert inner_product_of(Hat().fit(X), 3).matmul(1.0) == 2.0
+
+
+def test_parts_of_columns_of_any_width(rng):
+    X = rng.random((20, 4))
+    knots = SparseAdditiveMap("intersection", n_knots=4)
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+    # A part inside whose width follows from the others, one without columns, and the rest.
+    nested = FeatureUnion([("double", double), ("knots", knots)])
+    columns = ColumnTransformer(
+        [("none", ProductQuantizer(), []), ("gone", "drop", [3]), ("nested", nested, [1, 2])],
+        remainder="passthrough",
+    ).fit(X)
+    n = columns.transform(X).shape[1]
+    m = SparseAdditiveMap("intersection", n_knots=4).fit(X[:, 1:3]).inner_product_.shape[0]
+    assert n == 4 + m + 1
+    found = inner_product_of(columns, n).matmul(np.eye(n))
+    expected = np.eye(n)
+    expected[4 : 4 + m, 4 : 4 + m] = (
+        SparseAdditiveMap("intersection", n_knots=4).fit(X[:, 1:3]).inner_product_.matmul(np.eye(m))
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    # Features that are compared by their scalar product have none of their own.
+    whitened = SparseAdditiveMap("intersection", n_knots=4, whiten=True).fit(X)
+    assert inner_product_of(whitened, whitened.transform(X).shape[1]) is None
 
 
 # ---- planes -------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import get_tags
 
 from histrs._inverse_temperature import likely_inverse_temperature
@@ -262,6 +262,10 @@ def test_scores_in_single_precision_may_be_infinite(rows):
     assert np.all(scores[:, 0] == np.inf)
     assert np.isfinite(scores[:, 1]).all()
     assert np.all(scores[:, 2] == -np.inf)
+    # In double precision, none of the differences of scores is above the range.
+    model.inverse_temperature_ = 4.0
+    model.intercept_[:] = [1.5e308, 0.0, -1.5e308]
+    np.testing.assert_array_equal(model.predict_proba(X), np.tile([1.0, 0.0, 0.0], (30, 1)))
 
 
 def test_weights_that_overflow_in_units_of_the_rows(rng):
@@ -269,6 +273,29 @@ def test_weights_that_overflow_in_units_of_the_rows(rng):
     model = IntersectionSVC(scale="spread", eta0=1e20, random_state=0)
     with pytest.raises(ValueError, match="The weights overflow in units of X"):
         model.fit(X, np.arange(20) % 2)
+
+
+def test_the_columns_are_those_of_the_fit(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0)
+    for call in (lambda: model.predict(X), model.sparsify, model.densify):
+        with pytest.raises(NotFittedError):
+            call()
+    model.fit(X, y)
+    for call in (model.predict, lambda X: model.partial_fit(X, y)):
+        with pytest.raises(
+            ValueError, match="X has 3 features, but Intersection"
+        ):
+            call(X[:, :3])
+    assert model.fit(X[:, :3], y).n_features_in_ == 3
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        model.fit(X, X[:, 0])
+
+
+def test_passes_of_folds_are_not_shown(rows, capsys, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    IntersectionSVC(probability=True, max_iter=3, verbose=1, random_state=0).fit(*rows)
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
 def test_tags_are_those_of_histograms():

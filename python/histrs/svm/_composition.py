@@ -104,7 +104,6 @@ def _is_nothing(step: Any) -> bool:
 def _side_by_side(union: FeatureUnion | ColumnTransformer, n_features: int) -> InnerProduct | None:
     if isinstance(union, ColumnTransformer):
         members = [(name, part) for name, part, _ in union.transformers_]
-        members.sort(key=lambda member: union.output_indices_[member[0]].start)
         slices = [union.output_indices_[name] for name, _ in members]
         widths: list[int | None] = [part.stop - part.start for part in slices]
     else:
