@@ -283,9 +283,7 @@ def test_the_columns_are_those_of_the_fit(rows):
             call()
     model.fit(X, y)
     for call in (model.predict, lambda X: model.partial_fit(X, y)):
-        with pytest.raises(
-            ValueError, match="X has 3 features, but Intersection"
-        ):
+        with pytest.raises(ValueError, match="X has 3 features, but Intersection"):
             call(X[:, :3])
     assert model.fit(X[:, :3], y).n_features_in_ == 3
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
