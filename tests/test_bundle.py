@@ -25,6 +25,7 @@ from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, Spars
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
+from histrs.svm import _interior_point as interior_point
 from histrs.svm._bundle_solver import Targets, search
 from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
@@ -790,6 +791,27 @@ def test_the_interior_point_method_finds_the_maximum(n, rank, scale):
     gradient = b - H @ weights
     rounding = 1e-13 * np.abs(H).max(initial=0)
     assert gradient.max() - weights @ gradient <= 2e-9 + rounding
+
+
+@pytest.mark.parametrize(("scale", "most"), [(1e-3, 11), (1.0, 12), (1e9, 31)])
+def test_the_interior_point_method_takes_few_steps(scale, most, monkeypatch):
+    n_steps = []
+
+    def counted(*arguments, **options):
+        n_steps[-1] += 1
+        return factor(*arguments, **options)
+
+    factor = interior_point.cho_factor
+    monkeypatch.setattr(interior_point, "cho_factor", counted)
+    for n in range(1, 41, 3):
+        for rank in range(0, 41, 5):
+            rng = np.random.default_rng(n + 100 * rank)
+            A = rng.standard_normal((n, rank)) * np.geomspace(1, scale, rank)
+            n_steps.append(0)
+            simplex_maximum(A @ A.T, rng.standard_normal(n), 1e-9)
+    # Of Mehrotra's steps; without their second order they are half as many more.
+    assert max(n_steps) <= most
+    assert np.mean(n_steps) <= 0.8 * most
 
 
 # ---- probabilities -----------------------------------------------------------------------------

@@ -15,8 +15,10 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
+from histrs.svm import BundleSVC
 from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._composition import BlockDiagonalProduct, inner_product_of, last_map
+from histrs.svm._distributed import _n_bytes, _RowBlock
 from histrs.svm._held_out import folds
 from histrs.svm._objective import Lengths, signs_of
 from histrs.svm._planes import Planes
@@ -316,6 +318,18 @@ def test_the_dual_of_planes_is_that_of_their_definition(rng, most, rank, monkeyp
         assert len(planes) == len(kept)
 
 
+def test_weights_that_are_no_better_are_not_taken(rng, monkeypatch):
+    planes = Planes(4, 0.1)
+    for a, b in zip(rng.standard_normal((12, 4)), rng.random(12), strict=True):
+        planes.add(a, a, b, 0.0)
+    value, optimum = planes.solve(1e-14, 1), planes.weights
+    # Where the other method fails, and exchanges end early.
+    monkeypatch.setattr("histrs.svm._planes._MAX_EXCHANGES", 1)
+    monkeypatch.setattr("histrs.svm._planes.simplex_maximum", lambda *_: np.full(12, 1 / 12))
+    assert planes.solve(0.0, 1) >= value - 1e-12
+    np.testing.assert_allclose(planes.weights, optimum, atol=1e-6)
+
+
 def test_planes_go_after_thirty_optima_without_a_part():
     planes = Planes(1, 1.0)
     # Of two planes one is above the other everywhere; with each solution one more of the kind.
@@ -329,6 +343,40 @@ def test_planes_go_after_thirty_optima_without_a_part():
     np.testing.assert_array_equal(planes.weights, [1.0])
     np.testing.assert_array_equal(planes.at_best, [0.7])
     assert planes.solve(1e-12, 1) == pytest.approx(1.0)
+
+
+# ---- features of maps -------------------------------------------------------------------------
+
+
+def test_immediate_expansion_is_of_one_level(rng):
+    X, y = rng.random((40, 4)), np.arange(40) % 2
+    pq = ProductQuantizer(2, 4, n_levels=2, random_state=0)
+    assert BundleSVC(pq, alpha=0.1).fit(X, y).score(X, y) > 0.4
+    with pytest.raises(ValueError, match='"immediate" is for a ProductQuantizer of one level'):
+        BundleSVC(pq, alpha=0.1, expansion="immediate").fit(X, y)
+
+
+def test_sparse_features_of_any_format(rng):
+    X, y = rng.random((40, 4)), np.arange(40) % 2
+    parts = {"alphas": [0.1, 1.0], "cv": 2, "random_state": 0}
+    expected = BundleSVC(FunctionTransformer(sparse.csr_array), **parts).fit(X, y)
+    for made in (sparse.coo_array, sparse.csc_array):
+        model = BundleSVC(FunctionTransformer(made), **parts).fit(X, y)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
+
+
+def test_workers_are_told_how_large_blocks_are(rng):
+    X = rng.random((10, 4)) * (rng.random((10, 4)) < 0.5)
+    S = sparse.csr_array(X)
+    assert _n_bytes(X) == 320
+    assert _n_bytes(S) == S.data.nbytes + S.indices.nbytes + S.indptr.nbytes
+    assert _n_bytes(sparse.coo_array(X)) == _n_bytes(S)
+    block = _RowBlock(FeatureRows(X, None), 800)
+    assert block.__sizeof__() == 800
+    assert block.part(np.arange(5)).__sizeof__() == 400
+    assert _RowBlock(FeatureRows(X[:1], None), 80).part(np.arange(1)).__sizeof__() == 80
+    assert _RowBlock(FeatureRows(X[:0], None), 80).part(np.arange(0)).__sizeof__() == 0
 
 
 # ---- rows ---------------------------------------------------------------------------------------
