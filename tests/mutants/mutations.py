@@ -94,13 +94,21 @@ class Text:
 
 
 def _unseen(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what no result depends on: checks that lengths agree, and what need not be copied."""
+    """Yield what no result depends on.
+
+    Checks that lengths agree and that entries are finite, what need not be copied, and which
+    negative number says that NumPy finds a length out.
+    """
     for node in ast.walk(tree):
         match node:
-            case ast.keyword("strict", ast.Constant(True)) | ast.keyword(
-                "copy", ast.Constant(False)
-            ):
+            case ast.keyword("strict" | "overwrite_a" | "overwrite_b", ast.Constant(True)):
                 yield node.value
+            case ast.keyword("copy" | "check_finite", ast.Constant(False)):
+                yield node.value
+            case ast.Call(ast.Attribute(_, "reshape")):
+                for part in node.args:
+                    if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub):
+                        yield part.operand
 
 
 def _spans(tree: ast.AST) -> dict[ast.AST, range]:

@@ -185,6 +185,7 @@ impl<'a, E: Element, S: Simd, const NV: usize> Scan<'a, E, S, NV> {
 
     /// Adds `f` of the rows of some entries to `out`.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
     fn step(&mut self, simd: S, k: usize, v: &[E::Vector<S>], out: &mut [E::Vector<S>], far: bool) {
         if far && let Some(&ahead) = self.rows.get(k + PREFETCH_DISTANCE) {
             prefetch(v, ahead as usize * NV);

@@ -46,8 +46,7 @@ impl Scaled {
                 *out = ((value - mean) * unit) as f32;
                 norm += f64::from(*out).powi(2);
             }
-            // Also where it is no number.
-            if !(norm <= 3.0 * MOST * MOST) {
+            if !norm.is_finite() || norm > 3.0 * MOST * MOST {
                 return Err(Error::TooFarFromMean { row, most: MOST });
             }
             halves.push((0.5 * norm) as f32);
