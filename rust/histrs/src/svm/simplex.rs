@@ -111,3 +111,34 @@ fn best_exchange(
     }
     best
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use ndarray::Array2;
+
+    /// Of the identity the maximum is the projection of `b` on the simplex.
+    #[test]
+    fn the_maximum_is_a_projection_on_the_simplex() {
+        let exec = Executor::new(1).unwrap();
+        let (h, b) = (Array2::eye(3), [1.0, 1.5, 2.0]);
+        let mut alpha = [1.0 / 3.0; 3];
+        let bound = simplex_maximum(&exec, h.view(), &b, &mut alpha, 1e-12, 1000).unwrap();
+        assert!(bound <= 1e-12, "{bound}");
+        for (found, expected) in alpha.into_iter().zip([0.0, 0.25, 0.75]) {
+            assert!((found - expected).abs() < 1e-9, "{alpha:?}");
+        }
+    }
+
+    #[test]
+    fn without_steps_the_bound_is_that_of_the_start() {
+        let exec = Executor::new(1).unwrap();
+        let mut alpha = [1.0, 0.0];
+        let h = Array2::zeros((2, 2));
+        let bound = simplex_maximum(&exec, h.view(), &[1.0, 3.0], &mut alpha, 0.0, 0).unwrap();
+        assert_eq!((bound, alpha), (2.0, [1.0, 0.0]));
+        let off = simplex_maximum(&exec, h.view(), &[1.0, 3.0], &mut [1.0, 1.0], 0.0, 0);
+        assert!(matches!(off, Err(Error::Parameter { .. })));
+    }
+}

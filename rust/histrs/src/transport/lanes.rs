@@ -139,3 +139,30 @@ impl<T: Elementary> Lanes<T> {
         std::mem::swap(&mut self.unaccelerated, &mut self.unaccelerated_before);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_loaded_moved_and_emptied_in_its_own_lane() {
+        let mut lanes = Lanes::<f64>::new((2, 3)).unwrap();
+        let stride = stride::<f64>();
+        let job = Job { start: vec![0.5, -0.5], masses: Some([2.0, 4.0]), ..Job::default() };
+        lanes.load(3, &job, [&[0.25, 0.75], &[0.5, 0.25, 0.25]]);
+        lanes.relocate(3, 1);
+        lanes.empty(3);
+        let step = lanes.next_step(stride);
+        let column = |rows: &[f64], lane: usize| -> Vec<f64> {
+            rows.iter().skip(lane).step_by(stride).copied().collect()
+        };
+        assert_eq!(column(step.source, 1), [0.5, 1.5]);
+        assert_eq!(column(step.target, 1), [2.0, 1.0, 1.0]);
+        assert_eq!(column(step.potential, 1), [0.5, -0.5]);
+        for lane in (0..stride).filter(|&lane| lane != 1) {
+            assert!(column(step.source, lane).iter().all(|&x| x == 0.0), "{lane}");
+            assert!(column(step.target, lane).iter().all(|&x| x == 0.0), "{lane}");
+        }
+    }
+}

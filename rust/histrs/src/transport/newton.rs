@@ -8,7 +8,7 @@
 //! `(L(W) + damping diag(a)) step = a - T 1`.
 //!
 //! Under penalties `p` and `q`, in units of the regularisation, `a exp(-(f - log a) / p)` takes the
-//! index of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
+//! place of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
 //! of the penalties, comes to the diagonal.
 
 use crate::error::Result;
