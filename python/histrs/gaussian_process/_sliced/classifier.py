@@ -279,25 +279,9 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         random = self._random()
         rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
         in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
-        kernel = self._kernel_to_try(len(kept))
-        # On matrices of this size, BLAS's threads mostly wait for one another.
-        with blas_threads_at_most(1):
-            steps = min(self._n_steps(), _MAX_STEPS)
-            others = [first_metric("pca", A[rows], columns.spreads)] if steps > 0 else []
-            learned = learn_class_metric(
-                A[rows],
-                codes[rows],
-                metric=first_metric(self.metric, A[rows], columns.spreads),
-                others=others,
-                n_directions=self._n_directions(len(kept), 1),
-                n_steps=steps,
-                n_interactions=self.n_interactions,
-                random=random,
-                n_threads=self._threads(),
-                row_scale=roots(in_units),
-                kernel=kernel,
-                handicap=self._handicap(len(kept), len(classes)),
-            )
+        learned = self._learn_metric(
+            columns, A[rows], codes[rows], roots(in_units), len(kept), len(classes), random
+        )
         weights = None if weights is None else weights[kept]
         if isinstance(learned, LearnedMatern):
             inner, T = self._matern(columns, learned, numbers[kept])
@@ -308,6 +292,37 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         # On an estimator without data, as `fit`, but with declared classes.
         self._inner = inner.partial_fit(T, labels[kept], declared, weights)
         self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
+
+    def _learn_metric(
+        self,
+        columns: Columns,
+        A: Array,
+        codes: NDArray[np.intp],
+        row_scale: Array | None,
+        n_rows: int,
+        n_classes: int,
+        random: np.random.RandomState,
+    ) -> LearnedClasses | LearnedMatern:
+        """Learn the metric, and which kernel is in it, from some of `n_rows` rows."""
+        kernel = self._kernel_to_try(n_rows)
+        steps = min(self._n_steps(), _MAX_STEPS)
+        # On matrices of this size, BLAS's threads mostly wait for one another.
+        with blas_threads_at_most(1):
+            others = [first_metric("pca", A, columns.spreads)] if steps > 0 else []
+            return learn_class_metric(
+                A,
+                codes,
+                metric=first_metric(self.metric, A, columns.spreads),
+                others=others,
+                n_directions=self._n_directions(n_rows, 1),
+                n_steps=steps,
+                n_interactions=self.n_interactions,
+                random=random,
+                n_threads=self._threads(),
+                row_scale=row_scale,
+                kernel=kernel,
+                handicap=_LIKE_MATERN if n_rows > EXACT_ROWS or n_classes > 2 else 1.0,
+            )
 
     def _kernel_to_try(self, n_rows: int) -> KernelName:
         """Return the kernel; "auto" where the Matérn kernel can do what is asked for."""
@@ -325,10 +340,6 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
                 )
         possible &= self.n_projections == "auto" and n_rows <= most_rows()
         return "sliced" if self.kernel == "auto" and not possible else self.kernel
-
-    def _handicap(self, n_rows: int, n_classes: int) -> float:
-        """Return what the log loss of the Matérn kernel counts times."""
-        return _LIKE_MATERN if n_rows > EXACT_ROWS or n_classes > 2 else 1.0
 
     def _matern(
         self, columns: Columns, learned: LearnedMatern, numbers: Array
