@@ -1,10 +1,10 @@
 //! Centres of rows: the first ones, and the iteration from them.
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::ArrayView2;
 
 use crate::clustering::bytes::ByteRows;
 use crate::clustering::frame::Frame;
-use crate::clustering::lloyd::Iteration;
+use crate::clustering::lloyd::{Iteration, KMeans};
 use crate::clustering::nearest::{Fill, check_number};
 use crate::clustering::seeding::first_centers;
 use crate::clustering::{ROWS, block_of};
@@ -43,20 +43,6 @@ impl Stop {
     pub fn with_tol(self, tol: f64) -> Self {
         Self { tol, ..self }
     }
-}
-
-/// What k-means has found.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct KMeans<T> {
-    /// The centers, of shape `(n_centers, n_columns)`.
-    pub centers: Array2<T>,
-    /// The number of the nearest center of each row.
-    pub labels: Vec<i32>,
-    /// The sum of the squared distances of rows from these.
-    pub inertia: f64,
-    /// Number of passes.
-    pub n_iter: usize,
 }
 
 /// Finds centers `c_k` for which `sum_i min_k |x_i - c_k|^2` is small.

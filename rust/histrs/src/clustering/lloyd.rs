@@ -5,7 +5,6 @@ use pulp::{Simd, WithSimd};
 
 use crate::clustering::bytes::ByteRows;
 use crate::clustering::frame::Frame;
-use crate::clustering::k_means::KMeans;
 use crate::clustering::means::Members;
 use crate::clustering::nearest::{Nearest, nearest, panels};
 use crate::clustering::panels::{Panels, Tile};
@@ -48,6 +47,20 @@ impl Shifts {
     fn of_others(&self, center: usize) -> f64 {
         if center == self.largest.1 { self.second } else { self.largest.0 }
     }
+}
+
+/// What k-means has found.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct KMeans<T> {
+    /// The centers, of shape `(n_centers, n_columns)`.
+    pub centers: Array2<T>,
+    /// The number of the nearest center of each row.
+    pub labels: Vec<i32>,
+    /// The sum of the squared distances of rows from these.
+    pub inertia: f64,
+    /// Number of passes.
+    pub n_iter: usize,
 }
 
 /// Rows, their centers, and what is known of both.

@@ -27,7 +27,8 @@ mod nearest;
 mod panels;
 mod seeding;
 
-pub use k_means::{KMeans, Stop, k_means};
+pub use k_means::{Stop, k_means};
+pub use lloyd::KMeans;
 pub use nearest::nearest_centers;
 
 /// Rows of a block.
