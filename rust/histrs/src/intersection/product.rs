@@ -142,6 +142,10 @@ impl<E: Element> PanelKernel<E> for AddColumns<'_, E> {
                 Scanned::Runs { values, starts, rows } => {
                     add_runs::<E, S, NV>(simd, (values, starts, rows), v, out, &mut table);
                 }
+                // Several vectors of one column have no need to wait for one another.
+                Scanned::Sorted { values, rows } if NV > 1 => {
+                    add_sorted::<E, S, NV>(simd, (values, rows), None, v, total, out);
+                }
                 Scanned::Sorted { values, rows } => match waiting.take() {
                     Some(one) => {
                         add_sorted::<E, S, NV>(simd, one, Some((values, rows)), v, total, out);
