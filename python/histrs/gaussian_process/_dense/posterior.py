@@ -52,10 +52,14 @@ class DensePosterior(BasePosterior[DenseSystem]):
         return not isinstance(self.system, StoredSystem)
 
     @property
+    def _stored(self) -> list[StoredSystem]:
+        """The systems, where they are solved by iterations; none where they are factorised."""
+        return [system for system in self.systems if isinstance(system, StoredSystem)]
+
+    @property
     def tol(self) -> float:
         """Tolerance of iterations; 0 where there are none."""
-        system = self.system
-        return system.tol if isinstance(system, StoredSystem) else 0.0
+        return max((system.tol for system in self._stored), default=0.0)
 
     def means_without(self, held: Indices, Y: Array, tol: float) -> Array:
         """Return means of targets `Y` of some training rows by a fit without these."""
@@ -70,8 +74,7 @@ class DensePosterior(BasePosterior[DenseSystem]):
     @property
     def std_error(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        stored = [system for system in self.systems if isinstance(system, StoredSystem)]
-        return max((system.cached_variance.error for system in stored), default=0.0)
+        return max((system.cached_variance.error for system in self._stored), default=0.0)
 
     def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
         """Return the posterior variances of numbers, a column for each system.

@@ -284,7 +284,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         )
         weights = None if weights is None else weights[kept]
         if isinstance(learned, LearnedMatern):
-            inner, T = self._matern(columns, learned, numbers[kept])
+            inner, T = self._matern(columns, learned, A[kept])
         else:
             inner, T = self._sliced(columns, learned, numbers[kept])
         most = LEARNING_ROWS if isinstance(learned, LearnedMatern) else None
@@ -342,13 +342,13 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         return "sliced" if self.kernel == "auto" and not possible else self.kernel
 
     def _matern(
-        self, columns: Columns, learned: LearnedMatern, numbers: Array
+        self, columns: Columns, learned: LearnedMatern, A: Array
     ) -> tuple[MaternGPClassifier, Array]:
-        """Return the inner model and its rows."""
+        """Return the inner model and its rows, of those with standardised columns."""
         self._keep_metric(columns, learned.G, {})
         self.kernel_, self.length_scale_ = "matern", learned.length
         self.directions_, self.offsets_ = learned.directions, np.zeros(len(learned.G))
-        self._projection = Coordinates(columns, self.directions_)
+        self._projection = projection = Coordinates(columns, self.directions_)
         inner = MaternGPClassifier(
             learned.length,
             noise_bounds=_NOISE_BOUNDS,
@@ -360,7 +360,7 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        return inner, self._projection.apply(numbers, self._threads())
+        return inner, projection.of_standardised(A)
 
     def _sliced(
         self, columns: Columns, learned: LearnedClasses, numbers: Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -51,7 +52,11 @@ class Coordinates:
 
     def apply(self, numbers: Array, n_threads: int) -> Array:
         """Return the coordinates of rows."""
-        coordinates: Array = self.columns.apply(numbers) @ self.W
+        return self.of_standardised(self.columns.apply(numbers))
+
+    def of_standardised(self, A: Array) -> Array:
+        """Return the coordinates of rows whose columns are standardised already."""
+        coordinates: Array = A @ self.W
         return coordinates
 
 
@@ -68,7 +73,7 @@ class LearnedMatern:
         variance = float(np.sum((A @ G) * A) / len(A) - A.mean(axis=0) @ G @ A.mean(axis=0))
         return cls(G, _LENGTH * np.sqrt(2.0 * variance) if variance > 0.0 else 1.0)
 
-    @property
+    @cached_property
     def directions(self) -> Array:
         """The root of the metric, of shape (n_columns, n_columns)."""
         return matrix_root(self.G)
