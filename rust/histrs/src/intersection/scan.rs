@@ -126,9 +126,6 @@ pub(crate) fn add_runs<E: Element, S: Simd, const NV: usize>(
     }
 }
 
-/// Sums that are added side by side, so that none waits for the one before it.
-const SUMS: usize = 4;
-
 /// The sum of some rows of `v`.
 #[inline(always)]
 fn sum_of_rows<E: Element, S: Simd, const NV: usize>(
@@ -136,25 +133,11 @@ fn sum_of_rows<E: Element, S: Simd, const NV: usize>(
     rows: &[u32],
     v: &[E::Vector<S>],
 ) -> [E::Vector<S>; NV] {
-    let mut sums = [[E::splat(simd, E::default()); NV]; SUMS];
-    let far = size_of_val(v) > PREFETCH_MIN_BYTES;
-    for (k, some) in rows.chunks(SUMS).enumerate() {
-        if far && let Some(ahead) = rows.get(SUMS * k + PREFETCH_DISTANCE..) {
-            for &ahead in &ahead[..SUMS.min(ahead.len())] {
-                prefetch(v, ahead as usize * NV);
-            }
-        }
-        for (sum, &row) in sums.iter_mut().zip(some) {
-            let x = load::<_, NV>(v, row as usize);
-            for i in 0..NV {
-                sum[i] = E::add(simd, sum[i], x[i]);
-            }
-        }
-    }
-    let [mut total, rest @ ..] = sums;
-    for sum in rest {
+    let mut total = [E::splat(simd, E::default()); NV];
+    for &row in rows {
+        let x = load::<_, NV>(v, row as usize);
         for i in 0..NV {
-            total[i] = E::add(simd, total[i], sum[i]);
+            total[i] = E::add(simd, total[i], x[i]);
         }
     }
     total
