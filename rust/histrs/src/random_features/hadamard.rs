@@ -70,30 +70,19 @@ fn first_stages<T: Element, S: Simd, const R: usize>(
     out: &mut [T::Vector<S>],
 ) -> usize {
     let q = out.len() / R;
-    let signs = parts::<_, R>(signs, q);
-    let out = parts_mut::<_, R>(out, q);
-    let Some(x) = x else {
-        for i in 0..q {
-            let mut v = [T::splat(simd, T::default()); R];
-            for k in 0..R {
-                v[k] = lane_hadamard::<T, S>(simd, T::mul(simd, out[k][i], signs[k][i]));
-            }
-            let v = butterflies::<T, S, R>(simd, v);
-            for k in 0..R {
-                out[k][i] = v[k];
-            }
-        }
-        return q;
-    };
-    let x = parts::<_, R>(x, q);
+    let (signs, out) = (&signs[..R * q], &mut out[..R * q]);
     for i in 0..q {
         let mut v = [T::splat(simd, T::default()); R];
         for k in 0..R {
-            v[k] = lane_hadamard::<T, S>(simd, T::mul(simd, x[k][i], signs[k][i]));
+            v[k] = match x {
+                Some(x) => x[k * q + i],
+                None => out[k * q + i],
+            };
+            v[k] = lane_hadamard::<T, S>(simd, T::mul(simd, v[k], signs[k * q + i]));
         }
         let v = butterflies::<T, S, R>(simd, v);
         for k in 0..R {
-            out[k][i] = v[k];
+            out[k * q + i] = v[k];
         }
     }
     q
@@ -104,15 +93,15 @@ fn first_stages<T: Element, S: Simd, const R: usize>(
 #[allow(clippy::needless_range_loop)] // an index into every part
 fn stages<T: Element, S: Simd, const R: usize>(simd: S, x: &mut [T::Vector<S>]) {
     let q = x.len() / R;
-    let x = parts_mut::<_, R>(x, q);
+    let x = &mut x[..R * q];
     for i in 0..q {
-        let mut v = [x[0][i]; R];
+        let mut v = [x[i]; R];
         for k in 1..R {
-            v[k] = x[k][i];
+            v[k] = x[k * q + i];
         }
         let v = butterflies::<T, S, R>(simd, v);
         for k in 0..R {
-            x[k][i] = v[k];
+            x[k * q + i] = v[k];
         }
     }
 }
@@ -147,20 +136,6 @@ fn butterflies_at<T: Element, S: Simd, const R: usize, const D: usize>(
             v[k + D] = T::sub(simd, a, b);
         }
     }
-}
-
-/// `R` consecutive parts of length `q`.
-#[inline(always)]
-fn parts<V, const R: usize>(x: &[V], q: usize) -> [&[V]; R] {
-    core::array::from_fn(|k| &x[k * q..(k + 1) * q])
-}
-
-/// As [`parts`], to write.
-#[inline(always)]
-fn parts_mut<V, const R: usize>(x: &mut [V], q: usize) -> [&mut [V]; R] {
-    let mut chunks = x.chunks_exact_mut(q);
-    // There are enough of them.
-    core::array::from_fn(|_| &mut chunks.next().unwrap_or_default()[..q])
 }
 
 #[cfg(test)]

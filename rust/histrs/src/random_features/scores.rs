@@ -223,7 +223,10 @@ impl<T: Real> Readout<T> {
 }
 
 /// Products of coefficients of some outputs and the features of [`GROUP`] rows.
+// Loops, not `array::map`: where that is not inlined, it is called for every vector, and compiled
+// without the instructions of the kernel around it.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 fn products<T: Real, S: Simd, const K: usize>(
     simd: S,
     coefficients: [[&[T]; 2]; K],
@@ -231,22 +234,31 @@ fn products<T: Real, S: Simd, const K: usize>(
 ) -> [[T; GROUP]; K] {
     let mut sums = [[T::splat(simd, T::default()); GROUP]; K];
     for half in 0..2 {
-        let coefficients = coefficients.map(|own| T::vectors::<S>(own[half]).0);
-        let len = coefficients[0].len();
-        let coefficients = coefficients.map(|own| &own[..len]);
-        let rows: [_; GROUP] = core::array::from_fn(|r| {
-            &T::vectors::<S>(&tile[(2 * r + half) * PIECE..][..PIECE]).0[..len]
-        });
+        let len = T::vectors::<S>(coefficients[0][half]).0.len();
+        let mut own = [T::vectors::<S>(coefficients[0][half]).0; K];
+        for k in 0..K {
+            own[k] = &T::vectors::<S>(coefficients[k][half]).0[..len];
+        }
+        let mut rows = [T::vectors::<S>(tile).0; GROUP];
+        for r in 0..GROUP {
+            rows[r] = &T::vectors::<S>(&tile[(2 * r + half) * PIECE..][..PIECE]).0[..len];
+        }
         for i in 0..len {
-            let features = rows.map(|row| row[i]);
-            for (sums, own) in sums.iter_mut().zip(&coefficients) {
-                for (sum, feature) in sums.iter_mut().zip(features) {
-                    *sum = T::mul_add(simd, own[i], feature, *sum);
+            for k in 0..K {
+                let coefficient = own[k][i];
+                for r in 0..GROUP {
+                    sums[k][r] = T::mul_add(simd, coefficient, rows[r][i], sums[k][r]);
                 }
             }
         }
     }
-    sums.map(|sums| sums.map(|sum| T::reduce_sum(simd, sum)))
+    let mut products = [[T::default(); GROUP]; K];
+    for k in 0..K {
+        for r in 0..GROUP {
+            products[k][r] = T::reduce_sum(simd, sums[k][r]);
+        }
+    }
+    products
 }
 
 /// Scores with the intercepts, in the element type of the data.
