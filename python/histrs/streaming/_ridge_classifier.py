@@ -474,7 +474,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
         return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
 
-    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
+    def _learn_source(self, source: RowSource) -> None:
         encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
         if self.class_weight == "balanced":
             named = any(isinstance(part, str) for part in (source.targets, source.weights))
@@ -485,7 +485,10 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 )
             encode(source.targets)
         weigh = self._class_weights(source.targets, source.weights)
-        source = replace(source, encode=encode, weigh=weigh)
+        # Before coordinates of rows are made: their origin is a row that has a weight.
+        super()._learn_source(replace(source, encode=encode, weigh=weigh))
+
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
         calibrate = self.calibrate
         if calibrate == "auto":
             calibrate = "softmax" if source.is_at_hand() else None
