@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
-from histrs import _histrs
+from histrs import _histrs, _memory
 from histrs.gaussian_process import SlicedGPClassifier
 from histrs.gaussian_process._dense.matern import MaternKernel
 from histrs.gaussian_process._sliced import classification_learning, fitting, matern
@@ -295,7 +295,7 @@ def test_what_has_no_such_kernel_is_refused(rng, parameters):
 
 def test_more_rows_than_memory_holds(rng, monkeypatch):
     X, y = blobs(rng, 60)
-    monkeypatch.setattr(matern, "physical_memory", lambda: 2 * 59**2)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 2 * 59**2)
     with pytest.raises(MemoryError, match="of 59 rows at most, and there are 60"):
         make().fit(X, y)
     assert make().fit(X[:59], y[:59]).kernel_ == "matern"

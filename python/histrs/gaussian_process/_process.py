@@ -199,6 +199,11 @@ class GaussianProcess(BaseEstimator):
         """Return what standardised targets are fitted less, a number for each output."""
         return np.zeros(Y.shape[1])
 
+    def _means(self, Y: Array) -> Array:
+        """Return the means of targets over the training rows, by their weights."""
+        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return means
+
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
         """Return standard deviations as users see them, from those of standardised targets."""
         raise NotImplementedError

@@ -71,7 +71,7 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
     def std_error_(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
         if self._has_patterns():
-            return float(max(fit.std_error_ for fit in self._fits_now()))
+            return self._largest_std_error()
         return super().std_error_
 
     @property
