@@ -291,3 +291,11 @@ def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):
     with pytest.raises(MemoryError, match="60 rows"):
         model.partial_fit(X[30:], y[30:])
     assert np.array_equal(model.predict(X_star), before)
+
+
+def test_rows_are_held_out_only_of_what_iterations_solve(data):
+    X, y, _ = data
+    posterior = given().fit(X, y)._posterior
+    assert posterior.is_factorised
+    with pytest.raises(TypeError, match="closed form"):
+        posterior.means_without(np.arange(3), y[:, None], 1e-3)

@@ -10,10 +10,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from histrs import _histrs
+from histrs import _histrs, _memory
 from histrs._validation import to_core
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense import base, system
+from histrs.gaussian_process._dense import base
 from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.minmax import BaseMinMaxGP
 from histrs.testing import histograms
@@ -181,7 +181,7 @@ def test_what_needs_a_factor_says_so(rng):
 
 def test_memory_is_looked_at_before(rng, monkeypatch):
     X, y = counts(rng, 90)
-    monkeypatch.setattr(system, "physical_memory", lambda: 9000)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 9000)
     with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
         MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
 

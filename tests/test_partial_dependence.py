@@ -164,7 +164,7 @@ def test_rows_are_drawn_alike(table):
 
 def test_rounded_projections(monkeypatch):
     """Of many rows, here said to be few, projections are rounded, in single precision."""
-    for module in ("base", "regressor"):
+    for module in ("fitting", "regression_learning"):
         monkeypatch.setattr(f"histrs.gaussian_process._sliced.{module}.EXACT_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))

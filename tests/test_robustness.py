@@ -30,7 +30,7 @@ from histrs import _histrs
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    _kernel_learning,
+    _kernel_systems,
 )
 from histrs.metrics import intersection_kernel
 from tests.helpers import (
@@ -317,7 +317,7 @@ def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatc
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(_kernel_learning, "Posterior", fail)
+    monkeypatch.setattr(_kernel_systems, "Posterior", fail)
     with Unchanged(model), pytest.raises(MemoryError):
         model.fit(X[::-1], y[::-1])
 

@@ -26,7 +26,13 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._sliced import base, classifier, metrics, regressor
+from histrs.gaussian_process._sliced import (
+    base,
+    classification_learning,
+    fitting,
+    metrics,
+    regression_learning,
+)
 from histrs.gaussian_process._sliced import learning as learning_of_metrics
 from histrs.gaussian_process._sliced.classes import (
     Candidate,
@@ -608,7 +614,7 @@ def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
 
 @pytest.mark.parametrize("smoothness", ["linear", "cubic"])
 def test_functions_without_noise_are_learned_from_many_rows(rng, smoothness, monkeypatch):
-    monkeypatch.setattr(regressor, "SEARCHED_ROWS", 100)
+    monkeypatch.setattr(regression_learning, "SEARCHED_ROWS", 100)
     X = rng.normal(size=(150, 3))
     for y in (np.sin(X[:, 0]) + X[:, 1], np.zeros(150)):
         with warnings.catch_warnings():
@@ -688,7 +694,7 @@ def test_smooth_kernels_have_a_stored_matrix(table, monkeypatch):
     model.n_bins = 16
     with pytest.raises(ValueError, match='smoothness="linear"'):
         model.predict(X)
-    for module in (base, regressor):
+    for module in (fitting, regression_learning):
         monkeypatch.setattr(module, "EXACT_ROWS", 100)
     assert few(smoothness="both").fit(X, y).smoothness_ == "linear"
     many = few_smooth().fit(X, y)
@@ -699,10 +705,10 @@ def test_smooth_kernels_have_a_stored_matrix(table, monkeypatch):
 def test_the_noise_of_many_rows_is_learned_from_all(rng, monkeypatch):
     X = rng.uniform(-1.0, 1.0, size=(400, 2))
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=400)
-    monkeypatch.setattr(regressor, "SEARCHED_ROWS", 100)
+    monkeypatch.setattr(regression_learning, "SEARCHED_ROWS", 100)
     all_rows = few_smooth(n_metric_steps=0).fit(X, y)
     assert np.sqrt(all_rows.noise_) * y.std() == pytest.approx(0.1, rel=0.1)
-    monkeypatch.setattr(regressor, "LEARNING_ROWS", 200)
+    monkeypatch.setattr(regression_learning, "LEARNING_ROWS", 200)
     some = few_smooth(n_metric_steps=0).fit(X, y)
     assert some._inner.optimizer is None
     assert np.sqrt(some.noise_) * y.std() == pytest.approx(0.1, rel=0.2)
@@ -1250,13 +1256,13 @@ def test_many_rows_are_learned_from_some_and_rounded_to_levels(rng, make, monkey
     X = rng.uniform(-1.0, 1.0, size=(700, 3))
     y = targets_for(make, X[:, 0] * X[:, 1] + 0.05 * rng.normal(size=700))
     exact = make(n_metric_steps=0).fit(X[:500], y[:500])
-    for module in (regressor, classifier):
+    for module in (regression_learning, classification_learning):
         monkeypatch.setattr(module, "SEARCHED_ROWS", 200)
-    monkeypatch.setattr(regressor, "LEARNING_ROWS", 300)
-    monkeypatch.setattr(base, "EXACT_ROWS", 400)
+    monkeypatch.setattr(regression_learning, "LEARNING_ROWS", 300)
+    monkeypatch.setattr(fitting, "EXACT_ROWS", 400)
     monkeypatch.setattr(base, "_BLOCK", 64)
     all_rows = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
-    monkeypatch.setattr(base, "_SCALE_ROWS", 250)
+    monkeypatch.setattr(fitting, "_SCALE_ROWS", 250)
     model = make(n_metric_steps=0, solver="cg").fit(X[:500], y[:500])
     # Noise and amplitude are those of some rows, and near those of all.
     assert model._inner.optimizer is None

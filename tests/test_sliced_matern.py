@@ -11,11 +11,10 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
-from histrs import _histrs
+from histrs import _histrs, _memory
 from histrs.gaussian_process import SlicedGPClassifier
-from histrs.gaussian_process._dense import base
 from histrs.gaussian_process._dense.matern import MaternKernel
-from histrs.gaussian_process._sliced import classifier, matern
+from histrs.gaussian_process._sliced import classification_learning, fitting, matern
 from histrs.gaussian_process._sliced.matern import LearnedMatern, MaternGPClassifier
 from tests.helpers import assert_close
 from tests.oracles.matern import matern_kernel
@@ -270,7 +269,7 @@ def test_what_asks_for_projections_gets_them(parameters):
 
 
 def test_a_metric_that_is_given_and_few_rows_take_projections(monkeypatch):
-    monkeypatch.setattr(classifier, "_LIKE_MATERN", 0.0)
+    monkeypatch.setattr(classification_learning, "_LIKE_MATERN", 0.0)
     X, y = load_digits(return_X_y=True)
     few = SlicedGPClassifier(random_state=0).fit(X[:300], y[:300])
     given = SlicedGPClassifier(metric="identity", random_state=0).fit(X[:1001], y[:1001])
@@ -296,7 +295,7 @@ def test_what_has_no_such_kernel_is_refused(rng, parameters):
 
 def test_more_rows_than_memory_holds(rng, monkeypatch):
     X, y = blobs(rng, 60)
-    monkeypatch.setattr(matern, "physical_memory", lambda: 2 * 59**2)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 2 * 59**2)
     with pytest.raises(MemoryError, match="of 59 rows at most, and there are 60"):
         make().fit(X, y)
     assert make().fit(X[:59], y[:59]).kernel_ == "matern"
@@ -305,8 +304,8 @@ def test_more_rows_than_memory_holds(rng, monkeypatch):
 def test_many_rows_take_noise_from_some(rng, monkeypatch):
     X, y = blobs(rng, 400)
     monkeypatch.setattr(matern, "_FACTORISED", 150)
-    monkeypatch.setattr(classifier, "LEARNING_ROWS", 100)
-    monkeypatch.setattr(base, "_SCALE_ROWS", 100)
+    monkeypatch.setattr(classification_learning, "LEARNING_ROWS", 100)
+    monkeypatch.setattr(fitting, "_SCALE_ROWS", 100)
     model = make().fit(X, y)
     assert model._inner.optimizer is None
     assert np.all(model.n_iter_ > 1)

@@ -221,8 +221,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         if self.smoothness_ == "linear":
             return super()._level_of_regression(Y)
         # Smooth functions have a mean of 0 over the rows.
-        level: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return level
+        return self._means(Y)
 
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
         if state["likelihood_"] == "gaussian":

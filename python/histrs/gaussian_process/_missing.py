@@ -337,6 +337,9 @@ class MissingTargets(RegressorMixin):
             return tuple(joined(part, targets, axis) for part in zip(*parts, strict=True))
         return joined(parts, targets, axis)
 
+    def _largest_std_error(self) -> float:
+        return float(max(fit.std_error_ for fit in self._fits_now()))
+
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination, mean over the targets.
 

@@ -1,78 +1,39 @@
-"""What every Gaussian process here is: hyper-parameters of largest likelihood, and a posterior."""
+"""What every Gaussian process here is: targets and weights of rows, systems, and a posterior."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import nullcontext
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
-from histrs._estimator import BaseEstimator
-from histrs._progress import SearchProgress
 from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs._threads import blas_threads_at_most
-from histrs._validation import check_random_state
-from histrs._warnings import warn
 from histrs.gaussian_process._dense.posterior import DensePosterior
-from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
-from histrs.gaussian_process._likelihood import BaseLikelihood
-from histrs.gaussian_process._optimizer import OptimizerName, Search
+from histrs.gaussian_process._likeliest import LikeliestHyperparameters
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import appended, roots
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
-_MANY_ROWS = 4096
 
-
-class GaussianProcess(BaseEstimator):
+class GaussianProcess(LikeliestHyperparameters):
     """Gaussian process regression of one or more targets on shared inputs.
 
     What is regressed is said by `RealTargets` or `ClassTargets`, which kernel there is and how its
     systems are solved by `BaseIntersectionGP` or `BaseDenseGP`; they fill in what raises here.
     """
 
-    optimizer: OptimizerName | None
-    n_restarts_optimizer: int
-    verbose: int
     sample_weight_fit_: Array | None = None
-    random_state: int | np.random.RandomState | None
-    _drawn_seed: NDArray[np.int64]
-    """The seed of the fit, which copies of the estimator share; -1 until it is asked for."""
     _standard_weights: Array
     Y_fit_: Array
     _targets_are_single: bool = True
     """Whether targets were of single precision; labels have none."""
     _weight_unit: float
     """What a weight of 1 was when rows were first given."""
-
-    # ---- randomness --------------------------------------------------------------------------
-
-    def _without_seed(self) -> None:
-        """Begin a fit, which has drawn nothing yet."""
-        self._drawn_seed = np.array([-1])
-
-    @property
-    def _seed(self) -> int:
-        """What all random choices of the fit begin with, drawn when the first of them is made."""
-        if self._drawn_seed[0] < 0:
-            self._random()
-        return int(self._drawn_seed[0])
-
-    def _random(self) -> np.random.RandomState:
-        """Return the generator of further draws, of which the seed is the first."""
-        random = check_random_state(self.random_state)
-        seed = random.randint(np.iinfo(np.int32).max)
-        if self._drawn_seed[0] < 0:
-            self._drawn_seed[0] = seed
-        return random
 
     # ---- the kernel and its systems ----------------------------------------------------------
 
@@ -141,22 +102,6 @@ class GaussianProcess(BaseEstimator):
         noise: Array = state["_posterior"].noise
         return noise[:, None]
 
-    def _search_space(self, start: Hyperparameters) -> SearchSpace:
-        """Return the space of the hyper-parameters that are learned."""
-        raise NotImplementedError
-
-    def _kernels_to_try(self, space: SearchSpace) -> list[Any]:
-        """Return kernels that a search begins with the best of; none for the start of the space."""
-        return []
-
-    def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
-        """Return the hyper-parameters of a fit."""
-        raise NotImplementedError
-
-    def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
-        """Return the likelihood of the training targets."""
-        raise NotImplementedError
-
     # ---- weights of rows ---------------------------------------------------------------------
 
     def _keep_first_weights(self, weights: Array | None) -> None:
@@ -199,6 +144,11 @@ class GaussianProcess(BaseEstimator):
         """Return what standardised targets are fitted less, a number for each output."""
         return np.zeros(Y.shape[1])
 
+    def _means(self, Y: Array) -> Array:
+        """Return the means of targets over the training rows, by their weights."""
+        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return means
+
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
         """Return standard deviations as users see them, from those of standardised targets."""
         raise NotImplementedError
@@ -231,158 +181,6 @@ class GaussianProcess(BaseEstimator):
         weights: Array = self._standard_weights
         return weights
 
-    # ---- hyper-parameters --------------------------------------------------------------------
-
-    def _search_method(self) -> OptimizerName | None:
-        """Return how the largest likelihood is searched for; None keeps what is given."""
-        return self.optimizer
-
-    def _learn_hyperparameters(
-        self,
-        start: Hyperparameters,
-        likelihood: BaseLikelihood,
-        names: Collection[str] | None = None,
-    ) -> Hyperparameters:
-        """Return the hyper-parameters of largest likelihood: all that are free, or some."""
-        self.__dict__.pop("optimization_history_", None)
-        space = self._search_space(start)
-        if names is not None:
-            space = space.only(names, start)
-        self.theta_ = space.pack(space.start)
-        method = self._search_method()
-        if method is None or not space.names:
-            return start
-        space.check_start()
-        if not likelihood.has_gradient and method == "l-bfgs-b":
-            raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
-        if likelihood.targets_are_constant:
-            self._warn(
-                "The targets are constant, which any hyper-parameters explain: kept as given."
-            )
-            return start
-        # On matrices of some thousand rows, BLAS's threads mostly wait for one another.
-        few = likelihood.shape[0] <= _MANY_ROWS
-        with (
-            SearchProgress(type(self).__name__, self.verbose) as progress,
-            blas_threads_at_most(1) if few else nullcontext(),
-        ):
-            kernels = self._kernels_to_try(space)
-            search = Search(likelihood, space, method, progress, kernels)
-            best = search.run(self.n_restarts_optimizer, lambda: np.random.default_rng(self._seed))
-        self.optimization_history_ = search.history.arrays(space.names)
-        self.theta_ = space.pack(best.values)
-        if best.complaint is not None:
-            self._warn(
-                f"The optimizer stopped early ({best.complaint}); the best hyper-parameters that "
-                "it met are kept. Try other starting values, n_restarts_optimizer or a smaller tol."
-            )
-        ends = space.at_bounds(self.theta_)
-        if ends:
-            self._warn(
-                f"The search ended with {' and '.join(ends)}, which is kept. Widen the bounds if "
-                "that is not meant."
-            )
-        return best.values
-
-    def _warn(self, message: str) -> None:
-        warn(f"{type(self).__name__}: {message}", ConvergenceWarning)
-
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[False] = False,
-    ) -> float: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        *,
-        eval_gradient: Literal[True],
-        return_std: Literal[False] = False,
-    ) -> tuple[float, Array]: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[True],
-    ) -> tuple[float, float]: ...
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: bool = False,
-        *,
-        return_std: bool = False,
-    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
-        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
-
-        The negative of eq. 4, with `A = amplitude K + noise I` and one output a target or class,
-
-        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
-
-        The log-determinant is as `log_det` says: "lanczos" estimates it by stochastic Lanczos
-        quadrature, or computes it from the Cholesky factor where the system is small or `solver`
-        is "cholesky"; "bound" puts the bound of eq. 23 in its place, so that the result is a lower
-        bound.
-
-        Parameters
-        ----------
-        theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
-            of a transform, the feature weights with "ard", the weight of pairs, and those of lines
-            and of minima beside smooth functions, in this order.
-            None takes those of the fit, `theta_`.
-        eval_gradient : bool, default=False
-            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
-            estimate itself; the bound has none.
-        return_std : bool, default=False
-            Whether to return the standard error of the estimate too; 0 where it is exact.
-
-        Returns
-        -------
-        value : float
-            The log marginal likelihood.
-        gradient : ndarray of the shape of `theta`
-            Only with `eval_gradient`.
-        std : float
-            Only with `return_std`.
-
-        Raises
-        ------
-        ValueError
-            If `theta` has the wrong length, or `eval_gradient` is asked for with
-            ``log_det="bound"``.
-        """
-        value, gradient, std = self._evaluated(theta, slope=eval_gradient)
-        if not eval_gradient:
-            return (value, std) if return_std else value
-        return (value, gradient, std) if return_std else (value, gradient)
-
-    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
-        """Return the likelihood, its gradient (nothing unless asked for), and standard error."""
-        state = self._state()
-        likelihood = self._likelihood_of_fit(state)
-        if slope and not likelihood.has_gradient:
-            raise ValueError(likelihood.why_no_gradient)
-        space = self._search_space(self._hyperparameters(state))
-        values = space.start
-        if theta is not None:
-            size = len(space.pack(values))
-            values = space.unpack(check_theta(theta, size, ", ".join(space.names)))
-        evaluation = likelihood.evaluate(values, space.names if slope else ())
-        if not evaluation.solved:
-            warn(
-                "The solver did not reach tol in max_iter iterations, and the likelihood is too "
-                "large. Raise max_iter, tol or noise.",
-                ConvergenceWarning,
-            )
-        gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)
-        return evaluation.value, gradient, evaluation.std
-
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -407,14 +205,3 @@ class GaussianProcess(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")
-
-
-def check_theta(theta: ArrayLike, size: int, names: str) -> Array:
-    """Return logarithms of hyper-parameters, refused unless there is one for each."""
-    theta = np.asarray(theta, dtype=np.float64)
-    if theta.shape != (size,):
-        raise ValueError(
-            f"theta has shape {theta.shape}, expected {(size,)}: one logarithm for each entry of "
-            f"{names}."
-        )
-    return theta

@@ -16,6 +16,7 @@ from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
+from histrs.gaussian_process._likeliest import check_theta
 from histrs.gaussian_process._missing import (
     MissingTargets,
     TrainingRows,
@@ -26,7 +27,7 @@ from histrs.gaussian_process._missing import (
 )
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._precision import is_single
-from histrs.gaussian_process._process import AnyPosterior, GaussianProcess, check_theta
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import copied, replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.

@@ -211,7 +211,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         all standard deviations are exact. Of several fits it is the largest.
         """
         if self._has_patterns():
-            return float(max(fit.std_error_ for fit in self._fits_now()))
+            return self._largest_std_error()
         return super().std_error_
 
     @property

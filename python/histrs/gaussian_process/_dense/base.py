@@ -285,6 +285,11 @@ class BaseDenseGP(GaussianProcess):
         posterior: DensePosterior = state["_posterior"]
         return posterior.read(name, X, count_threads(self.n_jobs))
 
+    def _measured_std_error(self) -> float:
+        """Return the mean relative error of standard deviations; 0 where they are exact."""
+        posterior: DensePosterior = self._state()["_posterior"]
+        return posterior.std_error
+
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         posterior: DensePosterior = state["_posterior"]
         return posterior.latent_variance(X)

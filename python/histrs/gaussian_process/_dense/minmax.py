@@ -27,7 +27,6 @@ from histrs._validation import (
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
-from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._docs import MINMAX_GP, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
@@ -81,8 +80,7 @@ class BaseMinMaxGP(BaseDenseGP):
     @property
     def std_error_(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        posterior: DensePosterior = self._state()["_posterior"]
-        return posterior.std_error
+        return self._measured_std_error()
 
     def _rows_to_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, *, reset: bool = True, **checks: Any
@@ -230,7 +228,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Of several fits it is the largest.
         """
         if self._has_patterns():
-            return float(max(fit.std_error_ for fit in self._fits_now()))
+            return self._largest_std_error()
         return super().std_error_
 
 

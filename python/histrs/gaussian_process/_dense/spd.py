@@ -16,7 +16,7 @@ from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._classification import CentredClassTargets
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.spd_base import BaseSPDGP, KernelName
@@ -131,7 +131,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
 
 
 @documented(SPD_GP)
-class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
+class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
     For every class a Gaussian process with the covariance of `SPDGPRegressor` is fitted to targets
@@ -271,10 +271,6 @@ class SPDGPClassifier(ClassifierMixin, ClassTargets, BaseSPDGP):
         )
         self.calibration = calibration
         self.class_weight = class_weight
-
-    def _level(self, Y: Array) -> Array:
-        level: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return level
 
     def _search_method(self) -> OptimizerName | None:
         """Return the search for the largest likelihood, None for leaving rows out."""

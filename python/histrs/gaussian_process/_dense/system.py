@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 
-from histrs._memory import physical_memory
+from histrs._memory import most_stored_rows, physical_memory
 from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
@@ -52,9 +52,9 @@ def check_stored_memory(n_rows: int) -> None:
     MemoryError
         With the sizes, and what to do.
     """
-    needed, there = float(n_rows) ** 2, physical_memory()
-    if needed > _MEMORY_SHARE * there:
-        most = int((_MEMORY_SHARE * there) ** 0.5)
+    most = most_stored_rows(_MEMORY_SHARE)
+    if n_rows > most:
+        needed, there = float(n_rows) ** 2, physical_memory()
         raise MemoryError(
             f"{n_rows} rows take {needed / 1e9:.1f} GB: two bytes for every pair of rows, on a "
             f"machine of {there / 1e9:.1f} GB. Fit at most {most} rows, or the additive model, "

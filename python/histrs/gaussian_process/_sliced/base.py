@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -18,13 +17,8 @@ from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions, check_random_state, count_threads, validate_data
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
-from histrs.gaussian_process._sliced.classes import LearnedClasses
-from histrs.gaussian_process._sliced.columns import Columns, importances
-from histrs.gaussian_process._sliced.interactions import Pair
-from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.matern import Coordinates, MaternGPClassifier
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.partial_dependence import (
@@ -36,26 +30,17 @@ from histrs.gaussian_process._sliced.partial_dependence import (
     with_values,
 )
 from histrs.gaussian_process._sliced.projection import Projection
+from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._sliced.table import Table, has_categories, is_frame
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-InnerGP = TypeVar("InnerGP", bound=BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier)
+InnerGP = BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier
 
-# Rows that the metric is learned from, and those of them whose likelihood is searched.
-LEARNING_ROWS = 4096
-SEARCHED_ROWS = 2048
-# With more rows, projections are rounded to levels, and there are fewer of them.
-EXACT_ROWS = 8192
-MANY_ROWS = 100_000
-# Of more rows, this many tell noise and amplitude.
-_SCALE_ROWS = 8192
 # Rows whose projections are in memory at once.
 _BLOCK = 16_384
-# What the user's state draws is rows and projections; fits on those take the same vectors.
-INNER_SEED = 0
 # What may be set after a fit.
 _OF_PREDICTIONS = ("n_bins", "interpolation", "variance", "n_jobs", "verbose")
 
@@ -110,12 +95,10 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _projections_of: ClassVar[tuple[tuple[int, int], ...]] = ((MANY_ROWS, 512),)
-    """Rows at most, and projections of so many; of more rows than the last, there are 256."""
     _piecewise_linear: ClassVar[str] = 'smoothness="linear"'
     """What asks for functions of which there are tables."""
     _targets_are_single: bool = True
-    _inner: BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier
+    _inner: InnerGP
     _projection: Projection | Coordinates
     _table: Table
 
@@ -155,26 +138,6 @@ class BaseSlicedGP(BaseEstimator):
             return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
         return np.concatenate(parts)
 
-    # ---- fitting -----------------------------------------------------------------------------
-
-    def _n_steps(self) -> int:
-        return self.n_metric_steps if self.metric == "learned" else 0
-
-    def _n_directions(self, n_rows: int, n_sets: int) -> int:
-        """Return the number of directions of each set."""
-        if self.n_projections != "auto":
-            return max(1, int(self.n_projections) // n_sets)
-        enough = (n for most, n in self._projections_of if n_rows <= most)
-        n_projections = next(enough, 256) // n_sets
-        return max(n_projections, 256 if n_rows <= EXACT_ROWS else 1)
-
-    def _rows_to_learn_from(
-        self, n_rows: int, most: int, random: np.random.RandomState
-    ) -> NDArray[np.intp]:
-        if n_rows <= most:
-            return np.arange(n_rows)
-        return np.sort(random.choice(n_rows, most, replace=False))
-
     def _threads(self) -> int:
         return count_threads(self.n_jobs)
 
@@ -184,62 +147,6 @@ class BaseSlicedGP(BaseEstimator):
     def _random(self) -> np.random.RandomState:
         random: np.random.RandomState = check_random_state(self.random_state)
         return random
-
-    def _keep_projection(
-        self,
-        columns: Columns,
-        learned: Learned | LearnedClasses,
-        numbers: Array,
-        weights: Array | None,
-    ) -> NDArray[Any]:
-        """Keep the projection that was learned; return the training rows' projections.
-
-        With weights, those of many rows are rounded.
-        """
-        W = np.hstack([part.W for part in learned.sets])
-        low = np.concatenate([part.low for part in learned.sets])
-        self._keep_metric(columns, learned.G, learned.shares())
-        projection = Projection(columns, W, low, np.ones(len(low)) if weights is None else weights)
-        n_rows = len(numbers)
-        if n_rows > EXACT_ROWS and weights is not None:
-            some = np.linspace(0, n_rows - 1, EXACT_ROWS).astype(np.intp)
-            projection = projection.rounding(numbers[some])
-        self._projection = projection
-        self.directions_, self.offsets_ = W, low
-        return projection.apply(numbers, self._threads())
-
-    def _keep_metric(self, columns: Columns, G: Array, shares: dict[Pair, float]) -> None:
-        """Keep what was learned of the columns."""
-        self.metric_ = G
-        sources = columns.sources(self._table.sources)
-        self.feature_importances_ = importances(sources, np.diag(G), self.n_features_in_)
-        self.interactions_ = _of_features(shares, sources)
-
-    def _with_scales(
-        self,
-        inner: InnerGP,
-        T: NDArray[Any],
-        y: NDArray[Any],
-        random: np.random.RandomState,
-        most: int | None = None,
-        sample_weight: Array | None = None,
-    ) -> InnerGP:
-        """Return the inner model with the noise and amplitude of some rows, if there are many."""
-        most = _SCALE_ROWS if most is None else most
-        if len(T) <= most or inner.optimizer is None:
-            return inner
-        some = self._rows_to_learn_from(len(T), most, random)
-        if len(np.unique(y[some], axis=0)) < 2:
-            return inner
-        of_some = None if sample_weight is None else sample_weight[some]
-        few = clone(inner)
-        if isinstance(few, ClassTargets):
-            # Nobody asks it for probabilities.
-            few.set_params(calibration=None)
-        few.fit(T[some], y[some], of_some)
-        scales = {"noise": few.noise_, "amplitude": few.amplitude_}
-        found: InnerGP = clone(inner).set_params(optimizer=None, **scales)
-        return found
 
     def _inner_parameters(self) -> dict[str, Any]:
         names = ("tol", "max_iter", "solver", *_OF_PREDICTIONS)
@@ -355,7 +262,7 @@ class BaseSlicedGP(BaseEstimator):
         indices = check_features(features, names, fitted.n_features_in_)
         grid = [grid_of(rows, index, grid_resolution, percentiles) for index in indices]
         if max_rows is not None and len(rows) > max_rows:
-            some = self._rows_to_learn_from(len(rows), max_rows, self._random())
+            some = drawn_rows(np.arange(len(rows)), max_rows, self._random())
             rows = rows.iloc[some] if is_frame(rows) else rows[some]
         parts = (
             fitted._projection.apply(
@@ -393,28 +300,6 @@ class BaseSlicedGP(BaseEstimator):
         return bound
 
 
-def _of_features(
-    shares: dict[Pair, float], sources: NDArray[np.intp]
-) -> list[tuple[int, int, float]]:
-    """Return pairs of features with the sum of the shares of their columns, largest first."""
-    total: dict[Pair, float] = {}
-    for pair, share in shares.items():
-        first, second = sorted(int(sources[column]) for column in pair)
-        total[first, second] = total.get((first, second), 0.0) + share
-    return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])
-
-
 def _on_grid(values: Array, shape: tuple[int, ...]) -> Array:
     """Return numbers on a grid, with an axis for outputs where there are several."""
     return values.reshape(shape if values.shape[1] == 1 else (*shape, values.shape[1]))
-
-
-def distinct_rows(A: Array, Y: Array, weights: Array | None = None) -> NDArray[np.intp]:
-    """Return the rows to keep of those that are equal in all columns and targets.
-
-    Repeated measurements with other results stay: they are what tells the noise. Of equal rows, one
-    of largest weight is kept.
-    """
-    order = np.arange(len(A)) if weights is None else np.argsort(-weights, kind="stable")
-    _, first = np.unique(np.hstack([A, Y])[order], axis=0, return_index=True)
-    return np.sort(order[first])

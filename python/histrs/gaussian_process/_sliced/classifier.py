@@ -2,68 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self, get_args, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_consistent_length
 
 from histrs._docs import documented
-from histrs._labels import checked_labels, classes_of
-from histrs._row_weights import (
-    ClassWeight,
-    check_weights,
-    in_units_of_mean,
-    refuse_balanced,
-    times_class_weights,
-)
+from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
-from histrs._threads import blas_threads_at_most
-from histrs._validation import NameOptions, validate_targets
-from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs._validation import NameOptions
 from histrs.gaussian_process._docs import SLICED_GP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
-from histrs.gaussian_process._row_weights import roots
-from histrs.gaussian_process._sliced.base import (
-    EXACT_ROWS,
-    INNER_SEED,
-    LEARNING_ROWS,
-    MANY_ROWS,
-    SEARCHED_ROWS,
-    BaseSlicedGP,
-    distinct_rows,
-)
-from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
-from histrs.gaussian_process._sliced.columns import Columns
-from histrs.gaussian_process._sliced.matern import (
-    SOLVERS,
-    VARIANCES,
-    Coordinates,
-    LearnedMatern,
-    MaternGPClassifier,
-    most_rows,
-)
-from histrs.gaussian_process._sliced.metrics import MetricName, first_metric
-from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._sliced.classes import KernelName
+from histrs.gaussian_process._sliced.classification_learning import SlicedClassificationLearning
+from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-# A metric that is learned in more steps predicts no better.
-_MAX_STEPS = 2
-# Rows up to which many projections cost little.
-_FEW_ROWS = 32_768
-# By more rows than it is chosen by, the Matérn kernel gains more than slices do, most of all where
-# classes are many: it may be a little worse on those.
-_LIKE_MATERN = 0.97
-# Less noise tells classes apart no better, and takes many more iterations.
-_NOISE_BOUNDS = (1e-3, 1e12)
-
 
 @documented(SLICED_GP)
-class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
+class SlicedGPClassifier(SlicedClassificationLearning):
     r"""Gaussian process classifier for tables, with all interactions and calibrated probabilities.
 
     The kernel is 0.7 times the energy-distance kernel of random projections in a learned metric,
@@ -170,13 +130,10 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseSlicedGP._parameter_constraints,
+        **SlicedClassificationLearning._parameter_constraints,
         "kernel": [NameOptions(get_args(KernelName))],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    _piecewise_linear = 'kernel="sliced"'
-    _projections_of = ((_FEW_ROWS, 2048), (MANY_ROWS, 1024))
 
     def __init__(
         self,
@@ -214,219 +171,6 @@ class SlicedGPClassifier(ClassifierMixin, BaseSlicedGP):
         )
         self.kernel = kernel
         self.class_weight = class_weight
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the metric, and fit; when it raises, nothing changes.
-
-        Parameters
-        ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
-            are categories.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own, and it counts as much as that where probabilities are
-            calibrated. A row of weight 0 is as if it were not there.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If an entry is infinite, the lengths differ, a weight is negative or not finite, or
-            fewer than two classes have one.
-        """
-        with replaced_whole(self) as draft:
-            draft._fit(X, y, None, sample_weight)
-        return self
-
-    def _weighted(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Array | None, Array, NDArray[Any]]:
-        """Return weights, the rows that have one as numbers, and their labels."""
-        numbers = self._read_table(X, reset=reset)
-        labels = checked_labels(validate_targets(self, y))
-        check_consistent_length(numbers, labels)
-        given = check_weights(sample_weight, labels)
-        given = times_class_weights(given, self.class_weight, *given.rows(labels))
-        numbers = self._read_rows(given, X, numbers, reset=reset)
-        return given.weights, numbers, *given.rows(labels)
-
-    def _fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        declared: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-    ) -> None:
-        weights, numbers, labels = self._weighted(X, y, sample_weight, reset=True)
-        classes = classes_of(labels)
-        if len(classes) < 2 and declared is None:
-            raise ValueError(
-                "SlicedGPClassifier needs samples of at least 2 classes, but y contains only "
-                f"one class: {classes.tolist()[0]!r}. Add samples of another one."
-            )
-        codes = np.searchsorted(classes, labels)
-        columns = Columns(numbers)
-        A = columns.apply(numbers)
-        kept = distinct_rows(A, codes[:, None].astype(np.float64), weights)
-        random = self._random()
-        rows = kept[self._rows_to_learn_from(len(kept), SEARCHED_ROWS, random)]
-        in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
-        learned = self._learn_metric(
-            columns, A[rows], codes[rows], roots(in_units), len(kept), len(classes), random
-        )
-        weights = None if weights is None else weights[kept]
-        if isinstance(learned, LearnedMatern):
-            inner, T = self._matern(columns, learned, A[kept])
-        else:
-            inner, T = self._sliced(columns, learned, numbers[kept])
-        most = LEARNING_ROWS if isinstance(learned, LearnedMatern) else None
-        inner = self._with_scales(inner, T, labels[kept], random, most, weights)
-        # On an estimator without data, as `fit`, but with declared classes.
-        self._inner = inner.partial_fit(T, labels[kept], declared, weights)
-        self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
-
-    def _learn_metric(
-        self,
-        columns: Columns,
-        A: Array,
-        codes: NDArray[np.intp],
-        row_scale: Array | None,
-        n_rows: int,
-        n_classes: int,
-        random: np.random.RandomState,
-    ) -> LearnedClasses | LearnedMatern:
-        """Learn the metric, and which kernel is in it, from some of `n_rows` rows."""
-        kernel = self._kernel_to_try(n_rows)
-        steps = min(self._n_steps(), _MAX_STEPS)
-        # On matrices of this size, BLAS's threads mostly wait for one another.
-        with blas_threads_at_most(1):
-            others = [first_metric("pca", A, columns.spreads)] if steps > 0 else []
-            return learn_class_metric(
-                A,
-                codes,
-                metric=first_metric(self.metric, A, columns.spreads),
-                others=others,
-                n_directions=self._n_directions(n_rows, 1),
-                n_steps=steps,
-                n_interactions=self.n_interactions,
-                random=random,
-                n_threads=self._threads(),
-                row_scale=row_scale,
-                kernel=kernel,
-                handicap=_LIKE_MATERN if n_rows > EXACT_ROWS or n_classes > 2 else 1.0,
-            )
-
-    def _kernel_to_try(self, n_rows: int) -> KernelName:
-        """Return the kernel; "auto" where the Matérn kernel can do what is asked for."""
-        possible = self.n_bins is None and self.solver in SOLVERS and self.variance in VARIANCES
-        if self.kernel == "matern":
-            if not possible:
-                raise ValueError(
-                    f'kernel="matern" has n_bins=None, a solver of {list(SOLVERS)} and a variance '
-                    f'of {list(VARIANCES)}: set these, or kernel="sliced".'
-                )
-            if n_rows > most_rows():
-                raise MemoryError(
-                    f'kernel="matern" keeps two bytes for every pair of rows, of {most_rows()} '
-                    f'rows at most, and there are {n_rows}: fit fewer, or set kernel="sliced".'
-                )
-        possible &= self.n_projections == "auto" and n_rows <= most_rows()
-        return "sliced" if self.kernel == "auto" and not possible else self.kernel
-
-    def _matern(
-        self, columns: Columns, learned: LearnedMatern, A: Array
-    ) -> tuple[MaternGPClassifier, Array]:
-        """Return the inner model and its rows, of those with standardised columns."""
-        self._keep_metric(columns, learned.G, {})
-        self.kernel_, self.length_scale_ = "matern", learned.length
-        self.directions_, self.offsets_ = learned.directions, np.zeros(len(learned.G))
-        self._projection = projection = Coordinates(columns, self.directions_)
-        inner = MaternGPClassifier(
-            learned.length,
-            noise_bounds=_NOISE_BOUNDS,
-            random_state=INNER_SEED,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            variance=self.variance,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
-        return inner, projection.of_standardised(A)
-
-    def _sliced(
-        self, columns: Columns, learned: LearnedClasses, numbers: Array
-    ) -> tuple[IntersectionGPClassifier, NDArray[Any]]:
-        """Return the inner model and its rows."""
-        self.kernel_ = "sliced"
-        self.__dict__.pop("length_scale_", None)
-        # Of projections, whose function is less sure, modes of a Bernoulli likelihood do no better.
-        inner = IntersectionGPClassifier(
-            feature_weights=None,
-            intercept_variance=0.0,
-            likelihood="gaussian",
-            noise_bounds=_NOISE_BOUNDS,
-            random_state=INNER_SEED,
-            **self._inner_parameters(),
-        )
-        return inner, self._keep_projection(columns, learned, numbers, learned.weights)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Add rows, of known and of new classes; metric and variances stay.
-
-        The first call on an estimator without data is `fit`. Rows come behind those that there are
-        even where they equal one.
-
-        Parameters
-        ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Further rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like of shape (n_classes,), default=None
-            Labels that the model keeps whether it has rows of them or not, beside those that it
-            keeps already; `y` must then have no others. None lets the classes be those of the rows.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            As `fit`; if there are other columns than before; if labels are neither in `classes`
-            nor known, or of another type; with ``class_weight="balanced"``, which asks for all
-            rows at once.
-        """
-        refuse_balanced(self.class_weight)
-        with replaced_whole(self) as draft:
-            if not draft.__sklearn_is_fitted__():
-                draft._fit(X, y, classes, sample_weight)
-                return self
-            weights, numbers, labels = draft._weighted(X, y, sample_weight, reset=False)
-            inner = draft._inner_now(tuple(draft._inner_parameters()))
-            T = draft._projection.apply(numbers, draft._threads())
-            draft._inner = inner.partial_fit(T, labels, classes, weights)
-            draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
-        return self
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> NDArray[Any]: ...

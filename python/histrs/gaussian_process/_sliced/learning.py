@@ -36,6 +36,7 @@ from histrs.gaussian_process._sliced.projections import (
     outer_gradients,
     weights_and_kinds,
 )
+from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
@@ -153,8 +154,8 @@ def learn_metric(
         Roots of the weights of rows; None for 1.
     """
     n = len(A)
-    some = _drawn(np.arange(n), n_searched, random)
-    few = _drawn(some, _ROWS_OF_STEPS, random)
+    some = drawn_rows(np.arange(n), n_searched, random)
+    few = drawn_rows(some, _ROWS_OF_STEPS, random)
     Y = scaled(row_scale, Y)
     recipe = _Recipe(
         A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
@@ -164,11 +165,6 @@ def learn_metric(
         recipe = replace(recipe, some=some)
         candidate = recipe.searched_again(candidate)
     return recipe.fitted(candidate)
-
-
-def _drawn(rows: Indices, most: int, random: np.random.RandomState) -> Indices:
-    """Return some of the rows, in ascending order: all where there are no more."""
-    return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
 
 
 def _likeliest_kind(recipe: _Recipe, smoothness: SmoothnessName) -> LikeliestGroups:

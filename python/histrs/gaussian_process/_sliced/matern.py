@@ -13,10 +13,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._memory import physical_memory
+from histrs._memory import most_stored_rows
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_data
-from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._classification import CentredClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.matern import MaternKernel
 from histrs.gaussian_process._dense.posterior import DensePosterior
@@ -31,7 +31,7 @@ _FACTORISED = 8192
 _MOST_ROWS = 65_536
 # Part of the root mean squared distance between rows that is the length scale.
 _LENGTH = 0.6
-# Part of the memory that two bytes a pair of rows may take.
+# Part of the memory that the matrix may take.
 _MEMORY_SHARE = 0.5
 
 SOLVERS: tuple[SolverName, ...] = ("auto", "cg", "cholesky")
@@ -40,7 +40,7 @@ VARIANCES: tuple[VarianceName, ...] = ("auto", "cached", "exact")
 
 def most_rows() -> int:
     """Return how many rows are fitted, by the memory of the machine."""
-    return min(_MOST_ROWS, int((_MEMORY_SHARE * physical_memory()) ** 0.5))
+    return min(_MOST_ROWS, most_stored_rows(_MEMORY_SHARE))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LearnedMatern:
         return MaternKernel(self.length).between(left, right, 1)
 
 
-class MaternGPClassifier(ClassifierMixin, ClassTargets, BaseDenseGP):
+class MaternGPClassifier(ClassifierMixin, CentredClassTargets, BaseDenseGP):
     """Gaussian process classifier on coordinates, with the Matérn kernel of a given length."""
 
     def __init__(
@@ -136,7 +136,7 @@ class MaternGPClassifier(ClassifierMixin, ClassTargets, BaseDenseGP):
     @property
     def std_error_(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        return 0.0 if self.variance == "exact" else float(self._state()["_posterior"].std_error)
+        return 0.0 if self.variance == "exact" else self._measured_std_error()
 
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         posterior: DensePosterior = state["_posterior"]
@@ -171,7 +171,3 @@ class MaternGPClassifier(ClassifierMixin, ClassTargets, BaseDenseGP):
 
     def _iterations(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter}
-
-    def _level(self, Y: Array) -> Array:
-        level: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return level

@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, get_args, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_consistent_length
 
 from histrs._docs import documented
-from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import Indices
-from histrs._validation import check_random_state, validate_targets
+from histrs._validation import check_random_state
 from histrs.gaussian_process._docs import SLICED_GP
-from histrs.gaussian_process._missing import (
-    MissingTargets,
-    TrainingRows,
-    filled,
-    missing_targets,
-    patterns_of,
-    with_targets,
-)
 from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
-from histrs.gaussian_process._regressor import IntersectionGPRegressor
-from histrs.gaussian_process._row_weights import roots
-from histrs.gaussian_process._sliced.base import (
-    EXACT_ROWS,
-    INNER_SEED,
-    LEARNING_ROWS,
-    SEARCHED_ROWS,
-    BaseSlicedGP,
-    distinct_rows,
-)
-from histrs.gaussian_process._sliced.columns import Columns
-from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
-from histrs.gaussian_process._sliced.metrics import MetricName, first_metric
-from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._precision import Answer, in_precision_of_rows
+from histrs.gaussian_process._sliced.learning import SmoothnessName
+from histrs.gaussian_process._sliced.metrics import MetricName
+from histrs.gaussian_process._sliced.regression_learning import SlicedRegressionLearning
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-# Of standardised targets: functions without noise are learned too.
-_VARIANCES = (1e-12, 1e12)
-# Of targets that are all of one value, which tell none.
-_NOISE_OF_CONSTANTS = 0.1
-
 
 @documented(SLICED_GP)
-class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
+class SlicedGPRegressor(SlicedRegressionLearning):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
 
     The kernel is a sum of two: one of Brownian motions over the columns, which is additive, and one
@@ -185,12 +155,9 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseSlicedGP._parameter_constraints,
+        **SlicedRegressionLearning._parameter_constraints,
         "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
     }
-
-    _targets_are_single = False
-    _of_columns = (*MissingTargets._of_columns, "_table")
 
     def __init__(
         self,
@@ -226,232 +193,6 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             verbose=verbose,
         )
         self.smoothness = smoothness
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn metric, variances and noise, and fit; when it raises, nothing changes.
-
-        Parameters
-        ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
-            are categories.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets. In a table of them, NaN is a missing target: each target learns from the rows
-            that have it, as if fitted to these alone.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own. A row of weight 0 is as if it were not there.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If an entry or a target is infinite, a target is missing in every row, the lengths
-            differ, or a weight is negative or not finite, or all are 0.
-        """
-        with replaced_whole(self) as draft:
-            draft._targets_are_single = is_single(y)
-            draft._fit_real(draft._weighted(X, y, sample_weight, reset=True))
-        return self
-
-    def _fit_real(self, given: TrainingRows) -> None:
-        """Fit checked rows, targets and weights."""
-        numbers, y, all_weights = given.checked, given.Y, given.weights
-        patterns = patterns_of(y.reshape(len(y), -1))
-        if len(patterns) > 1:
-            self._fit_patterns(given, patterns)
-            return
-        self._forget_patterns()
-        columns = Columns(numbers)
-        A, Y = columns.apply(numbers), y.reshape(len(y), -1)
-        kept = distinct_rows(A, Y, all_weights)
-        weights_of_rows = None if all_weights is None else all_weights[kept]
-        random = self._random()
-        rows = kept[self._rows_to_learn_from(len(kept), LEARNING_ROWS, random)]
-        n_sets = self._n_steps() + 1
-        smoothness = self._smoothness_of(len(kept))
-        # As the inner model will: targets of one value, but for rounding, are 0.
-        as_inner = IntersectionGPRegressor()
-        some = None if all_weights is None else all_weights[rows]
-        spread = as_inner._standardised(Y[rows], some)
-        # Those of one value say nothing of the kernel.
-        varied = np.any(spread != 0.0, axis=0)
-        learned = learn_metric(
-            A[rows],
-            spread[:, varied] if np.any(varied) else spread[:, :1],
-            metric=first_metric(self.metric, A[rows], columns.spreads),
-            n_directions=self._n_directions(len(kept), n_sets),
-            n_steps=self._n_steps(),
-            n_interactions=self.n_interactions,
-            smoothness=smoothness,
-            n_searched=SEARCHED_ROWS,
-            random=random,
-            n_threads=self._threads(),
-            row_scale=roots(as_inner.sample_weight_fit_),
-        )
-        weights, smooth = learned.weights_and_kinds()
-        inside = None if smooth.any() else weights
-        T = self._keep_projection(columns, learned, numbers[kept], inside)
-        noise = np.full(Y.shape[1], _NOISE_OF_CONSTANTS)
-        if np.any(varied):
-            found = np.clip(learned.fit.noise, 2.0 * _VARIANCES[0], None)
-            noise = np.full(Y.shape[1], np.mean(found))
-            noise[varied] = found
-        scales: dict[str, Any] = {
-            # Few rows do not tell the noise of many.
-            "optimizer": None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b",
-            "noise": noise if Y.shape[1] > 1 else float(noise[0]),
-            "amplitude": noise if Y.shape[1] > 1 else float(noise[0]),
-            "noise_bounds": _VARIANCES,
-            "amplitude_bounds": _VARIANCES,
-        }
-        if smooth.any():
-            dense = ProjectedGPRegressor(
-                weights,
-                smooth,
-                random_state=INNER_SEED,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                **scales,
-            )
-            dense = self._with_scales(dense, T, y[kept], random, LEARNING_ROWS, weights_of_rows)
-            self._inner = dense.fit(T, y[kept], weights_of_rows)
-        else:
-            inner = IntersectionGPRegressor(
-                feature_weights=None,
-                intercept_variance=0.0,
-                random_state=INNER_SEED,
-                **scales,
-                **self._inner_parameters(),
-            )
-            inner = self._with_scales(inner, T, y[kept], random, sample_weight=weights_of_rows)
-            self._inner = inner.fit(T, y[kept], weights_of_rows)
-        self.noise_, self.smoothness_ = self._inner.noise_, learned.smoothness
-        self._keep_iterations()
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Add rows; metric, variances and noise stay. The first call is `fit`.
-
-        Parameters
-        ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Further rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets; NaN, in a table of them, where they are missing.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if there are other columns or another number of targets than before.
-        """
-        if not self.__sklearn_is_fitted__():
-            self.fit(X, y, sample_weight)
-            return self
-        with replaced_whole(self) as draft:
-            draft._targets_are_single = self._targets_are_single and is_single(y)
-            given = draft._weighted(X, y, sample_weight, reset=False)
-            if draft._has_patterns():
-                n_rows, n_targets = draft._n_learned(), np.size(draft.noise_)
-                if given.Y.shape[1:] != (n_targets,):
-                    raise ValueError(
-                        f"y has shape {given.Y.shape}, and targets of earlier calls "
-                        f"{(n_rows, n_targets)}: give as many targets a row as before."
-                    )
-                draft._add_to_patterns(given, n_rows, n_targets)
-                return self
-            inner = draft._inner_now(tuple(draft._inner_parameters()))
-            inner._check_shape_as_before(given.Y)
-            if len(patterns_of(given.Y.reshape(len(given.Y), -1))) > 1:
-                draft._add_to_patterns(given, *inner.Y_fit_.shape)
-                return self
-            T = draft._projection.apply(given.checked, draft._threads())
-            draft._inner = inner.partial_fit(T, given.Y, given.weights)
-            draft._keep_iterations()
-        return self
-
-    def _smoothness_of(self, n_rows: int) -> SmoothnessName:
-        """Return which kernels are tried: smooth ones where their matrix is to be factorised."""
-        factorised = (
-            self.n_bins is None
-            and self.solver in ("auto", "cholesky")
-            and self.variance in ("auto", "exact")
-        )
-        if self.smoothness == "cubic" and not factorised:
-            raise ValueError(
-                "smoothness='cubic' is solved by a Cholesky factor, with exact standard deviations "
-                f"and without tables: n_bins={self.n_bins!r}, solver={self.solver!r} and "
-                f"variance={self.variance!r} need smoothness='linear'."
-            )
-        if self.smoothness == "both" and not (factorised and n_rows <= EXACT_ROWS):
-            return "linear"
-        return self.smoothness
-
-    def _of_targets(self, targets: Indices) -> Self:
-        part = copied(self)
-        part._inner = self._inner._of_targets(targets)
-        part.noise_ = part._inner.noise_
-        part._keep_iterations()
-        return part
-
-    def _make_ready(self) -> None:
-        self._inner._state()
-
-    def _n_learned(self) -> int:
-        """Return the number of rows that were learned from."""
-        return 1 + max(int(rows[-1]) for rows in self.pattern_rows_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Say whether `fit` has been called."""
-        return self._has_patterns() or super().__sklearn_is_fitted__()
-
-    def _answers(
-        self,
-        X: Any,
-        ask: Callable[[Any, NDArray[Any]], Any],
-        *,
-        at_once: bool = False,
-        axis: int = -1,
-    ) -> Any:
-        if not self._has_patterns():
-            return super()._answers(X, ask, at_once=at_once)
-        return self._of_patterns(lambda fit: fit._answers(X, ask, at_once=at_once), axis)
-
-    def _inner_now(self, names: Sequence[str]) -> Any:
-        self._refuse_patterns()
-        return super()._inner_now(names)
-
-    @property
-    def std_error_(self) -> float:
-        """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        if self._has_patterns():
-            return float(max(fit.std_error_ for fit in self._fits_now()))
-        return super().std_error_
-
-    @property
-    def quantization_error_bound_(self) -> Array:
-        """What no number from the table of `n_bins` cells is off by more than."""
-        if self._has_patterns():
-            bound: Array = self._of_patterns(lambda fit: fit.quantization_error_bound_)
-            return bound
-        return super().quantization_error_bound_
-
-    def _keep_iterations(self) -> None:
-        self.n_iter_ = self._inner.n_iter_
 
     @overload
     def predict(
@@ -576,22 +317,6 @@ class SlicedGPRegressor(MissingTargets, BaseSlicedGP):
             X, lambda inner, T: inner.sample_y(T, n_samples, random), at_once=True, axis=1
         )
         return samples
-
-    def _weighted(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> TrainingRows:
-        """Return the rows that have a weight and a target, as numbers, and their targets."""
-        numbers = self._read_table(X, reset=reset)
-        missing = missing_targets(y)
-        y = filled(y, missing)
-        y = validate_targets(self, y, multi_output=True, y_numeric=True)
-        check_consistent_length(numbers, y)
-        given = with_targets(check_weights(sample_weight, y), missing)
-        numbers = self._read_rows(given, X, numbers, reset=reset)
-        Y = np.array(given.rows(y)[0], dtype=np.float64)
-        if missing is not None:
-            Y[given.rows(missing)[0]] = np.nan
-        return TrainingRows(numbers, Y, given.weights, *given.rows(X))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
