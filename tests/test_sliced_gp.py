@@ -957,6 +957,31 @@ def test_categories_interact_with_numbers(frame):
     assert model.feature_names_in_.tolist() == ["x", "kind", "idle"]
 
 
+@pytest.mark.parametrize("n_categories", [2, 3, 40])
+def test_the_columns_of_a_feature_of_categories_have_the_variance_of_one(rng, n_categories):
+    codes = np.concatenate([np.arange(n_categories), rng.integers(2, size=500)])
+    indicators = (codes[:, None] == np.arange(n_categories)).astype(np.float64)
+    numbers = np.column_stack([rng.lognormal(size=len(codes)), indicators])
+    sources = np.append(0, np.ones(n_categories, dtype=np.intp))
+    A = Columns(numbers, sources).apply(numbers)
+    np.testing.assert_allclose(A[:, 0].var(), 1.0)
+    np.testing.assert_allclose(A[:, 1:].var(axis=0).sum(), 1.0)
+    # One step from a category to another, however rare they are.
+    steps = np.ptp(A[:, 1:], axis=0)
+    np.testing.assert_allclose(steps, steps[0])
+    # Of two categories, rows differ as zeros and ones do.
+    if n_categories == 2:
+        alone = Columns(indicators[:, :1]).apply(indicators[:, :1])
+        np.testing.assert_allclose(cdist(A[:9, 1:], A[:, 1:]), cdist(alone[:9], alone), atol=1e-12)
+
+
+def test_columns_of_two_values_are_only_scaled(rng):
+    column = (rng.random((300, 1)) < 0.05) * 7.0 - 2.0
+    np.testing.assert_allclose(
+        Columns(column).apply(column), (column - column.mean()) / column.std(), atol=1e-12
+    )
+
+
 @pytest.mark.parametrize("dtype", ["category", "object", "string"])
 def test_categories_in_any_column_type(frame, dtype):
     X, y = frame

@@ -121,7 +121,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
                 f"one class: {classes.tolist()[0]!r}. Add samples of another one."
             )
         codes = np.searchsorted(classes, labels)
-        columns = Columns(numbers)
+        columns = Columns(numbers, self._table.sources)
         A = columns.apply(numbers)
         kept = distinct_rows(A, codes[:, None].astype(np.float64), weights)
         random = self._random()

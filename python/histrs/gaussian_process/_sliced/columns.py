@@ -15,6 +15,8 @@ _MOST = 6.0
 _SKEW = 1.0
 # Rows that exponents are learned from: more hardly move them.
 _POWER_ROWS = 4096
+# Variance of the columns of one categorical feature together: that of one of numbers.
+_VARIANCE_OF_CATEGORIES = 1.0
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -25,10 +27,11 @@ class Columns:
 
     A missing number becomes the mean, and a column of its own tells which are missing. Skewed
     columns go through the transform of Yeo and Johnson (2000), all are standardised, and clipped at
-    six standard deviations.
+    six standard deviations. Columns of one source, which are indicators of categories, share one
+    scale: a category of few rows is no further from the others than one of many.
     """
 
-    def __init__(self, numbers: Array) -> None:
+    def __init__(self, numbers: Array, sources: NDArray[np.intp] | None = None) -> None:
         self._missing = np.flatnonzero(np.isnan(numbers).any(axis=0))
         self._means = np.array([_mean(column) for column in numbers.T])
         filled = self._filled(numbers)
@@ -37,7 +40,8 @@ class Columns:
         # Of columns that are constant, or nearly, there is no skewness.
         with np.errstate(invalid="ignore", divide="ignore"):
             leaning = np.nan_to_num(skew(standard * (standard.std(axis=0) > 0.0), axis=0))
-        self._skewed = np.flatnonzero(np.abs(leaning) > _SKEW)
+        # What has two values is the same after any transform, once it is standardised.
+        self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~_have_two_values(filled))
         self._power = None
         if len(self._skewed) > 0:
             # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
@@ -45,12 +49,19 @@ class Columns:
             rows = _rows_of_powers(skewed)
             self._power = PowerTransformer(standardize=False).fit(skewed[rows])
             self._scale_power = _Scale(self._power.transform(skewed))
+        self._shares = np.ones(filled.shape[1])
+        self._most = np.full(filled.shape[1], _MOST)
+        if sources is not None:
+            is_category = np.bincount(sources)[sources] > 1
+            self._shares[: len(sources)] = _shares(numbers, sources, is_category)
+            self._most[: len(sources)][is_category] = np.inf
         self._scale_out = _Scale(self._straight(standard))
 
     def apply(self, numbers: Array) -> Array:
         """Return the standardised matrix of any rows."""
         standard = self._scale_in.apply(self._filled(numbers))
-        return self._scale_out.apply(self._straight(standard))
+        scaled: Array = self._scale_out.apply(self._straight(standard)) * self._shares
+        return scaled
 
     @property
     def spreads(self) -> Array:
@@ -73,7 +84,26 @@ class Columns:
             with np.errstate(over="ignore"):
                 power = self._power.transform(standard[:, self._skewed])
             straight[:, self._skewed] = self._scale_power.apply(power)
-        return np.clip(straight, -_MOST, _MOST)
+        return np.clip(straight, -self._most, self._most)
+
+
+def _have_two_values(columns: Array) -> NDArray[np.bool_]:
+    """Say which columns have no more than two values."""
+    lowest, highest = columns.min(axis=0), columns.max(axis=0)
+    two: NDArray[np.bool_] = ((columns == lowest) | (columns == highest)).all(axis=0)
+    return two
+
+
+def _shares(numbers: Array, sources: NDArray[np.intp], is_category: NDArray[np.bool_]) -> Array:
+    """Return standard deviations of columns: 1, or of categories those of one unit."""
+    shares = np.ones(len(sources))
+    for source in np.unique(sources[is_category]):
+        own = np.flatnonzero(sources == source)
+        variances = numbers[:, own].var(axis=0)
+        total = float(variances.sum())
+        if total > 0.0:
+            shares[own] = np.sqrt(_VARIANCE_OF_CATEGORIES * variances / total)
+    return shares
 
 
 def _rows_of_powers(columns: Array) -> NDArray[np.intp]:

@@ -88,7 +88,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             self._fit_patterns(given, patterns)
             return
         self._forget_patterns()
-        columns = Columns(numbers)
+        columns = Columns(numbers, self._table.sources)
         A, Y = columns.apply(numbers), y.reshape(len(y), -1)
         kept = distinct_rows(A, Y, all_weights)
         weights_of_rows = None if all_weights is None else all_weights[kept]

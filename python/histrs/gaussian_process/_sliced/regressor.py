@@ -34,12 +34,13 @@ class SlicedGPRegressor(SlicedRegressionLearning):
               + \frac{\sigma_2^2}{P} \sum_p \min(t_p(x), t_p(x')),
               \qquad t_p(x) = (w_p^T M x - l_p)_+ .
 
-    Columns are standardised first, skewed ones straightened (Yeo and Johnson, 2000), missing values
-    marked, and categories of a data frame turned into indicators. Signal variances and noise are
-    those of largest likelihood. The metric is learned as in recursive feature machines ([1]_):
-    directions are drawn anew where the fit before has its gradients, and added. Pairs of columns
-    that the likelihood asks for get directions in their own plane and a signal variance of their
-    own: few strong interactions among many columns are found so. On projections the
+    Columns are standardised first, skewed ones straightened (Yeo and Johnson, 2000), missing
+    values marked, and categories of a data frame turned into indicators, whose variances sum to 1.
+    Signal variances and noise are those of largest likelihood. The metric is learned as in
+    recursive feature machines ([1]_): directions are drawn anew where the fit before has its
+    gradients, and added. Pairs of columns that the likelihood asks for get directions in their own
+    plane and a signal variance of their own: few strong interactions among many columns are found
+    so. On projections the
     kernel is an intersection kernel, so that the fit is exact, its products take time linear in the
     rows, and standard deviations, tables and online updates are those of
     `IntersectionGPRegressor`.
