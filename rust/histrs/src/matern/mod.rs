@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `tiles` | the kernel, as it is kept |
-//! | `product` | the product with a tile |
+//! | `product` | the products with tiles |
 
 use ndarray::{Array2, ArrayView2};
 
@@ -16,7 +16,7 @@ use crate::simd::{AlignedVec, dispatch};
 mod product;
 mod tiles;
 
-use product::{AddTile, OUTPUTS, Panels};
+use product::{AddOfColumns, AddOfRows, RightSides, TILES, TileSums};
 use tiles::{LARGEST, Scaled, tiles_of};
 
 /// The Matérn kernel of smoothness 3/2 of all pairs of rows, for products,
@@ -82,7 +82,7 @@ impl StoredMatern {
         size_of_val::<[u16]>(&self.tiles)
     }
 
-    /// The product `K V`, in single precision within blocks of 128 rows and in double precision
+    /// The product `K V`, in single precision within blocks of 4,096 rows and in double precision
     /// over these.
     ///
     /// # Errors
@@ -98,27 +98,29 @@ impl StoredMatern {
                 cure: "give one row for every row of X",
             });
         }
-        let panels = Panels::new(v)?;
+        let right = RightSides::new(v)?;
         let n_tiles = self.n_rows.div_ceil(TILE);
         let parts = exec.map_blocks(n_tiles, |i| {
-            let mut out = AlignedVec::<f64>::zeros(panels.n_panels() * TILE * OUTPUTS)?;
-            for j in 0..n_tiles {
+            let mut out = TileSums::new(right.n_outputs())?;
+            for first in (0..=i).step_by(TILES) {
                 exec.check()?;
-                dispatch(AddTile {
-                    tile: &self.tiles[tile(i.max(j), i.min(j))],
-                    turned: j > i,
-                    panels: &panels,
-                    first: j * TILE,
-                    out: &mut out,
-                });
+                let last = i.min(first + TILES - 1);
+                let (tiles, next) = self.tiles[tile(i, first).start..]
+                    .split_at(tile(i, last).end - tile(i, first).start);
+                dispatch(AddOfRows { tiles, next, right: &right, first, out: &mut out });
             }
-            Ok(out)
+            for first in i + 1..n_tiles {
+                exec.check()?;
+                let next = self.tiles.get(tile(first + 1, i)).unwrap_or_default();
+                let tile = &self.tiles[tile(first, i)];
+                dispatch(AddOfColumns { tile, next, right: &right, first, out: &mut out });
+            }
+            Ok(out.into_sums())
         })?;
         let mut product = memory::zero_matrix(v.dim())?;
         for (row, mut out) in product.rows_mut().into_iter().enumerate() {
             for (k, out) in out.iter_mut().enumerate() {
-                let at = (k / OUTPUTS * TILE + row % TILE) * OUTPUTS + k % OUTPUTS;
-                *out = parts[row / TILE][at] * (panels.scale(k) / LARGEST);
+                *out = parts[row / TILE][k * TILE + row % TILE] * (right.scale(k) / LARGEST);
             }
         }
         Ok(product)

@@ -1,137 +1,272 @@
-//! The product of a tile and some right-hand sides, in single precision.
+//! Products of tiles and right-hand sides, in single precision.
 
 use ndarray::ArrayView2;
-use pulp::{Simd, WithSimd};
+use pulp::{Simd, WithSimd, bytemuck};
 
 use crate::error::Result;
 use crate::lower_triangle::TILE;
 use crate::memory;
-use crate::simd::AlignedVec;
+use crate::simd::{AlignedVec, prefetch};
 
-/// Right-hand sides side by side: those of a vector of the widest kind.
-pub(super) const OUTPUTS: usize = 16;
-/// Rows that are multiplied at a time.
-const GROUP: usize = 8;
+/// Right-hand sides that meet an entry while it is in a register.
+const OUTPUTS: [usize; 4] = [10, 5, 2, 1];
+/// Tiles side by side whose rows are met at once: the first-level cache holds the numbers that they
+/// meet.
+pub(super) const TILES: usize = 4;
+/// Times that sums in single precision are added to before those in double precision are.
+const TIMES: usize = 8;
+/// Entries in the widest vector.
+const LANES: usize = 16;
 
-/// Right-hand sides in single precision, each over its largest magnitude: `OUTPUTS` of them side by
-/// side, and zeros up to whole tiles.
-pub(super) struct Panels {
+/// Right-hand sides in single precision, each over its largest magnitude, one after the other, and
+/// zeros up to whole tiles.
+pub(super) struct RightSides {
     numbers: AlignedVec<f32>,
     scales: Vec<f64>,
     n_padded: usize,
 }
 
-impl Panels {
+impl RightSides {
     #[allow(clippy::cast_possible_truncation)] // rounded
     pub(super) fn new(v: ArrayView2<'_, f64>) -> Result<Self> {
         let n_padded = v.nrows().next_multiple_of(TILE);
-        let n_panels = v.ncols().div_ceil(OUTPUTS);
-        let mut numbers = AlignedVec::zeros(n_panels * n_padded * OUTPUTS)?;
+        let mut numbers = AlignedVec::zeros(v.ncols() * n_padded)?;
         let mut scales = memory::with_capacity(v.ncols())?;
         for (k, v) in v.columns().into_iter().enumerate() {
             let largest = v.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
             let scale = if largest > 0.0 { largest } else { 1.0 };
-            let panel = k / OUTPUTS * n_padded * OUTPUTS;
-            for (row, &v) in v.iter().enumerate() {
-                numbers[panel + row * OUTPUTS + k % OUTPUTS] = (v / scale) as f32;
+            for (out, &v) in numbers[k * n_padded..].iter_mut().zip(v) {
+                *out = (v / scale) as f32;
             }
             scales.push(scale);
         }
         Ok(Self { numbers, scales, n_padded })
     }
 
-    pub(super) fn n_panels(&self) -> usize {
-        self.scales.len().div_ceil(OUTPUTS)
+    pub(super) fn n_outputs(&self) -> usize {
+        self.scales.len()
     }
 
     /// What a right-hand side was divided by.
     pub(super) fn scale(&self, k: usize) -> f64 {
         self.scales[k]
     }
+
+    /// The numbers that tiles from the `first` on meet.
+    fn of_tiles(&self, k: usize, first: usize, n_tiles: usize) -> &[f32] {
+        &self.numbers[k * self.n_padded + first * TILE..][..n_tiles * TILE]
+    }
 }
 
-/// Adds the product with a tile to that of the rows `i`, from numbers of the rows `j`.
-pub(super) struct AddTile<'a> {
-    pub(super) tile: &'a [u16],
-    /// Whether the rows of the tile are the rows `j`.
-    pub(super) turned: bool,
-    pub(super) panels: &'a Panels,
-    /// The first of the rows `j`.
+/// The products of the rows of one tile with all tiles that they are in.
+pub(super) struct TileSums {
+    /// In double precision, right-hand side after right-hand side.
+    sums: AlignedVec<f64>,
+    /// Sums over columns of tiles, in single precision: a vector for each row and right-hand side.
+    of_rows: AlignedVec<f32>,
+    /// How often these were added to.
+    n_times: usize,
+}
+
+impl TileSums {
+    pub(super) fn new(n_outputs: usize) -> Result<Self> {
+        Ok(Self {
+            sums: AlignedVec::zeros(n_outputs * TILE)?,
+            of_rows: AlignedVec::zeros(n_outputs * TILE * LANES)?,
+            n_times: 0,
+        })
+    }
+
+    /// The products in double precision.
+    pub(super) fn into_sums(mut self) -> AlignedVec<f64> {
+        self.flush();
+        self.sums
+    }
+
+    fn flush(&mut self) {
+        for (sum, of_row) in self.sums.iter_mut().zip(self.of_rows.chunks_exact(LANES)) {
+            *sum += of_row.iter().map(|&part| f64::from(part)).sum::<f64>();
+        }
+        self.of_rows.fill(0.0);
+        self.n_times = 0;
+    }
+}
+
+/// Adds the product of tiles side by side and the numbers of their columns.
+pub(super) struct AddOfRows<'a> {
+    /// At most [`TILES`].
+    pub(super) tiles: &'a [u16],
+    /// What is met next, which is asked for meanwhile: the columns of a tile are far apart.
+    pub(super) next: &'a [u16],
+    pub(super) right: &'a RightSides,
+    /// Which of the tiles is the first.
     pub(super) first: usize,
-    /// Of the rows `i`, panel after panel.
-    pub(super) out: &'a mut [f64],
+    pub(super) out: &'a mut TileSums,
 }
 
-impl WithSimd for AddTile<'_> {
+impl WithSimd for AddOfRows<'_> {
     type Output = ();
 
     #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let n_outputs = self.right.n_outputs();
+        for (k, width) in widths(n_outputs) {
+            match width {
+                10 => self.add::<S, 10>(simd, k),
+                5 => self.add::<S, 5>(simd, k),
+                2 => self.add::<S, 2>(simd, k),
+                _ => self.add::<S, 1>(simd, k),
+            }
+        }
+        self.out.n_times += 1;
+        if self.out.n_times == TIMES {
+            self.out.flush();
+        }
+    }
+}
+
+impl AddOfRows<'_> {
+    /// Adds the products with `K` right-hand sides.
+    #[inline(always)]
+    fn add<S: Simd, const K: usize>(&mut self, simd: S, k: usize) {
+        match (K, S::REGISTER_COUNT >= 32) {
+            (10, false) => self.add_by::<S, K, 1>(simd, k),
+            (10, true) | (_, false) => self.add_by::<S, K, 2>(simd, k),
+            _ => self.add_by::<S, K, 4>(simd, k),
+        }
+    }
+
+    /// As above, `R` rows at a time, vectors of columns side by side.
+    #[inline(always)]
     #[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { tile, turned, panels, first, out } = self;
-        let numbers = panels.numbers.chunks_exact((panels.n_padded * OUTPUTS).max(1));
-        for (numbers, out) in numbers.zip(out.chunks_exact_mut(TILE * OUTPUTS)) {
-            let numbers = &numbers[first * OUTPUTS..][..TILE * OUTPUTS];
-            let mut sums = [0.0_f32; TILE * OUTPUTS];
-            let mut entries = [[0.0_f32; TILE]; GROUP];
-            for (group, tile) in tile.chunks_exact(GROUP * TILE).enumerate() {
-                for k in 0..GROUP {
-                    let tile = &tile[k * TILE..(k + 1) * TILE];
-                    for j in 0..TILE {
-                        entries[k][j] = f32::from(tile[j]);
+    fn add_by<S: Simd, const K: usize, const R: usize>(&mut self, simd: S, k: usize) {
+        let width = TILE / S::F32_LANES;
+        let n_tiles = self.tiles.len() / (TILE * TILE);
+        let mut v = [S::as_simd_f32s(self.right.of_tiles(k, self.first, n_tiles)).0; K];
+        for c in 0..K {
+            v[c] = S::as_simd_f32s(self.right.of_tiles(k + c, self.first, n_tiles)).0;
+        }
+        for row in (0..TILE).step_by(R) {
+            let mut sums = [[simd.splat_f32s(0.0); R]; K];
+            for (t, tile) in self.tiles.chunks_exact(TILE * TILE).enumerate() {
+                let start = row * TILE;
+                for j in 0..width {
+                    let mut x = [simd.splat_f32s(0.0); R];
+                    for r in 0..R {
+                        let at = start + r * TILE + j * S::F32_LANES;
+                        prefetch(self.next, t * TILE * TILE + at);
+                        x[r] = entries::<S>(&tile[at..at + S::F32_LANES]);
+                    }
+                    for c in 0..K {
+                        let v = v[c][t * width + j];
+                        for r in 0..R {
+                            sums[c][r] = simd.mul_add_e_f32s(x[r], v, sums[c][r]);
+                        }
                     }
                 }
-                let of_group = group * GROUP * OUTPUTS..(group + 1) * GROUP * OUTPUTS;
-                if turned {
-                    add_of_columns(simd, &entries, &numbers[of_group], &mut sums);
-                } else {
-                    add_of_rows(simd, &entries, numbers, &mut sums[of_group]);
+            }
+            for c in 0..K {
+                for r in 0..R {
+                    let start = ((k + c) * TILE + row + r) * LANES;
+                    let out = &mut self.out.of_rows[start..start + S::F32_LANES];
+                    let out = &mut S::as_mut_simd_f32s(out).0[0];
+                    *out = simd.add_f32s(*out, sums[c][r]);
                 }
             }
-            out.iter_mut().zip(&sums).for_each(|(out, &sum)| *out += f64::from(sum));
         }
     }
 }
 
-/// Adds the sums over the columns of some rows, to those of each row.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
-fn add_of_rows<S: Simd>(simd: S, rows: &[[f32; TILE]; GROUP], numbers: &[f32], out: &mut [f32]) {
-    let width = OUTPUTS / S::F32_LANES;
-    let (out, numbers) = (S::as_mut_simd_f32s(out).0, S::as_simd_f32s(numbers).0);
-    let (out, numbers) = (&mut out[..GROUP * width], &numbers[..TILE * width]);
-    for part in 0..width {
-        let mut sums = [simd.splat_f32s(0.0); GROUP];
-        for j in 0..TILE {
-            let v = numbers[j * width + part];
-            for k in 0..GROUP {
-                sums[k] = simd.mul_add_e_f32s(simd.splat_f32s(rows[k][j]), v, sums[k]);
+/// Adds the product of a tile, turned, and the numbers of its rows.
+pub(super) struct AddOfColumns<'a> {
+    pub(super) tile: &'a [u16],
+    /// What is met next, as above.
+    pub(super) next: &'a [u16],
+    pub(super) right: &'a RightSides,
+    /// Which tile of rows that is.
+    pub(super) first: usize,
+    pub(super) out: &'a mut TileSums,
+}
+
+impl WithSimd for AddOfColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let n_outputs = self.right.n_outputs();
+        for (k, width) in widths(n_outputs) {
+            match width {
+                10 => self.add::<S, 10>(simd, k),
+                5 => self.add::<S, 5>(simd, k),
+                2 => self.add::<S, 2>(simd, k),
+                _ => self.add::<S, 1>(simd, k),
             }
         }
-        for k in 0..GROUP {
-            out[k * width + part] = simd.add_f32s(out[k * width + part], sums[k]);
+    }
+}
+
+impl AddOfColumns<'_> {
+    /// Adds the products with `K` right-hand sides.
+    #[inline(always)]
+    fn add<S: Simd, const K: usize>(&mut self, simd: S, k: usize) {
+        match (K, S::REGISTER_COUNT >= 32) {
+            (10, false) => self.add_by::<S, K, 1>(simd, k),
+            (10, true) | (_, false) => self.add_by::<S, K, 2>(simd, k),
+            _ => self.add_by::<S, K, 4>(simd, k),
+        }
+    }
+
+    /// As above, `N` vectors of columns at a time.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // as above
+    fn add_by<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) {
+        let mut v = [self.right.of_tiles(k, self.first, 1); K];
+        for c in 0..K {
+            v[c] = &self.right.of_tiles(k + c, self.first, 1)[..TILE];
+        }
+        for column in (0..TILE).step_by(N * S::F32_LANES) {
+            let mut sums = [[simd.splat_f32s(0.0); N]; K];
+            for row in 0..TILE {
+                let mut x = [simd.splat_f32s(0.0); N];
+                for i in 0..N {
+                    let at = row * TILE + column + i * S::F32_LANES;
+                    prefetch(self.next, at);
+                    x[i] = entries::<S>(&self.tile[at..at + S::F32_LANES]);
+                }
+                for c in 0..K {
+                    let v = simd.splat_f32s(v[c][row]);
+                    for i in 0..N {
+                        sums[c][i] = simd.mul_add_e_f32s(x[i], v, sums[c][i]);
+                    }
+                }
+            }
+            for c in 0..K {
+                let own = &mut self.out.sums[(k + c) * TILE + column..][..N * S::F32_LANES];
+                for (sum, &part) in own.iter_mut().zip(bytemuck::cast_slice::<_, f32>(&sums[c])) {
+                    *sum += f64::from(part);
+                }
+            }
         }
     }
 }
 
-/// Adds the sums over some rows, to those of each column.
+/// Parts of so many right-hand sides: the first of each, and how many.
+fn widths(n_outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut k = 0;
+    std::iter::from_fn(move || {
+        let width = OUTPUTS.into_iter().find(|&width| k + width <= n_outputs)?;
+        k += width;
+        Some((k - width, width))
+    })
+}
+
+/// A vector of entries as they are kept, in single precision.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // as above
-fn add_of_columns<S: Simd>(simd: S, rows: &[[f32; TILE]; GROUP], numbers: &[f32], out: &mut [f32]) {
-    let width = OUTPUTS / S::F32_LANES;
-    let (out, numbers) = (S::as_mut_simd_f32s(out).0, S::as_simd_f32s(numbers).0);
-    let (out, numbers) = (&mut out[..TILE * width], &numbers[..GROUP * width]);
-    for part in 0..width {
-        let mut v = [simd.splat_f32s(0.0); GROUP];
-        for k in 0..GROUP {
-            v[k] = numbers[k * width + part];
-        }
-        for i in 0..TILE {
-            let mut sum = out[i * width + part];
-            for k in 0..GROUP {
-                sum = simd.mul_add_e_f32s(simd.splat_f32s(rows[k][i]), v[k], sum);
-            }
-            out[i * width + part] = sum;
-        }
+fn entries<S: Simd>(kept: &[u16]) -> S::f32s {
+    let mut numbers = [0.0_f32; LANES];
+    for k in 0..S::F32_LANES {
+        numbers[k] = f32::from(kept[k]);
     }
+    S::as_simd_f32s(&numbers[..S::F32_LANES]).0[0]
 }

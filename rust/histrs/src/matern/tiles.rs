@@ -117,14 +117,15 @@ impl WithSimd for MakeEntries<'_> {
     type Output = ();
 
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 65,535.5
+    #[allow(clippy::cast_possible_truncation)] // the lowest bits are meant
     fn with_simd<S: Simd>(self, _: S) {
         let Self { products, half, halves, out } = self;
         for ((out, &product), &other) in out.iter_mut().zip(products).zip(halves) {
             let square = 2.0 * (half + other - product);
             let r = if square > 0.0 { square } else { 0.0 }.sqrt();
             let value = (1.0 + r) * (-r).exp_in_range();
-            *out = (value * LARGEST as f32 + 0.5) as i32 as u16;
+            // Added to 2^23, numbers below are rounded to whole ones, which are the lowest bits.
+            *out = (value * LARGEST as f32 + 8_388_608.0).to_bits() as u16;
         }
     }
 }
