@@ -213,3 +213,130 @@ pub(crate) fn add_products<S: Simd, A: Entries<S>, const R: usize, const C: usiz
     }
     *sums = acc;
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pulp::WithSimd;
+
+    use super::*;
+    use crate::simd::{dispatch, lanes};
+    use crate::spd::lanes::{Groups, Shared, vectors, vectors_mut};
+
+    /// Factorises the sum of a matrix of each lane and of one for all.
+    struct Factorisation<'a> {
+        p: usize,
+        own: &'a Groups,
+        shared: &'a [f64],
+        lower: &'a mut Groups,
+        pivots: &'a mut Groups,
+        inverses: &'a mut Groups,
+    }
+
+    impl WithSimd for Factorisation<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let mut buffer = vec![simd.splat_f64s(f64::NAN); Factor::<S::f64s>::len(self.p)];
+            let mut out = Factor::new(self.p, &mut buffer);
+            let own = Interleaved(vectors::<S>(self.own.group(0)));
+            factorize(simd, self.p, own, Shared(self.shared), &mut out);
+            vectors_mut::<S>(self.lower.group_mut(0)).copy_from_slice(out.lower);
+            vectors_mut::<S>(self.pivots.group_mut(0)).copy_from_slice(out.pivots);
+            vectors_mut::<S>(self.inverses.group_mut(0)).copy_from_slice(out.inverses);
+        }
+    }
+
+    /// `-L`, `D` and `-1 / D` of a matrix for each lane, and one added to all.
+    fn factors(p: usize, own: &[Vec<f64>], shared: &[f64]) -> [Vec<Vec<f64>>; 3] {
+        let n = lanes::<f64>();
+        let groups = Groups::new(n, triangle(p), |i| &own[i % own.len()]).unwrap();
+        let mut lower = Groups::zeros(n, triangle(p)).unwrap();
+        let mut pivots = Groups::zeros(n, p).unwrap();
+        let mut inverses = Groups::zeros(n, p).unwrap();
+        dispatch(Factorisation {
+            p,
+            own: &groups,
+            shared,
+            lower: &mut lower,
+            pivots: &mut pivots,
+            inverses: &mut inverses,
+        });
+        [(&lower, triangle(p)), (&pivots, p), (&inverses, p)].map(|(groups, len)| {
+            groups.matrices().unwrap().chunks_exact(len.max(1)).map(<[f64]>::to_vec).collect()
+        })
+    }
+
+    /// Entry `i, k` of `L` in a lane: an integer.
+    fn entry(lane: usize, i: usize, k: usize) -> f64 {
+        ((i * 5 + k * 3 + lane) % 4) as f64 - 1.0
+    }
+
+    /// Entry `k` of `D` in a lane: a power of two.
+    fn pivot(lane: usize, k: usize) -> f64 {
+        f64::from(1_u32 << ((k + lane) % 5)) / 4.0
+    }
+
+    fn product(lane: usize, p: usize) -> Vec<f64> {
+        let l = |i: usize, k: usize| if i == k { 1.0 } else { entry(lane, i, k) };
+        let sum = |i: usize, j: usize| -> f64 {
+            (0..=j).map(|k| l(i, k) * pivot(lane, k) * l(j, k)).sum()
+        };
+        (0..p).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| sum(i, j)).collect()
+    }
+
+    /// Of integers and powers of two nothing is rounded, whatever the order of the sums; sizes are
+    /// those around one, two and three tiles of three and of four rows.
+    #[test]
+    fn matrices_of_integers_are_factorised_exactly() {
+        let n = lanes::<f64>();
+        for p in 1..=13 {
+            let shared: Vec<f64> = (0..triangle(p)).map(|e| (e % 3) as f64).collect();
+            let own: Vec<Vec<f64>> = (0..n)
+                .map(|lane| product(lane, p).iter().zip(&shared).map(|(a, b)| a - b).collect())
+                .collect();
+            let [lower, pivots, inverses] = factors(p, &own, &shared);
+            for lane in 0..n {
+                for i in 0..p {
+                    assert_eq!(pivots[lane][i], pivot(lane, i), "p = {p}, lane {lane}, row {i}");
+                    assert_eq!(inverses[lane][i], -1.0 / pivot(lane, i), "p = {p}, row {i}");
+                    for k in 0..i {
+                        let found = lower[lane][triangle(i) + k];
+                        assert_eq!(found, -entry(lane, i, k), "p = {p}, lane {lane}, [{i}, {k}]");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_not_positive_definite_leaves_the_others_alone() {
+        let zeros = [0.0; 3];
+        let good = vec![4.0, 2.0, 3.0];
+        let singular = vec![1.0, 1.0, 1.0];
+        for (bad, last) in [
+            (singular, 0.0),
+            (vec![1.0, 2.0, 1.0], -3.0),
+            (vec![1.0, f64::NAN, 1.0], f64::NAN),
+            (vec![0.0, 1.0, 1.0], f64::NEG_INFINITY),
+        ] {
+            let [_, pivots, _] = factors(2, &[bad.clone(), good.clone()], &zeros);
+            let normal = |pivot: &f64| *pivot > 0.0 && pivot.is_normal();
+            assert!(!pivots[0].iter().all(normal), "{bad:?}: {:?}", pivots[0]);
+            let found = pivots[0][1];
+            assert!(found == last || (found.is_nan() && last.is_nan()), "{bad:?}: {found}");
+            if lanes::<f64>() > 1 {
+                assert_eq!(pivots[1], [4.0, 2.0]);
+            }
+        }
+    }
+
+    #[test]
+    fn pivots_reach_both_ends_of_the_numbers() {
+        let (large, small) = (f64::MAX / 4.0, f64::MIN_POSITIVE);
+        let [lower, pivots, _] = factors(2, &[vec![large, 0.0, small]], &[0.0; 3]);
+        assert_eq!(pivots[0], [large, small]);
+        assert_eq!(lower[0][1], 0.0);
+    }
+}

@@ -319,3 +319,130 @@ impl Move<'_> {
         total
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use ndarray::{ArrayView2, array};
+
+    static LABELS: [i32; 3] = [0, 1, 1];
+    static WEIGHTS: [f64; 3] = [1.0, 2.0, 0.5];
+    static START: [f64; 3] = [0.5, 2.0, -1.0];
+    static END: [f64; 3] = [1.5, 0.0, 3.0];
+
+    fn row(scores: &[f64]) -> ArrayView2<'_, f64> {
+        ArrayView2::from_shape((1, scores.len()), scores).unwrap()
+    }
+
+    fn targets<'a>() -> Targets<'a> {
+        Targets { labels: &LABELS, weights: &WEIGHTS, positive: &[1] }
+    }
+
+    /// Margins are (-0.5, 2, -1) at 0, (-1, 1, 1) half way, on the corner of the hinge, and
+    /// (-1.5, 0, 3) at 1.
+    #[test]
+    fn losses_and_slopes_of_three_rows() {
+        let exec = Executor::new(1).unwrap();
+        let line = Line { start: row(&START), end: row(&END) };
+        let points = array![[0.0, 0.5, 1.0]];
+        let cases = [
+            (Loss::Hinge, [(2.5, -1.0), (2.0, 1.0), (4.5, 5.0)]),
+            (Loss::SquaredHinge, [(4.25, -5.0), (4.0, 4.0), (8.25, 13.0)]),
+        ];
+        for (loss, expected) in cases {
+            let found = line.losses(&exec, loss, &targets(), points.view()).unwrap();
+            let pairs: Vec<_> = found.iter().map(|one| (one.loss, one.slope)).collect();
+            assert_eq!(pairs, expected, "{loss:?}");
+        }
+    }
+
+    #[test]
+    fn a_logistic_loss_is_half_way_at_zero_and_a_line_far_out() {
+        let exec = Executor::new(1).unwrap();
+        let line = Line { start: row(&[0.0]), end: row(&[-1000.0]) };
+        let targets = Targets { labels: &[3], weights: &[2.0], positive: &[3] };
+        let points = array![[0.0, 1.0, -1.0]];
+        let found = line.losses(&exec, Loss::Logistic, &targets, points.view()).unwrap();
+        let expected = [(2.0 * 2.0_f64.ln(), 1000.0), (2000.0, 2000.0), (0.0, 0.0)];
+        for (found, (loss, slope)) in found.iter().zip(expected) {
+            assert!((found.loss - loss).abs() < 1e-12 * (1.0 + loss), "{found:?}");
+            assert!((found.slope - slope).abs() < 1e-12 * (1.0 + slope), "{found:?}");
+        }
+    }
+
+    /// Rows of two problems over more than a block, and a chunk that is not full.
+    #[test]
+    fn losses_over_blocks_are_their_sums_for_any_number_of_threads() {
+        let n = ROWS + CHUNK + 3;
+        let score = |k: usize, shift: usize| ((k * 7 + shift) % 13) as f64 - 6.0;
+        let start = Array2::from_shape_fn((2, n), |(c, i)| score(i, c));
+        let end = Array2::from_shape_fn((2, n), |(c, i)| score(i * 5, 3 + c));
+        let labels: Vec<i32> = (0..n).map(|i| (i % 3) as i32).collect();
+        let weights: Vec<f64> = (0..n).map(|i| (i % 4) as f64).collect();
+        let targets = Targets { labels: &labels, weights: &weights, positive: &[0, 2] };
+        let points = array![[0.25, 1.0], [0.5, -1.0]];
+        let line = Line { start: start.view(), end: end.view() };
+        let run = |n_threads: usize| {
+            let exec = Executor::new(n_threads).unwrap();
+            line.losses(&exec, Loss::SquaredHinge, &targets, points.view()).unwrap()
+        };
+        let found = run(1);
+        for ((c, p), found) in found.indexed_iter() {
+            let mut expected = LineLoss::default();
+            for i in 0..n {
+                let sign = if labels[i] == targets.positive[c] { 1.0 } else { -1.0 };
+                let (s, e, t) = (start[[c, i]], end[[c, i]], points[[c, p]]);
+                let short = f64::max(0.0, 1.0 - sign * (s + t * (e - s)));
+                expected.loss += weights[i] * short * short;
+                expected.slope -= 2.0 * weights[i] * sign * short * (e - s);
+            }
+            // Sums of multiples of 1/16 are exact in any order.
+            assert_eq!(*found, expected, "problem {c}, point {p}");
+        }
+        for n_threads in [2, 7] {
+            assert_eq!(run(n_threads), found);
+        }
+    }
+
+    #[test]
+    fn a_step_moves_scores_and_leaves_derivatives() {
+        let exec = Executor::new(2).unwrap();
+        let (mut start, mut end) = (array![START], array![END]);
+        let line = LineMut { start: start.view_mut(), end: end.view_mut() };
+        let losses = line.step(&exec, Loss::Hinge, &targets(), &[0.25], &[1.0]).unwrap();
+        assert_eq!(losses, [4.5]);
+        assert_eq!(start, array![[0.75, 1.5, 0.0]]);
+        assert_eq!(end, array![[1.0, -2.0, 0.0]]);
+    }
+
+    #[test]
+    fn lengths_and_gaps_are_looked_at() {
+        let exec = Executor::new(1).unwrap();
+        let line = Line { start: row(&START), end: row(&END) };
+        let losses = |line: Line<'_>, targets: &Targets<'_>, points: Array2<f64>| {
+            line.losses(&exec, Loss::Hinge, targets, points.view()).map(drop)
+        };
+        let one = || array![[0.0]];
+        let short = Targets { labels: &LABELS[1..], ..targets() };
+        assert!(matches!(losses(line, &short, one()), Err(Error::Shape { .. })));
+        let light = Targets { weights: &WEIGHTS[1..], ..targets() };
+        assert!(matches!(losses(line, &light, one()), Err(Error::Shape { .. })));
+        let many = Targets { positive: &[0, 1], ..targets() };
+        assert!(matches!(losses(line, &many, one()), Err(Error::Shape { .. })));
+        let ends = Line { end: row(&END[1..]), ..line };
+        assert!(matches!(losses(ends, &targets(), one()), Err(Error::Shape { .. })));
+        let two = array![[0.0], [1.0]];
+        assert!(matches!(losses(line, &targets(), two), Err(Error::Shape { .. })));
+        let wide = array![[0.5, 2.0, -1.0], [0.0, 0.0, 0.0]].reversed_axes();
+        let gaps = Line { start: wide.slice(ndarray::s![..;2, ..]), ..line };
+        let twice = Targets { positive: &[1, 0], ..targets() };
+        let gaps = Line { end: gaps.start, ..gaps };
+        let cut = Targets { labels: &[0, 1], weights: &[1.0, 1.0], ..twice };
+        assert!(matches!(losses(gaps, &cut, array![[0.0], [0.0]]), Err(Error::NotInRows { .. })));
+        let none = Targets { labels: &[], weights: &[], positive: &[1] };
+        let nothing = Line { start: row(&[]), end: row(&[]) };
+        let found = nothing.losses(&exec, Loss::Hinge, &none, one().view()).unwrap();
+        assert_eq!(found, array![[LineLoss::default()]]);
+    }
+}

@@ -231,3 +231,139 @@ impl Dual {
         Ok(matrix)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { tol: 1e-13, max_iter: 200, patience: 10, unaccelerated_after: 10 };
+
+    fn exponents(m: &[&[f64]]) -> Exponents {
+        Exponents::new(m.len(), m[0].len(), |i, j| m[i][j]).unwrap()
+    }
+
+    /// The pair from zeros on.
+    fn refined(m: &[&[f64]], a: &[f64], b: &[f64], inverse: [f64; 2], limits: Limits) -> Solved {
+        let zeros = [vec![0.0; a.len()], vec![0.0; b.len()]];
+        let status = Status::Limit;
+        let solved = Solved { status, error: 1.0, n_iter: 0, transport: 0.0, potentials: zeros };
+        let exec = Executor::new(1).unwrap();
+        refine(&exec, &exponents(m), [a, b], inverse, solved, limits).unwrap()
+    }
+
+    /// The plan of potentials, and that what is said of it is so.
+    fn plan(m: &[&[f64]], solved: &Solved) -> Vec<Vec<f64>> {
+        let [f, g] = &solved.potentials;
+        let row = |(f, m): (&f64, &&[f64])| -> Vec<f64> {
+            m.iter().zip(g).map(|(m, g)| (f + g - m).exp()).collect()
+        };
+        let plan: Vec<Vec<f64>> = f.iter().zip(m).map(row).collect();
+        let products = plan.iter().zip(m).flat_map(|(t, m)| t.iter().zip(*m));
+        close(solved.transport, products.map(|(t, m)| t * m).sum(), 1e-12);
+        plan
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64, tol: f64) {
+        assert!((found - expected).abs() <= tol, "{found} is not {expected}");
+    }
+
+    #[track_caller]
+    fn is_plan(found: &[Vec<f64>], expected: &[&[f64]]) {
+        for (found, expected) in found.iter().flatten().zip(expected.iter().copied().flatten()) {
+            close(*found, *expected, 1e-12);
+        }
+    }
+
+    /// `T_00 T_11 / (T_01 T_10) = exp(2 m)` with the marginals leaves one number, a root of a
+    /// quadratic polynomial.
+    #[test]
+    fn two_bins_have_the_plan_of_a_quadratic_equation() {
+        for m in [0.1, 1.0, 5.0] {
+            let (a, b) = ([0.3, 0.7], [0.4, 0.6]);
+            let ground: [&[f64]; 2] = [&[0.0, m], &[m, 0.0]];
+            let solved = refined(&ground, &a, &b, [0.0; 2], LIMITS);
+            assert_eq!(solved.status, Status::Converged);
+            assert!(solved.error <= LIMITS.tol && solved.n_iter < 50, "{solved:?}");
+            let odds = f64::exp(2.0 * m);
+            // (odds - 1) t^2 - (0.7 odds + 0.3) t + 0.12 odds = 0, and the root below 0.3.
+            let (p, q, r) = (odds - 1.0, 0.7 * odds + 0.3, 0.12 * odds);
+            let t = 2.0 * r / (q + (q * q - 4.0 * p * r).sqrt());
+            is_plan(&plan(&ground, &solved), &[&[t, 0.3 - t], &[0.4 - t, 0.3 + t]]);
+        }
+    }
+
+    /// Blocks that exchange a mass of `exp(-80)`: what the scaling does not see.
+    #[test]
+    fn parts_that_hardly_exchange_mass_are_solved_in_some_steps() {
+        let ground: [&[f64]; 2] = [&[0.0, 40.0], &[40.0, 0.0]];
+        let solved = refined(&ground, &[0.3, 0.7], &[0.4, 0.6], [0.0; 2], LIMITS);
+        assert_eq!(solved.status, Status::Converged);
+        assert!(solved.n_iter < LIMITS.max_iter, "{solved:?}");
+        is_plan(&plan(&ground, &solved), &[&[0.3, 0.0], &[0.1, 0.6]]);
+    }
+
+    #[test]
+    fn equal_distances_share_out_mass_independently() {
+        let zeros: [&[f64]; 3] = [&[0.0; 2]; 3];
+        let solved = refined(&zeros, &[0.2, 0.3, 0.5], &[0.6, 0.4], [0.0; 2], LIMITS);
+        assert_eq!(solved.status, Status::Converged);
+        is_plan(&plan(&zeros, &solved), &[&[0.12, 0.08], &[0.18, 0.12], &[0.3, 0.2]]);
+    }
+
+    #[test]
+    fn empty_bins_and_forbidden_cells_have_no_mass() {
+        let ground: [&[f64]; 3] = [&[0.0, FORBIDDEN, 2.0], &[1.0, 0.0, 2.0], &[3.0; 3]];
+        let solved = refined(&ground, &[0.3, 0.7, 0.0], &[0.4, 0.6, 0.0], [0.0; 2], LIMITS);
+        assert_eq!(solved.status, Status::Converged);
+        for potentials in &solved.potentials {
+            assert_eq!(potentials[2], f64::NEG_INFINITY);
+        }
+        is_plan(&plan(&ground, &solved), &[&[0.3, 0.0, 0.0], &[0.1, 0.6, 0.0], &[0.0; 3]]);
+        close(solved.transport, 0.1, 1e-12);
+    }
+
+    /// The equations are singular, and no plan has these marginals.
+    #[test]
+    fn masses_that_cannot_meet_end_at_the_limit() {
+        let ground: [&[f64]; 2] = [&[0.0, FORBIDDEN], &[FORBIDDEN, 0.0]];
+        let solved = refined(&ground, &[0.3, 0.7], &[0.4, 0.6], [0.0; 2], LIMITS);
+        assert_eq!(solved.status, Status::Limit);
+        close(solved.error, 0.2, 1e-12);
+        assert!(solved.potentials.iter().flatten().all(|p| p.is_finite()));
+        let none = Limits { max_iter: 0, ..LIMITS };
+        let met = refined(&ground, &[0.4, 0.6], &[0.4, 0.6], [0.0; 2], none);
+        assert_eq!((met.status, met.n_iter), (Status::Converged, 0));
+    }
+
+    #[test]
+    fn nothing_to_move_is_solved() {
+        let solved = refined(&[&[1.0]], &[0.0], &[0.0], [0.0; 2], LIMITS);
+        assert_eq!((solved.status, solved.error, solved.transport), (Status::Converged, 0.0, 0.0));
+    }
+
+    /// Of one bin, `log T = ((1 + p) log a + (1 + q) log b - m) / (1 + p + q)`.
+    #[test]
+    fn under_penalties_one_bin_has_a_closed_form() {
+        let (p, q, a, b, m) = (2.0, 3.0, 0.5_f64, 2.0_f64, 0.7);
+        let solved = refined(&[&[m]], &[a], &[b], [1.0 / p, 1.0 / q], LIMITS);
+        assert_eq!(solved.status, Status::Converged);
+        let log = ((1.0 + p) * a.ln() + (1.0 + q) * b.ln() - m) / (1.0 + p + q);
+        close(solved.transport, log.exp() * m, 1e-12);
+    }
+
+    #[test]
+    fn what_has_converged_stays() {
+        let potentials = [vec![1.0], vec![2.0]];
+        let status = Status::Converged;
+        let solved = Solved { status, error: 0.5, n_iter: 3, transport: 4.0, potentials };
+        let exec = Executor::new(1).unwrap();
+        let [a, b] = [[0.3], [0.4]];
+        let kept = refine(&exec, &exponents(&[&[1.0]]), [&a, &b], [0.0; 2], solved, LIMITS);
+        let kept = kept.unwrap();
+        assert_eq!((kept.error, kept.n_iter, kept.transport), (0.5, 3, 4.0));
+        assert_eq!(kept.potentials, [[1.0], [2.0]]);
+    }
+}
