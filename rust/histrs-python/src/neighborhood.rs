@@ -8,6 +8,16 @@ use pyo3::prelude::*;
 use crate::convert::{EitherArray, with_either};
 use crate::executor::with_executor;
 
+/// The labels of both sides, and what samples weigh.
+pub(crate) fn labels_of<'a>(
+    rows: &'a PyReadonlyArray1<'_, i64>,
+    prototypes: &'a PyReadonlyArray1<'_, i64>,
+    weights: Option<&'a PyReadonlyArray1<'_, f64>>,
+) -> PyResult<Labels<'a>> {
+    let weights = weights.map(|weights| weights.as_slice()).transpose()?;
+    Ok(Labels { of_rows: rows.as_slice()?, of_prototypes: prototypes.as_slice()?, weights })
+}
+
 /// Which prototypes are left when those without which nothing gets worse are dropped.
 #[pyfunction]
 pub(crate) fn needed_prototypes<'py>(
@@ -18,11 +28,7 @@ pub(crate) fn needed_prototypes<'py>(
     weights: Option<PyReadonlyArray1<'py, f64>>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-    let labels = Labels {
-        of_rows: labels.as_slice()?,
-        of_prototypes: prototype_labels.as_slice()?,
-        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
-    };
+    let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
     with_either!(&distances, |distances| {
         let distances = distances.as_array();
         let needed =

@@ -1,6 +1,5 @@
 //! Symmetric positive definite matrices.
 
-use histrs::neighborhood::Labels;
 use histrs::spd as core;
 use ndarray::Ix3;
 use numpy::{
@@ -11,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::convert::{Either, EitherArray, with_either};
 use crate::executor::{to_python, with_executor};
+use crate::neighborhood::labels_of;
 
 /// A stack of matrices of shape `(n, p, p)`.
 type Stack<'py> = EitherArray<'py, Ix3>;
@@ -101,11 +101,7 @@ pub(crate) fn compression_loss<'py>(
     n_threads: usize,
 ) -> PyResult<LossAndSums<'py>> {
     let (x, prototypes) = (x.as_array(), prototypes.as_array());
-    let labels = Labels {
-        of_rows: labels.as_slice()?,
-        of_prototypes: prototype_labels.as_slice()?,
-        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
-    };
+    let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
     let result =
         with_executor(py, n_threads, |e| core::compression_loss(e, x, prototypes, labels, gamma))?;
     let (sums, weights) = (result.inverse_sums, result.weight_sums);

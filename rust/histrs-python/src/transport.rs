@@ -1,6 +1,5 @@
 //! Optimal transport.
 
-use histrs::neighborhood::Labels;
 use histrs::transport as core;
 use histrs::{Element, Executor, HistogramMatrix};
 use numpy::{
@@ -11,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::convert::{Histograms, with_histograms, with_pair};
 use crate::executor::{to_python, with_executor};
+use crate::neighborhood::labels_of;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 type Potentials<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
@@ -265,11 +265,7 @@ pub(crate) fn histogram_compression_loss<'py>(
     n_threads: usize,
 ) -> PyResult<LossAndGradient<'py>> {
     let options = core::Sinkhorn::new(reg).with_tol(tol).with_max_iter(max_iter);
-    let labels = Labels {
-        of_rows: labels.as_slice()?,
-        of_prototypes: prototype_labels.as_slice()?,
-        weights: weights.as_ref().map(|weights| weights.as_slice()).transpose()?,
-    };
+    let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
     let (m, prototypes) = (m.as_array(), Some(prototypes));
     let mut starts = starts;
     let starts = starts.as_mut().map(|starts| starts.as_slice_mut()).transpose()?;

@@ -21,6 +21,10 @@
 //! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
 //! instruction set of the machine at run time.
 //!
+//! Numbers of rows, offsets and ends of groups that a caller gives in arrays are signed, as NumPy, SciPy and
+//! this crate's own [`CsrParts`] have them: they are read where they lie, and a negative one is
+//! refused as one that is too large is. Labels are any integers, of which only equality counts.
+//!
 //! # Features
 //!
 //! Each module but [`neighborhood`], which is always there, is a feature of its name,

@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2};
 use pulp::Simd;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, check_length};
 use crate::exec::Executor;
 use crate::intersection::coded_columns::CodedColumns;
 use crate::intersection::coded_rows::is_read_by_rows;
@@ -25,7 +25,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `v` has another number of rows.
+    /// [`Error::Shape`](crate::Error::Shape) when `v` has another number of rows.
     pub fn product<T: Element>(&self, exec: &Executor, v: ArrayView2<'_, T>) -> Result<Array2<T>> {
         self.product_in::<f64, T>(exec, v)
     }
@@ -38,7 +38,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `v` has another number of rows.
+    /// [`Error::Shape`](crate::Error::Shape) when `v` has another number of rows.
     pub fn product_f32<T: Element>(
         &self,
         exec: &Executor,
@@ -87,15 +87,8 @@ impl SortedColumns {
 
     /// Fails unless a right-hand side has one row for every stored row.
     pub(crate) fn check_rows(&self, found: usize) -> Result<()> {
-        if found == self.n_rows() {
-            return Ok(());
-        }
-        Err(Error::Shape {
-            what: "the number of rows of V",
-            found,
-            expected: self.n_rows(),
-            cure: "give one row for every row of X",
-        })
+        let cure = "give one row for every row of X";
+        check_length("the number of rows of V", found, self.n_rows(), cure)
     }
 }
 

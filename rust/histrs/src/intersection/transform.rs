@@ -1,6 +1,6 @@
 //! The functions of generalised kernels, and the weights of columns.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 
 /// An increasing function `g` with `g(0) = 0`, applied to every feature (eq. 14).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,14 +140,8 @@ fn excess(t: f64) -> f64 {
 /// Fails unless there is one weight per column, and all are positive and finite.
 pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
-    if weights.len() != n_columns {
-        return Err(Error::Shape {
-            what: "the number of feature weights",
-            found: weights.len(),
-            expected: n_columns,
-            cure: "give one for every column of X",
-        });
-    }
+    let cure = "give one for every column of X";
+    check_length("the number of feature weights", weights.len(), n_columns, cure)?;
     match weights.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
         None => Ok(()),
         Some(&value) => Err(Error::Parameter {

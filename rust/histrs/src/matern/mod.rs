@@ -7,7 +7,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::lower_triangle::{TILE, tile};
 use crate::memory;
@@ -90,14 +90,8 @@ impl StoredMatern {
     /// [`Error::Shape`] when `v` has another number of rows, [`Error::OutOfMemory`], and
     /// [`Error::Interrupted`].
     pub fn product(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
-        if v.nrows() != self.n_rows {
-            return Err(Error::Shape {
-                what: "the number of rows of V",
-                found: v.nrows(),
-                expected: self.n_rows,
-                cure: "give one row for every row of X",
-            });
-        }
+        let cure = "give one row for every row of X";
+        check_length("the number of rows of V", v.nrows(), self.n_rows, cure)?;
         let right = RightSides::new(v)?;
         let n_tiles = self.n_rows.div_ceil(TILE);
         let parts = exec.map_blocks(n_tiles, |i| {

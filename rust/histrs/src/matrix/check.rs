@@ -1,6 +1,6 @@
 //! Whether entries, columns and row numbers are what they must be.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
@@ -95,18 +95,12 @@ pub(crate) fn check_columns<T: Element>(
     x: &HistogramMatrix<'_, T>,
     expected: usize,
 ) -> Result<()> {
-    if x.n_columns() == expected {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        what,
-        found: x.n_columns(),
-        expected,
-        cure: "give the features that the training data had, in the same order",
-    })
+    let cure = "give the features that the training data had, in the same order";
+    check_length(what, x.n_columns(), expected, cure)
 }
 
-/// Row numbers as indices, each of which must be that of a row.
+/// Row numbers as indices, each of which must be that of a row. They come signed, as callers have
+/// them, so that none has to be converted before it can be refused by its value.
 pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Result<Vec<usize>> {
     let index = |row: i64| usize::try_from(row).ok().filter(|&r| r < n_rows);
     rows.iter()

@@ -16,9 +16,9 @@ pub(crate) use softmax::Neighborhood;
 /// Classes of training samples and of prototypes, and what the samples weigh.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
-    /// The class of each training sample.
+    /// The class of each training sample, any integer.
     pub of_rows: &'a [i64],
-    /// The class of each prototype.
+    /// The class of each prototype, any integer.
     pub of_prototypes: &'a [i64],
     /// Factors of the samples' terms of the objective; None for 1.
     pub weights: Option<&'a [f64]>,

@@ -15,7 +15,7 @@
 
 use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::simd::Element;
 use crate::small_matrix::triangle;
@@ -87,11 +87,7 @@ pub fn dispersion_mean<T: Element>(
 ) -> Result<Mean> {
     let stack = SymmetricStack::new(exec, "X", x)?;
     let (n, p) = (stack.n(), stack.p());
-    if weights.len() != n {
-        let what = "the number of weights";
-        let cure = "give a weight for each matrix";
-        return Err(Error::Shape { what, found: weights.len(), expected: n, cure });
-    }
+    check_length("the number of weights", weights.len(), n, "give a weight for each matrix")?;
     if n == 0 || p == 0 {
         let what = "the number of matrices or of their rows";
         let cure = "a mean takes at least one matrix of at least one row";

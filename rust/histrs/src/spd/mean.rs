@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, ArrayView3};
 use pulp::{Simd, WithSimd};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, Element, dispatch};
 use crate::small_matrix::triangle;
@@ -83,11 +83,7 @@ pub fn mean_gradient<T: Element>(
 ) -> Result<MeanGradient> {
     let stack = SymmetricStack::new(exec, "X", x)?;
     let (n, p) = (stack.n(), stack.p());
-    if weights.len() != n {
-        let what = "the number of weights";
-        let cure = "give a weight for each matrix";
-        return Err(Error::Shape { what, found: weights.len(), expected: n, cure });
-    }
+    check_length("the number of weights", weights.len(), n, "give a weight for each matrix")?;
     let entries = square("a side of the whitener", p, &whitener)?;
     let whitened = Whitened::new(exec, &stack, Some(entries))?;
     let n_groups = whitened.n_groups();

@@ -3,19 +3,28 @@
 
 use crate::error::Result;
 use crate::memory;
-use crate::transport::job::{Job, Solved, Status};
+use crate::transport::job::{Job, Limits, Solved, Status};
 
 /// Least error that sums in single precision tell from none.
-pub(super) const SINGLE_ERROR: f64 = 1e-6;
+const SINGLE_ERROR: f64 = 1e-6;
 /// Tolerance at which a pair is handed on from single to double precision.
-pub(super) const HANDED_ON: f64 = 1e-4;
+const HANDED_ON: f64 = 1e-4;
 /// Iterations without progress after which single precision is given up.
-pub(super) const SINGLE_PATIENCE: usize = 20;
+const SINGLE_PATIENCE: usize = 20;
 /// The same for double precision, after which Newton's method takes over.
 pub(super) const PATIENCE: usize = 200;
 /// Iterations in the log domain from where pairs ended before, until they take the way through coarser
 /// regularisations.
 pub(super) const WARM_STEPS: usize = 100;
+
+/// When single precision stops, and whether what it converges to is final: for results in it that
+/// need be no better than its sums.
+pub(super) fn in_single<T>(tol: f64, max_iter: usize) -> (Limits, bool) {
+    let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
+    let tol = if is_final { tol } else { tol.max(HANDED_ON) };
+    let patience = SINGLE_PATIENCE;
+    (Limits { tol, max_iter, patience, unaccelerated_after: usize::MAX }, is_final)
+}
 
 /// A finite start from where a pair ended, or none.
 pub(super) fn start(solved: &Solved) -> Vec<f64> {

@@ -8,9 +8,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
-use crate::transport::cascade::{
-    HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE, WARM_STEPS,
-};
+use crate::transport::cascade::{PATIENCE, PendingSet, WARM_STEPS, in_single};
 use crate::transport::engine::solve;
 use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Marginals, Pairing, Solved, Status};
@@ -244,14 +242,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         let Sinkhorn { tol, max_iter, .. } = *self.options;
         let mut pending = PendingSet::new(jobs.len())?;
         if self.ground.fits_single() {
-            let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
-            let tol = if is_final { tol } else { tol.max(HANDED_ON) };
-            let limits = Limits {
-                tol,
-                max_iter,
-                patience: SINGLE_PATIENCE,
-                unaccelerated_after: usize::MAX,
-            };
+            let (limits, is_final) = in_single::<T>(tol, max_iter);
             let mut domain = Scaling::new(self.ground.single(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = pending.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;

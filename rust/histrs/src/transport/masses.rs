@@ -1,6 +1,6 @@
 //! Whether rows are histograms of one mass, and fit the ground distance.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
@@ -11,7 +11,7 @@ const ROUNDING: (f64, f64) = (1e-6, 1e-4);
 
 pub(super) fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
     let cure = "the ground distance has a row for each column of X and a column for each of Y";
-    if found == expected { Ok(()) } else { Err(Error::Shape { what, found, expected, cure }) }
+    check_length(what, found, expected, cure)
 }
 
 /// Fails unless all rows of `x` and `y` are histograms of one mass, which is returned; without

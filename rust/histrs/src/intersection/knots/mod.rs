@@ -157,15 +157,7 @@ impl KnotProjection {
 }
 
 fn check_rows(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        what,
-        found,
-        expected,
-        cure: "give one row for every row of the projection",
-    })
+    check_length(what, found, expected, "give one row for every row of the projection")
 }
 
 fn check_columns_of(projection: &KnotProjection, found: usize) -> Result<()> {

@@ -133,14 +133,8 @@ impl<T: Element> LowRankInverse<T> {
     }
 
     fn apply_in<E: Element>(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
-        if v.nrows() != self.n_rows {
-            return Err(Error::Shape {
-                what: "the number of rows of V",
-                found: v.nrows(),
-                expected: self.n_rows,
-                cure: "give one row for every row of E",
-            });
-        }
+        let cure = "give one row for every row of E";
+        check_length("the number of rows of V", v.nrows(), self.n_rows, cure)?;
         let mut out = memory::zero_matrix(v.dim())?;
         let mut start = 0;
         for width in panel_widths::<E>(v.ncols(), usize::MAX) {

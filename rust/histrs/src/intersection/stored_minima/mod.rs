@@ -7,7 +7,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::lower_triangle::{TILE, tile};
 use crate::matrix::HistogramMatrix;
@@ -104,14 +104,8 @@ impl StoredMinima {
         intersection: f64,
         v: ArrayView2<'_, f64>,
     ) -> Result<Array2<f64>> {
-        if v.nrows() != self.n_rows {
-            return Err(Error::Shape {
-                what: "the number of rows of V",
-                found: v.nrows(),
-                expected: self.n_rows,
-                cure: "give one row for every row of X",
-            });
-        }
+        let cure = "give one row for every row of X";
+        check_length("the number of rows of V", v.nrows(), self.n_rows, cure)?;
         match &self.tiles {
             Tiles::Words(tiles) => self.product_of(exec, tiles, (minmax, intersection), v),
             Tiles::Singles(tiles) => self.product_of(exec, tiles, (minmax, intersection), v),

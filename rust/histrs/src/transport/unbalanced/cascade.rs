@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::simd::Element;
-use crate::transport::cascade::{HANDED_ON, PATIENCE, PendingSet, SINGLE_ERROR, SINGLE_PATIENCE};
+use crate::transport::cascade::{PATIENCE, PendingSet, in_single};
 use crate::transport::engine::solve;
 use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Solved, Status};
@@ -51,14 +51,7 @@ impl<T: Element> Problem<'_, '_, T> {
         let mut pending = PendingSet::new(jobs.len())?;
         seed(block, hold, &mut jobs);
         if self.ground.fits_single() && self.masses_fit_single(&jobs) {
-            let is_final = size_of::<T>() < size_of::<f64>() && tol >= SINGLE_ERROR;
-            let tol = if is_final { tol } else { tol.max(HANDED_ON) };
-            let limits = Limits {
-                tol,
-                max_iter,
-                patience: SINGLE_PATIENCE,
-                unaccelerated_after: usize::MAX,
-            };
+            let (limits, is_final) = in_single::<T>(tol, max_iter);
             let mut domain = Relaxed::new(self.ground.single(kernels, bins)?, hold, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = pending.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
