@@ -841,6 +841,112 @@ def test_first_call_of_partial_fit_is_fit(table):
     np.testing.assert_array_equal(few().partial_fit(X, y).predict(X), few().fit(X, y).predict(X))
 
 
+@ALL_THREE
+def test_rows_that_came_and_went_leave_no_trace(make, table):
+    X, y = table
+    y = targets_for(make, y)
+    model = make().fit(X[:120], y[:120])
+    before = answers(model, X)
+    model.partial_fit(X[120:], y[120:]).forget(np.arange(120, 160))
+    np.testing.assert_allclose(answers(model, X), before, rtol=1e-6, atol=1e-8)
+    # Those behind move up.
+    removed = [0, 5, 119]
+    rest = np.delete(np.arange(120), removed)
+    inner = clone(model._inner).set_params(
+        optimizer=None, noise=model._inner.noise_, amplitude=model._inner.amplitude_
+    )
+    model.forget(removed).partial_fit(X[removed], y[removed])
+    order = np.append(rest, removed)
+    assert_close(model._inner.X_fit_, model._projection.apply(X[order], 1), 1e-12)
+    again = model.forget([117, 118, 119]).predict(X)
+    alone = inner.fit(model._projection.apply(X[rest], 1), y[rest])
+    found = alone.predict(model._projection.apply(X, 1))
+    if make is few_classes:
+        np.testing.assert_array_equal(again, found)
+    else:
+        # The unit of the targets is that of the fit, and they are solved in it.
+        np.testing.assert_allclose(again, found, atol=2e-2 * np.std(y))
+
+
+@BOTH
+def test_an_equal_row_goes_with_the_last_of_its_kind(make, table):
+    X, y = table
+    y = targets_for(make, y)
+    weights = np.ones(len(X) + 20)
+    weights[3] = 0.0
+    given = np.vstack([X, X[:20]]), np.append(y, y[:20])
+    model = make().fit(*given, sample_weight=weights)
+    before = answers(model, X)
+    # Another row has what these say, or they have no weight.
+    model.forget([0, 3, 164, 5])
+    np.testing.assert_array_equal(answers(model, X), before)
+    # Rows 0 and 5, which were the first of theirs, are now 157 and 161.
+    n_rows = len(model._inner.Y_fit_)
+    assert len(model._learned_rows) == 176
+    np.testing.assert_array_equal(answers(model.forget([]), X), before)
+    assert len(model.forget([156])._inner.Y_fit_) == n_rows - 1
+    assert not np.array_equal(answers(model, X), before)
+
+
+@BOTH
+def test_rows_that_are_not_there_are_not_forgotten(make, table):
+    X, y = table
+    model = make().fit(X, targets_for(make, y))
+    before = answers(model, X)
+    for indices, message in [
+        ([160], "is not a training row: there are 160"),
+        ([1, 1], "indices"),
+        (np.ones(160, dtype=bool), "np.flatnonzero"),
+        (range(160), "keep one at least"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.forget(indices)
+        np.testing.assert_array_equal(answers(model, X), before)
+    with pytest.raises(NotFittedError):
+        make().forget([0])
+
+
+def test_the_last_row_of_a_class_takes_it_away(table):
+    X, y = table
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[7] = "sideways"
+    model = few_classes().fit(X, labels)
+    assert model.forget([7]).classes_.tolist() == ["down", "up"]
+    assert model.predict_proba(X).shape == (160, 2)
+
+
+@pytest.mark.parametrize("make", [few, few_smooth])
+def test_leave_one_out_is_what_the_others_say(make, table):
+    X, y = table
+    weights = np.ones(161)
+    weights[4] = 0.0
+    model = make().fit(np.vstack([X, X[9:10]]), np.append(y, y[9]), sample_weight=weights)
+    mean, std = model.predict_leave_one_out()
+    assert mean.shape == std.shape == (161,)
+    assert np.flatnonzero(np.isnan(mean)).tolist() == np.flatnonzero(np.isnan(std)).tolist() == [4]
+    assert mean[9] == mean[160]
+    for row in ([0], [77], [9, 160]):
+        others = pickle.loads(pickle.dumps(model)).forget(row)
+        found, spread = others.predict(X[row[:1]], return_std=True)
+        # The targets' mean and unit are those of all rows.
+        np.testing.assert_allclose(mean[row[0]], found[0], atol=0.02 * np.std(y))
+        np.testing.assert_allclose(std[row[0]], spread[0], rtol=0.02)
+    with pytest.raises(NotFittedError):
+        make().predict_leave_one_out()
+
+
+def test_patterns_of_missing_targets_are_asked_one_by_one(table):
+    X, y = table
+    Y = np.column_stack([y, y])
+    Y[::3, 1] = np.nan
+    model = few().fit(X, Y)
+    for ask in (lambda: model.forget([0]), model.predict_leave_one_out):
+        with pytest.raises(ValueError, match="pattern_fits_"):
+            ask()
+    mean, _ = model.pattern_fits_[0].predict_leave_one_out()
+    assert mean.shape[0] == 160
+
+
 def test_rows_that_are_equal_count_once(table):
     X, y = table
     once, twice = few().fit(X, y), few().fit(np.vstack([X, X[::-1]]), np.append(y, y[::-1]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._labels import checked_labels, classes_of
 from histrs._row_weights import (
@@ -18,9 +18,11 @@ from histrs._row_weights import (
     times_class_weights,
 )
 from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
@@ -41,7 +43,12 @@ from histrs.gaussian_process._sliced.matern import (
     most_rows,
 )
 from histrs.gaussian_process._sliced.metrics import first_metric
-from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows
+from histrs.gaussian_process._sliced.rows import (
+    distinct_rows,
+    drawn_rows,
+    learned_rows,
+    without_rows,
+)
 from histrs.gaussian_process._state import replaced_whole
 
 # A metric that is learned in more steps predicts no better.
@@ -53,6 +60,18 @@ _FEW_ROWS = 32_768
 _LIKE_MATERN = 0.97
 # Less noise tells classes apart no better, and takes many more iterations.
 _NOISE_BOUNDS = (1e-3, 1e12)
+
+
+class LabelledRows(NamedTuple):
+    """Rows to learn from."""
+
+    numbers: Array
+    labels: NDArray[Any]
+    weights: Array | None
+    n_given: int
+    """Number of rows, those without weight too."""
+    with_weight: Indices | None
+    """Which of these the rows are; None where they are all."""
 
 
 class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
@@ -96,15 +115,16 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
 
     def _weighted(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Array | None, Array, NDArray[Any]]:
-        """Return weights, the rows that have one as numbers, and their labels."""
+    ) -> LabelledRows:
+        """Return the rows that have a weight, as numbers."""
         numbers = self._read_table(X, reset=reset)
         labels = checked_labels(validate_targets(self, y))
         check_consistent_length(numbers, labels)
         given = check_weights(sample_weight, labels)
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
         numbers = self._read_rows(given, X, numbers, reset=reset)
-        return given.weights, numbers, *given.rows(labels)
+        (with_weight,) = given.rows(labels)
+        return LabelledRows(numbers, with_weight, given.weights, len(labels), given.kept)
 
     def _fit(
         self,
@@ -113,7 +133,8 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         declared: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> None:
-        weights, numbers, labels = self._weighted(X, y, sample_weight, reset=True)
+        given = self._weighted(X, y, sample_weight, reset=True)
+        weights, numbers, labels = given.weights, given.numbers, given.labels
         classes = classes_of(labels)
         if len(classes) < 2 and declared is None:
             raise ValueError(
@@ -123,7 +144,8 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         codes = np.searchsorted(classes, labels)
         columns = Columns(numbers, self._table.sources)
         A = columns.apply(numbers)
-        kept = distinct_rows(A, codes[:, None].astype(np.float64), weights)
+        kept, groups = distinct_rows(A, codes[:, None].astype(np.float64), weights)
+        self._learned_rows = learned_rows(given.n_given, given.with_weight, groups)
         random = self._random()
         rows = drawn_rows(kept, SEARCHED_ROWS, random)
         in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
@@ -269,9 +291,57 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
             if not draft.__sklearn_is_fitted__():
                 draft._fit(X, y, classes, sample_weight)
                 return self
-            weights, numbers, labels = draft._weighted(X, y, sample_weight, reset=False)
+            given = draft._weighted(X, y, sample_weight, reset=False)
             inner = draft._inner_now(tuple(draft._inner_parameters()))
-            T = draft._projection.apply(numbers, draft._threads())
-            draft._inner = inner.partial_fit(T, labels, classes, weights)
+            T = draft._projection.apply(given.numbers, draft._threads())
+            behind = len(inner.Y_fit_) + np.arange(len(T))
+            further = learned_rows(given.n_given, given.with_weight, behind)
+            draft._learned_rows = np.append(draft._learned_rows, further)
+            draft._inner = inner.partial_fit(T, given.labels, classes, given.weights)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove rows; metric and variances stay, and when it raises, so does all.
+
+        A class whose last row goes is a class no more, unless `partial_fit` was given it in
+        `classes`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
+            Those behind them move up. Of equal rows of the fit one is kept, which goes with the
+            last of them.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import SlicedGPClassifier
+        >>> X = np.array([[0.0, 0.0], [0.1, 0.3], [1.0, 1.0], [0.9, 0.8], [5.0, 5.0]])
+        >>> y = ["low", "low", "high", "high", "a mistake"]
+        >>> model = SlicedGPClassifier(random_state=0).fit(X, y)
+        >>> model.forget([4]).classes_.tolist()
+        ['high', 'low']
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft._learned_rows))
+            draft._learned_rows, gone = without_rows(draft._learned_rows, removed)
+            if len(gone) > 0:
+                inner = draft._inner_now(tuple(draft._inner_parameters()))
+                draft._inner = inner.forget(gone)
+                draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
@@ -19,7 +19,8 @@ from histrs.gaussian_process._missing import (
     patterns_of,
     with_targets,
 )
-from histrs.gaussian_process._precision import is_single
+from histrs.gaussian_process._online import rows_to_forget
+from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.columns import Columns
@@ -32,9 +33,14 @@ from histrs.gaussian_process._sliced.fitting import (
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
 from histrs.gaussian_process._sliced.metrics import first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
-from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows
+from histrs.gaussian_process._sliced.rows import (
+    distinct_rows,
+    drawn_rows,
+    learned_rows,
+    without_rows,
+)
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._state import copied, replaced_whole
 
 # Of standardised targets: functions without noise are learned too.
 _VARIANCES = (1e-12, 1e12)
@@ -90,7 +96,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         self._forget_patterns()
         columns = Columns(numbers, self._table.sources)
         A, Y = columns.apply(numbers), y.reshape(len(y), -1)
-        kept = distinct_rows(A, Y, all_weights)
+        kept, groups = distinct_rows(A, Y, all_weights)
+        self._learned_rows = learned_rows(given.n_given, given.with_weight, groups)
         weights_of_rows = None if all_weights is None else all_weights[kept]
         random = self._random()
         rows = drawn_rows(kept, LEARNING_ROWS, random)
@@ -186,9 +193,85 @@ class SlicedRegressionLearning(SlicedMissingTargets):
                 draft._add_to_patterns(given, *inner.Y_fit_.shape)
                 return self
             T = draft._projection.apply(given.checked, draft._threads())
+            behind = len(inner.Y_fit_) + np.arange(len(T))
+            further = learned_rows(given.n_given, given.with_weight, behind)
+            draft._learned_rows = np.append(draft._learned_rows, further)
             draft._inner = inner.partial_fit(T, given.Y, given.weights)
             draft._keep_iterations()
         return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove rows; metric, variances and noise stay, and when it raises, so does all.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
+            Those behind them move up. Of equal rows of the fit one is kept, which goes with the
+            last of them.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or targets miss
+            different rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import SlicedGPRegressor
+        >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+        >>> y = X[:, 0] + 9.0 * (np.arange(20) == 7)
+        >>> model = SlicedGPRegressor(random_state=0).fit(X, y)
+        >>> wrong = np.flatnonzero(np.abs(y - model.predict(X)) > 1.0)
+        >>> float(np.abs(model.forget(wrong).predict(X) - X[:, 0]).max()) < 1.0
+        True
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            draft._refuse_patterns()
+            removed = rows_to_forget(indices, len(draft._learned_rows))
+            draft._learned_rows, gone = without_rows(draft._learned_rows, removed)
+            if len(gone) > 0:
+                inner = draft._inner_now(tuple(draft._inner_parameters()))
+                draft._inner = inner.forget(gone)
+                draft._keep_iterations()
+        return self
+
+    @in_precision_of_rows
+    def predict_leave_one_out(self) -> tuple[Array, Array]:
+        """Predict every row that was given by the fit without it, in closed form.
+
+        Returns
+        -------
+        mean : ndarray of the shape of the targets
+            Means (Rasmussen and Williams, 2006, eq. 5.12). What was learned of the kernel, the mean
+            of the targets and their unit stay those of all rows. Rows that are equal, targets too,
+            are left out together; those without weight, or without a target, are NaN.
+        std : ndarray of the same shape
+            Predictive standard deviations, noise included.
+
+        Raises
+        ------
+        ValueError
+            If the system was not factorised: choose ``solver="cholesky"``. If targets miss
+            different rows.
+        """
+        check_is_fitted(self)
+        self._refuse_patterns()
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        inner = fitted._inner_now(tuple(fitted._inner_parameters()))
+        mean, std = inner.predict_leave_one_out()
+        learned = fitted._learned_rows
+        unknown = (learned < 0).reshape(-1, *[1] * (mean.ndim - 1))
+        return np.where(unknown, np.nan, mean[learned]), np.where(unknown, np.nan, std[learned])
 
     def _smoothness_of(self, n_rows: int) -> SmoothnessName:
         """Return which kernels are tried: smooth ones where their matrix is to be factorised."""
@@ -221,7 +304,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         Y = np.array(given.rows(y)[0], dtype=np.float64)
         if missing is not None:
             Y[given.rows(missing)[0]] = np.nan
-        return TrainingRows(numbers, Y, given.weights, *given.rows(X))
+        rows = TrainingRows(numbers, Y, given.weights, *given.rows(X))
+        return rows._replace(n_given=len(y), with_weight=given.kept)
 
 
 def _scales(learned: Array, varied: NDArray[np.bool_]) -> dict[str, Any]:
