@@ -43,7 +43,7 @@ from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.interactions import effect_directions, missing_effects
 from histrs.gaussian_process._sliced.learning import learn_metric
 from histrs.gaussian_process._sliced.likelihood import fit_of, leave_one_out_cost, likeliest
-from histrs.gaussian_process._sliced.metrics import first_metric
+from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.projections import (
     Group,
     Projections,
@@ -266,7 +266,7 @@ def test_a_metric_is_learned_from_gradients(rng):
     learned = learn_metric(
         A,
         (y - y.mean()) / y.std(),
-        metric=np.eye(4),
+        metrics=[np.eye(4)],
         n_directions=40,
         n_steps=2,
         n_interactions=0,
@@ -294,6 +294,61 @@ def test_a_metric_is_learned_from_gradients(rng):
     )
 
 
+@pytest.fixture(name="spectra")
+def _spectra(rng):
+    """Broad bands that say nothing, and a small narrow one that says all; columns are collinear."""
+    at = np.linspace(0.0, 1.0, 60)
+    bands = [3.0 * np.exp(-((at - 0.2) ** 2) / 0.1), 2.0 * np.exp(-((at - 0.8) ** 2) / 0.1)]
+    small = rng.random((300, 1))
+    X = rng.normal(size=(300, 2)) @ bands + 0.01 * rng.normal(size=(300, 60))
+    X += 0.15 * small * np.exp(-((at - 0.5) ** 2) / 0.003)
+    return X, np.sin(3.0 * small[:, 0]) + 0.05 * rng.normal(size=300)
+
+
+def test_spectra_are_told_by_components_of_little_variance(spectra):
+    X, y = spectra
+    standard = Columns(X).apply(X)
+    assert are_collinear(standard)
+    # Each column by itself, and few columns, are not.
+    assert not are_collinear(np.random.default_rng(0).normal(size=(300, 60)))
+    assert not are_collinear(standard[:, :3])
+    assert not are_collinear(np.zeros((5, 8)))
+    isotropic = SlicedGPRegressor(metric="identity", random_state=0).fit(X[:200], y[:200])
+    assert isotropic.score(X[200:], y[200:]) < 0.2
+    model = SlicedGPRegressor(random_state=0).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > 0.75
+    labels = y > np.median(y)
+    told = SlicedGPClassifier(random_state=0).fit(X[:200], labels[:200])
+    assert log_loss(labels[200:], told.predict_proba(X[200:])) < 0.5
+
+
+def test_of_two_metrics_the_one_that_predicts_better_is_learned_from(spectra):
+    X, y = spectra
+    A = Columns(X).apply(X)
+    metrics = [first_metric(name, A, np.ones(60)) for name in ("identity", "whitened")]
+
+    def learned(metrics):
+        return learn_metric(
+            A,
+            (y - y.mean())[:, None] / y.std(),
+            metrics=metrics,
+            n_directions=40,
+            n_steps=1,
+            n_interactions=0,
+            smoothness="linear",
+            n_searched=300,
+            random=np.random.RandomState(0),
+            n_threads=1,
+        )
+
+    def loss(found):
+        kernels = [group.K for group in found.groups]
+        return leave_one_out_cost(kernels, found.theta, (y - y.mean())[:, None] / y.std())
+
+    assert loss(learned(metrics)) <= loss(learned(metrics[:1])) - 0.1
+    assert loss(learned(metrics[::-1])) == pytest.approx(loss(learned(metrics[1:])))
+
+
 @pytest.mark.parametrize("smoothness", ["linear", "cubic", "both"])
 @pytest.mark.parametrize("n_searched", [90, 120])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -307,7 +362,7 @@ def test_steps_search_few_rows_and_the_last_fit_all(
     learned = learn_metric(
         A,
         Y,
-        metric=np.eye(3),
+        metrics=[np.eye(3)],
         n_directions=20,
         n_steps=1,
         n_interactions=1,
@@ -353,9 +408,9 @@ def test_rows_of_steps_are_drawn_whatever_the_order(rng, monkeypatch):
     searched = []
     likeliest_kind = learning_of_metrics._likeliest_kind
 
-    def spied(recipe, smoothness):
-        searched.append(recipe.some)
-        return likeliest_kind(recipe, smoothness)
+    def spied(recipes, smoothness):
+        searched.extend(recipe.some for recipe in recipes)
+        return likeliest_kind(recipes, smoothness)
 
     monkeypatch.setattr(learning_of_metrics, "_likeliest_kind", spied)
     # Pairs of rows, as measured before and after: every second row knows one kind alone.
@@ -363,7 +418,7 @@ def test_rows_of_steps_are_drawn_whatever_the_order(rng, monkeypatch):
     learn_metric(
         A,
         A[:, :1] * A[:, 1:],
-        metric=np.eye(2),
+        metrics=[np.eye(2)],
         n_directions=5,
         n_steps=0,
         n_interactions=0,
@@ -470,7 +525,7 @@ def test_a_metric_of_classes_needs_two_of_them(rng):
         learned = learn_class_metric(
             A,
             labels,
-            metric=np.eye(3),
+            metrics=[np.eye(3)],
             others=[np.diag([2.0, 0.5, 0.5])],
             n_directions=6,
             n_steps=2,

@@ -42,7 +42,7 @@ from histrs.gaussian_process._sliced.matern import (
     MaternGPClassifier,
     most_rows,
 )
-from histrs.gaussian_process._sliced.metrics import first_metric
+from histrs.gaussian_process._sliced.metrics import MetricName, are_collinear, first_metric
 from histrs.gaussian_process._sliced.rows import (
     distinct_rows,
     drawn_rows,
@@ -178,7 +178,8 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         steps = min(self._n_steps(), _MAX_STEPS)
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
-            others = [first_metric("pca", A, columns.spreads)] if steps > 0 else []
+            names: list[MetricName] = ["pca", "whitened"] if are_collinear(A) else ["pca"]
+            others = [first_metric(n, A, columns.spreads) for n in names] if steps > 0 else []
             return learn_class_metric(
                 A,
                 codes,

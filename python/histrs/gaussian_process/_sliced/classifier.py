@@ -62,7 +62,8 @@ class SlicedGPClassifier(SlicedClassificationLearning):
         The metric of the projections. "identity" is that of standardised columns. "pca" is that of
         columns in their own units, as pixels have them, on the principal components that carry 99 %
         of the variance. "whitened" is the inverse of the covariance. "learned" starts from
-        "identity" or "pca": the one that predicts rows better that it was not fitted to.
+        "identity", "pca", or, where a quarter as many components as columns, or fewer, carry 99 %
+        of their variance, "whitened": the one that predicts rows best that it was not fitted to.
     n_metric_steps : int, default=3
         Steps of the metric that are tried, of which two at most.
     {n_interactions}

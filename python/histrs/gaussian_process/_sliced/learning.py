@@ -9,7 +9,7 @@ with a signal variance of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -116,7 +116,7 @@ def learn_metric(
     A: Array,
     Y: Array,
     *,
-    metric: Array,
+    metrics: Sequence[Array],
     n_directions: int,
     n_steps: int,
     n_interactions: int,
@@ -134,8 +134,9 @@ def learn_metric(
         Standardised columns.
     Y : ndarray of shape (n_samples, n_targets)
         Standardised targets.
-    metric : ndarray of shape (n_columns, n_columns)
-        The metric before any step.
+    metrics : sequence of ndarray of shape (n_columns, n_columns)
+        Metrics before any step; of several, the one that leads to the best predictions of left-out
+        rows.
     n_directions : int
         Directions of each set.
     n_steps : int
@@ -157,32 +158,26 @@ def learn_metric(
     some = drawn_rows(np.arange(n), n_searched, random)
     few = drawn_rows(some, _ROWS_OF_STEPS, random)
     Y = scaled(row_scale, Y)
-    recipe = _Recipe(
-        A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
-    )
-    candidate = _likeliest_kind(recipe, smoothness)
+    recipes = [
+        _Recipe(
+            A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
+        )
+        for metric in metrics
+    ]
+    recipe, candidate = _likeliest_kind(recipes, smoothness)
     if len(few) < len(some):
         recipe = replace(recipe, some=some)
         candidate = recipe.searched_again(candidate)
     return recipe.fitted(candidate)
 
 
-def _likeliest_kind(recipe: _Recipe, smoothness: SmoothnessName) -> LikeliestGroups:
+def _likeliest_kind(
+    recipes: Sequence[_Recipe], smoothness: SmoothnessName
+) -> tuple[_Recipe, LikeliestGroups]:
     """Learn with the kernels asked for; "both" keeps those that predict left-out rows best."""
-    if smoothness != "both":
-        return recipe.learn(smooth=smoothness == "cubic")
-    rough = recipe.learn(smooth=False)
-    smooth = recipe.smoothed(rough)
-    cost_of_rough, cost = recipe.cost(rough), recipe.cost(smooth)
-    if cost > cost_of_rough + _HOPELESS:
-        return rough
-    own = recipe.learn(smooth=True)
-    if (cost_of_own := recipe.cost(own)) < cost:
-        smooth, cost = own, cost_of_own
-    both = recipe.beside(smooth, [rough.slices, rough.columns])
-    if (cost_of_both := recipe.cost(both)) < cost:
-        smooth, cost = both, cost_of_both
-    return smooth if cost < cost_of_rough - _GAIN else rough
+    learned = [(recipe, recipe.learn(smooth=smoothness == "cubic")) for recipe in recipes]
+    recipe, first = min(learned, key=lambda one: one[0].cost(one[1]) if len(learned) > 1 else 0.0)
+    return recipe, recipe.best_beside(first) if smoothness == "both" else first
 
 
 @dataclass(frozen=True)
@@ -224,6 +219,20 @@ class _Recipe:
             start = np.clip(start, *_WARM_BOUNDS)
             now = self._searched(slices, now.effects | new, now.columns, G, start)
         return now
+
+    def best_beside(self, rough: LikeliestGroups) -> LikeliestGroups:
+        """Return these kernels, smooth ones or both, whatever predicts left-out rows best."""
+        smooth = self.smoothed(rough)
+        cost_of_rough, cost = self.cost(rough), self.cost(smooth)
+        if cost > cost_of_rough + _HOPELESS:
+            return rough
+        own = self.learn(smooth=True)
+        if (cost_of_own := self.cost(own)) < cost:
+            smooth, cost = own, cost_of_own
+        both = self.beside(smooth, [rough.slices, rough.columns])
+        if (cost_of_both := self.cost(both)) < cost:
+            smooth, cost = both, cost_of_both
+        return smooth if cost < cost_of_rough - _GAIN else rough
 
     def smoothed(self, candidate: LikeliestGroups) -> LikeliestGroups:
         """Return smooth kernels on directions that were learned without."""

@@ -13,6 +13,8 @@ MetricName: TypeAlias = Literal["learned", "identity", "pca", "whitened"]
 
 # Part of the variance that principal components are kept for.
 _KEPT = 0.99
+# Columns of which so few components carry that part are nearly combinations of one another.
+_FEW = 0.25
 # Components whose variance is a smaller part of the mean one count as that.
 _FAINT = 0.01
 
@@ -34,6 +36,17 @@ def first_metric(name: MetricName, A: Array, spreads: Array) -> Array:
     if name == "whitened":
         return _whitened(A)
     return np.eye(A.shape[1])
+
+
+def are_collinear(A: Array) -> bool:
+    """Say whether few principal components carry nearly all variance of the columns.
+
+    Spectra are such: what tells them apart may be in components of little variance, which the
+    isotropic metric hardly sees.
+    """
+    share = np.cumsum(linalg.eigvalsh(_covariance(A))[::-1])
+    n_kept = 1 + int(np.searchsorted(share, _KEPT * share[-1]))
+    return bool(share[-1] > 0.0) and n_kept <= _FEW * len(share)
 
 
 def _of_components(A: Array, spreads: Array) -> Array:

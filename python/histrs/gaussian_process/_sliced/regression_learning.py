@@ -31,7 +31,7 @@ from histrs.gaussian_process._sliced.fitting import (
     SEARCHED_ROWS,
 )
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
-from histrs.gaussian_process._sliced.metrics import first_metric
+from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
 from histrs.gaussian_process._sliced.rows import (
     distinct_rows,
@@ -112,7 +112,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         learned = learn_metric(
             A[rows],
             spread[:, varied] if np.any(varied) else spread[:, :1],
-            metric=first_metric(self.metric, A[rows], columns.spreads),
+            metrics=self._first_metrics(A[rows], columns.spreads),
             n_directions=self._n_directions(len(kept), n_sets),
             n_steps=self._n_steps(),
             n_interactions=self.n_interactions,
@@ -272,6 +272,13 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         learned = fitted._learned_rows
         unknown = (learned < 0).reshape(-1, *[1] * (mean.ndim - 1))
         return np.where(unknown, np.nan, mean[learned]), np.where(unknown, np.nan, std[learned])
+
+    def _first_metrics(self, A: Array, spreads: Array) -> list[Array]:
+        """Return the metrics that are learned from."""
+        metrics = [first_metric(self.metric, A, spreads)]
+        if self._n_steps() > 0 and are_collinear(A):
+            metrics.append(first_metric("whitened", A, spreads))
+        return metrics
 
     def _smoothness_of(self, n_rows: int) -> SmoothnessName:
         """Return which kernels are tried: smooth ones where their matrix is to be factorised."""

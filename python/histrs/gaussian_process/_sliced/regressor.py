@@ -67,8 +67,10 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         projection is rounded to 255 levels.
     metric : {"learned", "identity", "pca", "whitened"}, default="learned"
         The metric of the projections. "learned" starts from "identity", that of standardised
-        columns. "pca" is that of columns in their own units, as pixels have them, on the principal
-        components that carry 99 % of the variance. "whitened" is the inverse of their covariance.
+        columns, and where a quarter as many components as columns, or fewer, carry 99 % of their
+        variance, from "whitened" too: the one that predicts left-out rows better. "pca" is that of
+        columns in their own units, as pixels have them, on the principal components that carry 99 %
+        of the variance. "whitened" is the inverse of their covariance.
     n_metric_steps : int, default=3
         How often directions are added in the metric of the fit before, and interactions looked for.
     {n_interactions}
