@@ -22,7 +22,6 @@ from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
@@ -43,12 +42,7 @@ from histrs.gaussian_process._sliced.matern import (
     most_rows,
 )
 from histrs.gaussian_process._sliced.metrics import MetricName, are_collinear, first_metric
-from histrs.gaussian_process._sliced.rows import (
-    distinct_rows,
-    drawn_rows,
-    learned_rows,
-    without_rows,
-)
+from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
 from histrs.gaussian_process._state import replaced_whole
 
 # A metric that is learned in more steps predicts no better.
@@ -295,9 +289,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
             given = draft._weighted(X, y, sample_weight, reset=False)
             inner = draft._inner_now(tuple(draft._inner_parameters()))
             T = draft._projection.apply(given.numbers, draft._threads())
-            behind = len(inner.Y_fit_) + np.arange(len(T))
-            further = learned_rows(given.n_given, given.with_weight, behind)
-            draft._learned_rows = np.append(draft._learned_rows, further)
+            draft._note_further(len(inner.Y_fit_), len(T), given.n_given, given.with_weight)
             draft._inner = inner.partial_fit(T, given.labels, classes, given.weights)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self
@@ -339,10 +331,8 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         """
         check_is_fitted(self)
         with replaced_whole(self) as draft:
-            removed = rows_to_forget(indices, len(draft._learned_rows))
-            draft._learned_rows, gone = without_rows(draft._learned_rows, removed)
-            if len(gone) > 0:
-                inner = draft._inner_now(tuple(draft._inner_parameters()))
-                draft._inner = inner.forget(gone)
+            inner = draft._without(indices)
+            if inner is not None:
+                draft._inner = inner
                 draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self

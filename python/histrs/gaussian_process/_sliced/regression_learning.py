@@ -19,7 +19,6 @@ from histrs.gaussian_process._missing import (
     patterns_of,
     with_targets,
 )
-from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
@@ -33,12 +32,7 @@ from histrs.gaussian_process._sliced.fitting import (
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
 from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
-from histrs.gaussian_process._sliced.rows import (
-    distinct_rows,
-    drawn_rows,
-    learned_rows,
-    without_rows,
-)
+from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
 
@@ -193,9 +187,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
                 draft._add_to_patterns(given, *inner.Y_fit_.shape)
                 return self
             T = draft._projection.apply(given.checked, draft._threads())
-            behind = len(inner.Y_fit_) + np.arange(len(T))
-            further = learned_rows(given.n_given, given.with_weight, behind)
-            draft._learned_rows = np.append(draft._learned_rows, further)
+            draft._note_further(len(inner.Y_fit_), len(T), given.n_given, given.with_weight)
             draft._inner = inner.partial_fit(T, given.Y, given.weights)
             draft._keep_iterations()
         return self
@@ -236,11 +228,9 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         check_is_fitted(self)
         with replaced_whole(self) as draft:
             draft._refuse_patterns()
-            removed = rows_to_forget(indices, len(draft._learned_rows))
-            draft._learned_rows, gone = without_rows(draft._learned_rows, removed)
-            if len(gone) > 0:
-                inner = draft._inner_now(tuple(draft._inner_parameters()))
-                draft._inner = inner.forget(gone)
+            inner = draft._without(indices)
+            if inner is not None:
+                draft._inner = inner
                 draft._keep_iterations()
         return self
 

@@ -109,15 +109,7 @@ impl WithSimd for AddOfRows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let n_outputs = self.right.n_outputs();
-        for (k, width) in widths(n_outputs) {
-            match width {
-                10 => self.add::<S, 10>(simd, k),
-                5 => self.add::<S, 5>(simd, k),
-                2 => self.add::<S, 2>(simd, k),
-                _ => self.add::<S, 1>(simd, k),
-            }
-        }
+        add_all(simd, self.right.n_outputs(), &mut self);
         self.out.n_times += 1;
         if self.out.n_times == TIMES {
             self.out.flush();
@@ -125,21 +117,10 @@ impl WithSimd for AddOfRows<'_> {
     }
 }
 
-impl AddOfRows<'_> {
-    /// Adds the products with `K` right-hand sides.
-    #[inline(always)]
-    fn add<S: Simd, const K: usize>(&mut self, simd: S, k: usize) {
-        match (K, S::REGISTER_COUNT >= 32) {
-            (10, false) => self.add_by::<S, K, 1>(simd, k),
-            (10, true) | (_, false) => self.add_by::<S, K, 2>(simd, k),
-            _ => self.add_by::<S, K, 4>(simd, k),
-        }
-    }
-
-    /// As above, `R` rows at a time, vectors of columns side by side.
+impl Add for AddOfRows<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
-    fn add_by<S: Simd, const K: usize, const R: usize>(&mut self, simd: S, k: usize) {
+    fn add<S: Simd, const K: usize, const R: usize>(&mut self, simd: S, k: usize) {
         let width = TILE / S::F32_LANES;
         let n_tiles = self.tiles.len() / (TILE * TILE);
         let mut v = [S::as_simd_f32s(self.right.of_tiles(k, self.first, n_tiles)).0; K];
@@ -193,33 +174,14 @@ impl WithSimd for AddOfColumns<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let n_outputs = self.right.n_outputs();
-        for (k, width) in widths(n_outputs) {
-            match width {
-                10 => self.add::<S, 10>(simd, k),
-                5 => self.add::<S, 5>(simd, k),
-                2 => self.add::<S, 2>(simd, k),
-                _ => self.add::<S, 1>(simd, k),
-            }
-        }
+        add_all(simd, self.right.n_outputs(), &mut self);
     }
 }
 
-impl AddOfColumns<'_> {
-    /// Adds the products with `K` right-hand sides.
-    #[inline(always)]
-    fn add<S: Simd, const K: usize>(&mut self, simd: S, k: usize) {
-        match (K, S::REGISTER_COUNT >= 32) {
-            (10, false) => self.add_by::<S, K, 1>(simd, k),
-            (10, true) | (_, false) => self.add_by::<S, K, 2>(simd, k),
-            _ => self.add_by::<S, K, 4>(simd, k),
-        }
-    }
-
-    /// As above, `N` vectors of columns at a time.
+impl Add for AddOfColumns<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // as above
-    fn add_by<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) {
+    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) {
         let mut v = [self.right.of_tiles(k, self.first, 1); K];
         for c in 0..K {
             v[c] = &self.right.of_tiles(k + c, self.first, 1)[..TILE];
@@ -250,14 +212,30 @@ impl AddOfColumns<'_> {
     }
 }
 
-/// Parts of so many right-hand sides: the first of each, and how many.
-fn widths(n_outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+/// Sums for some right-hand sides.
+trait Add {
+    /// Adds those of `K` right-hand sides from the `k`-th on, with `N` rows or vectors of columns at a
+    /// time: as many as registers hold.
+    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize);
+}
+
+/// Adds for all right-hand sides, as many at a time as there are.
+#[inline(always)]
+fn add_all<S: Simd>(simd: S, n_outputs: usize, sums: &mut impl Add) {
     let mut k = 0;
-    std::iter::from_fn(move || {
-        let width = OUTPUTS.into_iter().find(|&width| k + width <= n_outputs)?;
+    while let Some(width) = OUTPUTS.into_iter().find(|&width| k + width <= n_outputs) {
+        match (width, S::REGISTER_COUNT >= 32) {
+            (10, true) => sums.add::<S, 10, 2>(simd, k),
+            (10, false) => sums.add::<S, 10, 1>(simd, k),
+            (5, true) => sums.add::<S, 5, 4>(simd, k),
+            (5, false) => sums.add::<S, 5, 2>(simd, k),
+            (2, true) => sums.add::<S, 2, 4>(simd, k),
+            (2, false) => sums.add::<S, 2, 2>(simd, k),
+            (_, true) => sums.add::<S, 1, 4>(simd, k),
+            (_, false) => sums.add::<S, 1, 2>(simd, k),
+        }
         k += width;
-        Some((k - width, width))
-    })
+    }
 }
 
 /// A vector of entries as they are kept, in single precision.
