@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import softmax
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _relevance
-from histrs.gaussian_process._relevance import _Path, relevant_weights
+from histrs.gaussian_process._relevance import _log_losses, _Path, relevant_weights
 from tests.oracles import intersection as oracle
 
 
@@ -99,6 +105,37 @@ def test_where_all_features_matter_weights_stay(rng):
     scaled = IntersectionGPRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
     np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
+
+
+def test_classes_are_told_no_worse_for_it():
+    """Smaller squares of scores are no smaller log losses where a few rows are surely wrong."""
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    parts = train_test_split(X[order], y[order], test_size=0.25, random_state=1, stratify=y[order])
+    found = []
+    for weights in ("auto", "relevance"):
+        model = IntersectionGPClassifier(feature_weights=weights, random_state=0)
+        model = make_pipeline(MinMaxScaler(clip=True), model).fit(parts[0], parts[2])
+        found.append(log_loss(parts[3], model.predict_proba(parts[1])))
+    assert found[1] < 1.02 * found[0]
+
+
+def test_losses_of_classes_are_those_of_calibrated_probabilities(rng):
+    labels = rng.integers(3, size=400)
+    scores = np.eye(3)[labels] + 0.5 * rng.normal(size=(400, 3))
+    for Y, z in (
+        (2.0 * np.eye(3)[labels] - 1.0, scores),
+        (2.0 * (labels[:, None] == 1) - 1.0, scores[:, 1:2] - scores[:, :1]),
+    ):
+        losses = _log_losses(z, Y - Y.mean(axis=0))
+        assert losses.shape == (400,)
+        # As good as the best temperature, and much better than knowing the shares alone.
+        both = z if z.shape[1] > 1 else np.hstack([-z, z])
+        truth = labels if z.shape[1] > 1 else (labels == 1).astype(int)
+        best = min(log_loss(truth, softmax(t * both, axis=1)) for t in np.geomspace(0.1, 30, 60))
+        assert losses.mean() < best + 0.005
+        shares = np.bincount(truth) / 400
+        assert losses.mean() < 0.7 * -np.sum(shares * np.log(shares))
 
 
 def test_sparse_rows_and_threads_change_nothing():

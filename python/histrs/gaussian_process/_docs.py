@@ -53,7 +53,8 @@ feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, def
     Where noise and amplitude are not learned, "auto" is "scale".
     "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
     follows the likelihood, under a prior on the logarithms of the weights, and columns of about
-    as many entries share a factor. Held-out rows say after how many to stop, which may be none;
+    as many entries share a factor. Held-out rows say after how many to stop, which may be none,
+    by their squared errors or, of classes, their log losses;
     for many features of which few matter. "ard" (automatic relevance determination) follows the
     likelihood to its end, which overfits where features are many.
 """,

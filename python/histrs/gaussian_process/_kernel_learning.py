@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from histrs import _histrs
 from histrs._dask import is_dask
@@ -187,6 +188,7 @@ class LearnedKernel(SolvedKernel):
             None if self.intercept_variance == "auto" else float(self.intercept_variance),
             np.random.default_rng(self._seed),
             n_threads,
+            are_classes=is_classifier(self),
         )
         return start.with_values({"feature_weights": weights})
 

@@ -7,18 +7,23 @@ vectors drawn with the covariance `A^-1`: their mean, and a quarter of their var
 prior on the logarithm, a step of Fisher's scoring moves a weight as far as its column can tell: of
 a column with few entries, hardly. Columns of about as many entries share a further factor without a
 prior, so that thousands of them, each of which tells nothing, go up or down together. It ends in
-weights that fit the noise; so the number of steps is that of least error on held-out rows.
+weights that fit the noise; so the number of steps is that of least error on held-out rows: squares
+of a regression, and of classes log losses of calibrated probabilities, which grow where scores are
+near their targets and a few rows are surely wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.special import log_softmax
 
 from histrs import _histrs
+from histrs._calibration import fit_calibration, logits_of_classes
 from histrs._dask import in_memory
 from histrs._solvers.block_cg import Array
 from histrs._sparse import is_sparse
@@ -55,6 +60,8 @@ def relevant_weights(
     intercept: float | None,
     rng: np.random.Generator,
     n_threads: int,
+    *,
+    are_classes: bool = False,
 ) -> Array:
     """Return weights of the features, which are those of the start where that predicts as well.
 
@@ -72,6 +79,8 @@ def relevant_weights(
         Draws the rows, where there are more than 2,048, the folds, and vectors for the traces.
     n_threads : int
         Threads of the core.
+    are_classes : bool, default=False
+        Whether the targets are 1 for the class of a row and -1 for others; of two, one column.
     """
     if len(Y) > _MAX_ROWS:
         some = np.sort(rng.choice(len(Y), _MAX_ROWS, replace=False))
@@ -90,7 +99,7 @@ def relevant_weights(
         paths.append((path, rows[held_out], Y[held_out]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(1):
-        n_steps = _best_number_of_steps(paths)
+        n_steps = _best_number_of_steps(paths, _log_losses if are_classes else _squares)
         if n_steps == 0:
             return start
         path = _Path(rows, Y, start, intercept, rng, n_threads)
@@ -99,14 +108,33 @@ def relevant_weights(
     return path.weights
 
 
-def _best_number_of_steps(paths: list[tuple[_Path, Matrix, Array]]) -> int:
+def _squares(found: Array, Y: Array) -> Array:
+    """Return the squared errors of rows."""
+    squares: Array = np.sum((found - Y) ** 2, axis=1)
+    return squares
+
+
+def _log_losses(scores: Array, Y: Array) -> Array:
+    """Return how unlikely calibrated scores say that the classes of rows are."""
+    labels = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
+    readout = fit_calibration(scores, labels, centred=True, coupled=False)
+    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
+    losses: Array = -log_softmax(logits, axis=1)[np.arange(len(Y)), labels]
+    return losses
+
+
+def _best_number_of_steps(
+    paths: list[tuple[_Path, Matrix, Array]], losses_of: Callable[[Array, Array], Array]
+) -> int:
+    Y = np.concatenate([held_out for _, _, held_out in paths])
     errors: list[Array] = []
     totals: list[float] = []
     for steps in range(_MAX_STEPS + 1):
         for path, _, _ in paths:
             if steps > 0:
                 path.step()
-        errors.append(np.concatenate([path.errors(rows, Y) for path, rows, Y in paths]))
+        found = np.concatenate([path.predicted(rows) for path, rows, _ in paths])
+        errors.append(losses_of(found, Y))
         totals.append(float(errors[-1].sum()))
         if steps - int(np.argmin(totals)) >= _PATIENCE:
             break
@@ -171,11 +199,10 @@ class _Path:
         information: Array = 0.25 * n_outputs * draws.var(axis=1, ddof=1)
         return slope, information
 
-    def errors(self, rows: Matrix, Y: Array) -> Array:
-        """Return the squared errors of other rows."""
-        cross = self._kernel(rows, self._rows) + self._constant
-        squares: Array = np.sum((cross @ self._alpha - Y) ** 2, axis=1)
-        return squares
+    def predicted(self, rows: Matrix) -> Array:
+        """Return the predictions of other rows."""
+        found: Array = (self._kernel(rows, self._rows) + self._constant) @ self._alpha
+        return found
 
     def _fit(self) -> None:
         """Fit under the noise of largest likelihood, the scale having a closed form."""
