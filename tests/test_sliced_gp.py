@@ -525,7 +525,7 @@ def test_a_metric_of_classes_needs_two_of_them(rng):
         learned = learn_class_metric(
             A,
             labels,
-            metrics=[np.eye(3)],
+            metric=np.eye(3),
             others=[np.diag([2.0, 0.5, 0.5])],
             n_directions=6,
             n_steps=2,
