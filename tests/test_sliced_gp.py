@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits, load_wine, make_moons
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
@@ -1134,6 +1135,28 @@ def test_the_columns_of_a_feature_of_categories_have_the_variance_of_one(rng, n_
     if n_categories == 2:
         alone = Columns(indicators[:, :1]).apply(indicators[:, :1])
         np.testing.assert_allclose(cdist(A[:9, 1:], A[:, 1:]), cdist(alone[:9], alone), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_missing", [1, 20, 100])
+def test_what_is_missing_is_marked_by_one_step(rng, n_missing):
+    numbers = rng.normal(size=(200, 2))
+    numbers[:n_missing, 1] = np.nan
+    A = Columns(numbers).apply(numbers)
+    assert A.shape == (200, 3)
+    np.testing.assert_allclose(A[:, 2].mean(), 0.0, atol=1e-12)
+    np.testing.assert_allclose(A[:n_missing, 2] - A[-1, 2], np.sqrt(2.0))
+
+
+def test_a_few_missing_numbers_say_little():
+    """Rows that lack a number are not alike for that, where a few do."""
+    X, y = load_wine(return_X_y=True)
+    lacking = np.where(np.random.default_rng(0).random(X.shape) < 0.01, np.nan, X)
+    losses = []
+    for seed in range(3):
+        A, B, a, b = train_test_split(lacking, y, random_state=seed, stratify=y)
+        model = SlicedGPClassifier(random_state=0).fit(A, a)
+        losses.append(log_loss(b, model.predict_proba(B)))
+    assert np.mean(losses) < 0.03
 
 
 def test_columns_of_two_values_are_only_scaled(rng):

@@ -17,6 +17,9 @@ _SKEW = 1.0
 _POWER_ROWS = 4096
 # Variance of the columns of one categorical feature together: that of one of numbers.
 _VARIANCE_OF_CATEGORIES = 1.0
+# How far, squared, what marks a missing number takes a row from one that has it: as much as rows
+# differ in a column on average, however few such rows there are.
+_STEP_OF_MISSING = 2.0
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -25,10 +28,11 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 class Columns:
     """Standardises matrices as the one it is fitted to asks for.
 
-    A missing number becomes the mean, and a column of its own tells which are missing. Skewed
-    columns go through the transform of Yeo and Johnson (2000), all are standardised, and clipped at
-    six standard deviations. Columns of one source, which are indicators of categories, share one
-    scale: a category of few rows is no further from the others than one of many.
+    A missing number becomes the mean, and a column of its own tells which are missing, by a step
+    of one size, whatever their number. Skewed columns go through the transform of Yeo and Johnson
+    (2000), all are standardised, and clipped at six standard deviations. Columns of one source,
+    which are indicators of categories, share one scale: a category of few rows is no further from
+    the others than one of many.
     """
 
     def __init__(self, numbers: Array, sources: NDArray[np.intp] | None = None) -> None:
@@ -55,6 +59,9 @@ class Columns:
             is_category = np.bincount(sources)[sources] > 1
             self._shares[: len(sources)] = _shares(numbers, sources, is_category)
             self._most[: len(sources)][is_category] = np.inf
+        n_numbers = numbers.shape[1]
+        self._shares[n_numbers:] = np.sqrt(_STEP_OF_MISSING * filled[:, n_numbers:].var(axis=0))
+        self._most[n_numbers:] = np.inf
         self._scale_out = _Scale(self._straight(standard))
 
     def apply(self, numbers: Array) -> Array:
