@@ -11,7 +11,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _relevance
-from histrs.gaussian_process._relevance import _log_losses, _Path, relevant_weights
+from histrs.gaussian_process._relevance import (
+    _best_number_of_steps,
+    _log_losses,
+    _Path,
+    _squares,
+    relevant_weights,
+)
 from tests.oracles import intersection as oracle
 
 
@@ -105,6 +111,49 @@ def test_where_all_features_matter_weights_stay(rng):
     scaled = IntersectionGPRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
     np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
+
+
+class _Scripted:
+    """A path whose predictions are given step by step."""
+
+    def __init__(self, errors):
+        self.errors, self.n_steps = errors, 0
+
+    def step(self):
+        self.n_steps += 1
+
+    def predicted(self, rows):
+        return np.sqrt(self.errors[self.n_steps][rows])[:, None]
+
+
+def _chosen(*errors):
+    """The number of steps of a path, of squared errors after each, and how many were tried."""
+    errors = np.array([np.broadcast_to(e, 60) for e in errors], dtype=float)
+    errors = np.vstack([errors, np.repeat(errors[-1:], 20, axis=0)])
+    paths = [(_Scripted(errors), slice(k, k + 20), np.zeros((20, 1))) for k in (0, 20, 40)]
+    n_steps = _best_number_of_steps(paths, _squares)
+    tried = {path.n_steps for path, _, _ in paths}
+    assert len(tried) == 1
+    return n_steps, tried.pop()
+
+
+def test_steps_are_those_of_least_error_where_that_is_clear():
+    # The third is best, and four more are tried behind it.
+    assert _chosen(1.0, 0.95, 0.9, 0.8, 0.85) == (3, 7)
+    # A plateau does not end the search before its time.
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 0.5, 0.6) == (4, 8)
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 1.1, 0.5) == (0, 4)
+    # At most twelve.
+    assert _chosen(*np.linspace(1.0, 0.1, 20)) == (12, 12)
+    # Less than five parts in a hundred are none.
+    assert _chosen(1.0, 0.96) == (0, 5)
+    assert _chosen(1.0, 0.94) == (1, 5)
+    # Nor is a gain that two rows have and others pay for.
+    few = np.ones(60)
+    few[:2] = 10.0
+    assert _chosen(few, np.where(few > 1.0, 0.0, 1.1)) == (0, 5)
+    # Nothing better than the start.
+    assert _chosen(1.0, 2.0) == (0, 4)
 
 
 def test_classes_are_told_no_worse_for_it():
