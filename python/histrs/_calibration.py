@@ -44,6 +44,13 @@ def logits_of_classes(logits: Array) -> Array:
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
+def log_losses(logits: Array, labels: NDArray[np.intp]) -> Array:
+    """Return how unlikely the logits say the class of each row is: less the logarithms."""
+    of_classes = log_softmax(logits_of_classes(logits), axis=1)
+    losses: Array = -of_classes[np.arange(len(labels)), labels]
+    return losses
+
+
 def fit_calibration(
     scores: Array,
     labels: NDArray[np.intp],

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.special import log_softmax
 
 from histrs import _histrs
-from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._calibration import fit_calibration, log_losses
 from histrs._dask import in_memory
 from histrs._solvers.block_cg import Array
 from histrs._sparse import is_sparse
@@ -118,9 +117,7 @@ def _log_losses(scores: Array, Y: Array) -> Array:
     """Return how unlikely calibrated scores say that the classes of rows are."""
     labels = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
     readout = fit_calibration(scores, labels, centred=True, coupled=False)
-    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
-    losses: Array = -log_softmax(logits, axis=1)[np.arange(len(Y)), labels]
-    return losses
+    return log_losses(scores @ readout.matrix + readout.offset, labels)
 
 
 def _best_number_of_steps(

@@ -9,10 +9,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.special import log_softmax
 
 from histrs import _histrs
-from histrs._calibration import Readout, fit_calibration, logits_of_classes
+from histrs._calibration import Readout, fit_calibration, log_losses
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
@@ -188,10 +187,8 @@ class _Labels:
 
     def log_losses(self, logits: Array) -> Array:
         """Return how unlikely the logits say the class of each row is, times its weight."""
-        of_classes = log_softmax(logits_of_classes(logits), axis=1)
-        of_labels: Array = of_classes[np.arange(len(of_classes)), self.codes]
         weights = self.scale**2
-        losses: Array = -of_labels * (weights / weights.mean())
+        losses: Array = log_losses(logits, self.codes) * (weights / weights.mean())
         return losses
 
 

@@ -117,8 +117,8 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         given = check_weights(sample_weight, labels)
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
         numbers = self._read_rows(given, X, numbers, reset=reset)
-        (with_weight,) = given.rows(labels)
-        return LabelledRows(numbers, with_weight, given.weights, len(labels), given.kept)
+        (kept_labels,) = given.rows(labels)
+        return LabelledRows(numbers, kept_labels, given.weights, len(labels), given.kept)
 
     def _fit(
         self,
@@ -172,13 +172,14 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         steps = min(self._n_steps(), _MAX_STEPS)
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
-            names: list[MetricName] = ["pca", "whitened"] if are_collinear(A) else ["pca"]
-            others = [first_metric(n, A, columns.spreads) for n in names] if steps > 0 else []
+            names: list[MetricName] = ["pca"] if steps > 0 else []
+            if steps > 0 and are_collinear(A):
+                names.append("whitened")
             return learn_class_metric(
                 A,
                 codes,
                 metric=first_metric(self.metric, A, columns.spreads),
-                others=others,
+                others=[first_metric(name, A, columns.spreads) for name in names],
                 n_directions=self._n_directions(n_rows, 1),
                 n_steps=steps,
                 n_interactions=self.n_interactions,

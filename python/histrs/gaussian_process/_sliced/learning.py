@@ -176,7 +176,8 @@ def _likeliest_kind(
 ) -> tuple[_Recipe, LikeliestGroups]:
     """Learn with the kernels asked for; "both" keeps those that predict left-out rows best."""
     learned = [(recipe, recipe.learn(smooth=smoothness == "cubic")) for recipe in recipes]
-    recipe, first = min(learned, key=lambda one: one[0].cost(one[1]) if len(learned) > 1 else 0.0)
+    best = 0 if len(learned) == 1 else int(np.argmin([one.cost(found) for one, found in learned]))
+    recipe, first = learned[best]
     return recipe, recipe.best_beside(first) if smoothness == "both" else first
 
 

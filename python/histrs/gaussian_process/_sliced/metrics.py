@@ -44,18 +44,21 @@ def are_collinear(A: Array) -> bool:
     Spectra are such: what tells them apart may be in components of little variance, which the
     isotropic metric hardly sees.
     """
-    share = np.cumsum(linalg.eigvalsh(_covariance(A))[::-1])
-    n_kept = 1 + int(np.searchsorted(share, _KEPT * share[-1]))
-    return bool(share[-1] > 0.0) and n_kept <= _FEW * len(share)
+    variances: Array = np.asarray(linalg.eigvalsh(_covariance(A)), dtype=np.float64)
+    return bool(variances[-1] > 0.0) and _n_kept(variances) <= _FEW * len(variances)
 
 
 def _of_components(A: Array, spreads: Array) -> Array:
     """Return that of columns in their own units, on components that carry nearly all variance."""
     variances, V = linalg.eigh(_covariance(A * spreads))
-    share = np.cumsum(variances[::-1])
-    n_kept = 1 + int(np.searchsorted(share, _KEPT * share[-1]))
-    kept = V[:, -n_kept:] * spreads[:, None]
+    kept = V[:, -_n_kept(variances) :] * spreads[:, None]
     return _of_trace(kept @ kept.T)
+
+
+def _n_kept(variances: Array) -> int:
+    """Return how many principal components carry nearly all variance, given in ascending order."""
+    share = np.cumsum(variances[::-1])
+    return 1 + int(np.searchsorted(share, _KEPT * share[-1]))
 
 
 def _whitened(A: Array) -> Array:

@@ -8,8 +8,6 @@ use crate::lower_triangle::TILE;
 use crate::memory;
 use crate::simd::{AlignedVec, prefetch};
 
-/// Right-hand sides that meet an entry while it is in a register.
-const OUTPUTS: [usize; 4] = [10, 5, 2, 1];
 /// Tiles side by side whose rows are met at once: the first-level cache holds the numbers that they
 /// meet.
 pub(super) const TILES: usize = 4;
@@ -120,7 +118,7 @@ impl WithSimd for AddOfRows<'_> {
 impl Add for AddOfRows<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
-    fn add<S: Simd, const K: usize, const R: usize>(&mut self, simd: S, k: usize) {
+    fn add<S: Simd, const K: usize, const R: usize>(&mut self, simd: S, k: usize) -> usize {
         let width = TILE / S::F32_LANES;
         let n_tiles = self.tiles.len() / (TILE * TILE);
         let mut v = [S::as_simd_f32s(self.right.of_tiles(k, self.first, n_tiles)).0; K];
@@ -155,6 +153,7 @@ impl Add for AddOfRows<'_> {
                 }
             }
         }
+        K
     }
 }
 
@@ -181,7 +180,7 @@ impl WithSimd for AddOfColumns<'_> {
 impl Add for AddOfColumns<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // as above
-    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) {
+    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) -> usize {
         let mut v = [self.right.of_tiles(k, self.first, 1); K];
         for c in 0..K {
             v[c] = &self.right.of_tiles(k + c, self.first, 1)[..TILE];
@@ -209,32 +208,33 @@ impl Add for AddOfColumns<'_> {
                 }
             }
         }
+        K
     }
 }
 
 /// Sums for some right-hand sides.
 trait Add {
     /// Adds those of `K` right-hand sides from the `k`-th on, with `N` rows or vectors of columns at a
-    /// time: as many as registers hold.
-    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize);
+    /// time: as many as registers hold. Returns `K`.
+    fn add<S: Simd, const K: usize, const N: usize>(&mut self, simd: S, k: usize) -> usize;
 }
 
 /// Adds for all right-hand sides, as many at a time as there are.
 #[inline(always)]
 fn add_all<S: Simd>(simd: S, n_outputs: usize, sums: &mut impl Add) {
+    let has_many_registers = S::REGISTER_COUNT >= 32;
     let mut k = 0;
-    while let Some(width) = OUTPUTS.into_iter().find(|&width| k + width <= n_outputs) {
-        match (width, S::REGISTER_COUNT >= 32) {
-            (10, true) => sums.add::<S, 10, 2>(simd, k),
-            (10, false) => sums.add::<S, 10, 1>(simd, k),
-            (5, true) => sums.add::<S, 5, 4>(simd, k),
-            (5, false) => sums.add::<S, 5, 2>(simd, k),
-            (2, true) => sums.add::<S, 2, 4>(simd, k),
-            (2, false) => sums.add::<S, 2, 2>(simd, k),
+    while k < n_outputs {
+        k += match (n_outputs - k, has_many_registers) {
+            (10.., true) => sums.add::<S, 10, 2>(simd, k),
+            (10.., false) => sums.add::<S, 10, 1>(simd, k),
+            (5.., true) => sums.add::<S, 5, 4>(simd, k),
+            (5.., false) => sums.add::<S, 5, 2>(simd, k),
+            (2.., true) => sums.add::<S, 2, 4>(simd, k),
+            (2.., false) => sums.add::<S, 2, 2>(simd, k),
             (_, true) => sums.add::<S, 1, 4>(simd, k),
             (_, false) => sums.add::<S, 1, 2>(simd, k),
-        }
-        k += width;
+        };
     }
 }
 
