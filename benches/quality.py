@@ -11,7 +11,8 @@ import gzip
 import json
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,19 +237,33 @@ def measure(found: dict[str, Any], n_splits: int, log: Callable[[str], None]) ->
             entry = found[kind].setdefault(
                 table, {"rows": len(X), "columns": X.shape[1], "scores": {}}
             )
-            for name, make in models.items():
-                if _runs(name, X, y, kind):
-                    runs = entry["scores"].setdefault(name, [])
-                    for seed in range(len(runs), n_splits):
-                        strata = y if kind == "classification" else None
-                        parts = train_test_split(
-                            X, y, test_size=0.25, random_state=seed, stratify=strata
-                        )
-                        runs.append(_judged(judge, name, make(), *parts))
-                    _write(found)
+            some_models = {name: make for name, make in models.items() if _runs(name, X, y, kind)}
+            strata = y if kind == "classification" else None
+            for _ in add_scores(entry, judge, some_models, (X, y, strata), n_splits):
+                write(found, RESULTS)
             first = "RMSE" if kind == "regression" else "log loss"
             means = {name: np.mean([s[first] for s in r]) for name, r in entry["scores"].items()}
             log(f"{table}: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items()))
+
+
+def add_scores(
+    entry: dict[str, Any],
+    judge: Any,
+    models: dict[str, Model],
+    table: tuple[Any, Any, Any],
+    n_splits: int,
+) -> Iterator[str]:
+    """Add the scores of models that are missing, and yield the name of each that has all.
+
+    A table is its rows, what is predicted, and what splits are stratified by, None for nothing.
+    """
+    X, y, strata = table
+    for name, make in models.items():
+        runs = entry["scores"].setdefault(name, [])
+        for seed in range(len(runs), n_splits):
+            parts = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=strata)
+            runs.append(_judged(judge, name, make(), *parts))
+        yield name
 
 
 def _judged(judge: Any, name: str, model: Any, A: Any, B: Any, a: Any, b: Any) -> dict[str, float]:
@@ -262,10 +277,11 @@ def _judged(judge: Any, name: str, model: Any, A: Any, B: Any, a: Any, b: Any) -
     return scores
 
 
-def _write(found: dict[str, Any]) -> None:
-    beside = RESULTS.with_suffix(".new")
+def write(found: dict[str, Any], path: Path) -> None:
+    """Write all scores, or leave what was there."""
+    beside = path.with_suffix(".new")
     beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    beside.replace(RESULTS)
+    beside.replace(path)
 
 
 def kept(anew: Collection[str] | None) -> dict[str, Any]:

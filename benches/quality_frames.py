@@ -22,7 +22,6 @@ from sklearn.ensemble import (
 )
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -167,23 +166,11 @@ def measure(found: dict[str, Any], n_splits: int, log: Callable[[str], None]) ->
             entry = found[kind].setdefault(
                 frame.name, {"rows": len(X), "columns": X.shape[1], "scores": {}}
             )
-            for name, make in models.items():
-                runs = entry["scores"].setdefault(name, [])
-                for seed in range(len(runs), n_splits):
-                    strata = target if kind == "classification" else None
-                    parts = train_test_split(
-                        X, target, test_size=0.25, random_state=seed, stratify=strata
-                    )
-                    runs.append(quality._judged(judge, name, make(), *parts))
-                _write(found)
+            strata = target if kind == "classification" else None
+            for _ in quality.add_scores(entry, judge, models, (X, target, strata), n_splits):
+                quality.write(found, RESULTS)
             means = {name: np.mean([s[first] for s in r]) for name, r in entry["scores"].items()}
             log(f"{frame.name}: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items()))
-
-
-def _write(found: dict[str, Any]) -> None:
-    beside = RESULTS.with_suffix(".new")
-    beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    beside.replace(RESULTS)
 
 
 def page(found: dict[str, Any]) -> str:
