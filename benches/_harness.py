@@ -97,6 +97,12 @@ class Measured:
         return 1.0 / self.speedup(name, *peers)
 
 
+def exponent_of(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the exponent of the power law that fits best."""
+    log_x, log_y = [math.log(v) for v in x], [math.log(v) for v in y]
+    return statistics.linear_regression(log_x, log_y).slope
+
+
 @dataclass(frozen=True)
 class Check:
     """An error that every side it knows must keep below `limit` for its time to count."""

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.svm import SVC
 
 from benches._data import FASHION_MNIST, LETTERS, data_folder, fashion_images, letter_table
-from benches._harness import Check, Figure, Measured, Side, Trial, row
+from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.gaussian_process import SlicedGPClassifier
 
 OURS, PEER = "SlicedGPClassifier", "scikit-learn's SVC, tuned"
@@ -125,3 +125,73 @@ def classes(load: Callable[[bool], Table], quick: bool) -> Trial:
 
 row("classes-letter", "Letters told apart, 16,000 rows")(partial(classes, _letters))
 row("classes-fashion", "Fashion-MNIST told apart, 60,000 rows")(partial(classes, _garments))
+
+
+def projections(quick: bool) -> Trial:
+    """Projections in place of distances: the cost is linear in the rows."""
+    n_projections = 32 if quick else 512
+    table = _garments(quick)
+
+    def answers(model: SlicedGPClassifier) -> dict[str, float]:
+        exact = model.decision_function(table.X_test)
+        model.set_params(n_bins=100)
+        tabulated = model.decision_function(table.X_test)
+        start = perf_counter()
+        model.decision_function(table.X_test)
+        seconds = perf_counter() - start
+        return {
+            "right": accuracy_score(table.y_test, model.classes_[np.argmax(exact, axis=1)]),
+            "right, tables": accuracy_score(
+                table.y_test, model.classes_[np.argmax(tabulated, axis=1)]
+            ),
+            "row": seconds / len(tabulated) * 1e6,
+            "bound": float(np.max(np.abs(tabulated - exact) / model.quantization_error_bound_)),
+        }
+
+    def of_row(m: Measured) -> float:
+        return float(m.digests[OURS]["row"])
+
+    def figures(m: Measured) -> list[Figure]:
+        found = m.digests[OURS]
+        return [
+            Figure(f"{OURS}: right", 100.0 * found["right"], "%"),
+            Figure(f"{OURS}: right, tables of 100 bins", 100.0 * found["right, tables"], "%"),
+            Figure(f"{OURS}: scores of a row by tables", of_row(m), "us"),
+        ]
+
+    return Trial(
+        sides=[
+            Side(
+                OURS,
+                lambda table: SlicedGPClassifier(n_projections=n_projections, random_state=0).fit(
+                    table.X, table.y
+                ),
+                lambda: table,
+                answers,
+                memory=True,
+            )
+        ],
+        targets=[
+            Target("fit", lambda m: m.median(OURS), at_most=60, unit=" s"),
+            Target(
+                "scores of a row by tables",
+                lambda m: m.digests[OURS]["row"],
+                at_most=10,
+                unit=" us",
+            ),
+        ],
+        checks=[
+            Check(
+                "largest error of the tables, in certified bounds",
+                lambda results: {OURS: results[OURS]["bound"]},
+                limit=1.0,
+            )
+        ],
+        figures=figures,
+        note=f"{table.source}: {len(table.X):,} rows of {table.X.shape[1]} columns to fit, "
+        f"{len(table.X_test):,} to predict; {n_projections} projections, all else by default.",
+        once=not quick,
+    )
+
+
+row("classes-projections", "Fashion-MNIST, 60,000 rows, 512 projections")(projections)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from benches import _data, _peers
-from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
+from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, exponent_of, row
 from histrs import _histrs
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
@@ -376,11 +376,6 @@ for _kind, _title in [
 # ---- growth ---------------------------------------------------------------------------------
 
 
-def slope(x: Any, y: Any) -> float:
-    """Return the exponent of the power law that fits best."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
 def growth(quick: bool) -> Trial:
     """Fits of more and more rows, on one function."""
     sizes = [200, 400, 800] if quick else [10**3, 3000, 10**4, 30_000, 10**5, 300_000, 10**6]
@@ -422,7 +417,7 @@ def growth(quick: bool) -> Trial:
 
     def exponent(m: Measured, first: int) -> float:
         chosen = [(n, m.median(name)) for n, name in zip(sizes, names, strict=True) if n >= first]
-        return slope(*zip(*chosen, strict=True))
+        return exponent_of(*zip(*chosen, strict=True))
 
     last_decade, reference = sizes[-1] // 10, min(sizes[-1] // 4, 10_000)
 

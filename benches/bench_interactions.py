@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benches import _peers
-from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
+from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, exponent_of, row
 from histrs.gaussian_process import IntersectionGPRegressor, SlicedGPRegressor
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -151,3 +151,53 @@ def million(quick: bool) -> Trial:
 
 
 row("interactions-million", "SlicedGP fit, 1,000,000 x 30 regression")(million)
+
+
+def growth(quick: bool) -> Trial:
+    """Fits of more and more rows, on one function."""
+    sizes = [300, 600] if quick else [10_000, 30_000, 100_000, 300_000, 1_000_000]
+    d, n_test = (6, 500) if quick else (30, 10_000)
+    names = [f"{n:,} rows" for n in sizes]
+    X_test, _ = _sample(n_test, d, 1)
+
+    def error(model: SlicedGPRegressor) -> float:
+        return float(np.sqrt(np.mean((model.predict(X_test) - _function(X_test)) ** 2)))
+
+    def exponent(m: Measured) -> float:
+        return exponent_of(sizes, [m.median(name) for name in names])
+
+    def table(m: Measured) -> Table:
+        return Table(
+            ["rows", "seconds", "us a row", "peak memory, MB", "RMSE"],
+            [
+                [n, m.median(x), m.median(x) / n * 1e6, m.peak_bytes.get(x, 0) / 1e6, m.digests[x]]
+                for n, x in zip(sizes, names, strict=True)
+            ],
+        )
+
+    return Trial(
+        sides=[
+            Side(
+                name,
+                lambda data: SlicedGPRegressor(n_projections=256, random_state=0).fit(*data),
+                partial(_sample, n, d, 0),
+                error,
+                memory=True,
+            )
+            for n, name in zip(sizes, names, strict=True)
+        ],
+        targets=[
+            Target("exponent of the time in the rows", exponent, at_most=1.15, unit=""),
+        ],
+        table=table,
+        note=f"{d} normal columns, the function of J. Friedman (1991) of five of them with noise; "
+        "256 projections, all else by default. The metric is learned from some of the rows, at "
+        "most as many for each size: the rest grows. The RMSE is to the function without its "
+        "noise.",
+        once=not quick,
+    )
+
+
+row("interactions-growth", "SlicedGP fit, regression on 30 columns, growth from 10,000 rows")(
+    growth
+)

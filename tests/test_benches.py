@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benches import __main__ as program
-from benches import _harness, _peers, _report, bench_gaussian_process
+from benches import _harness, _peers, _report
 from benches._data import Additive, gamma_classes, sparse_values
 from benches._harness import Check, Figure, Measured, Row, Side, Table, Target, Trial, measure
 from tests.oracles import intersection as oracle
@@ -209,7 +209,7 @@ def test_list(capsys):
 
 def test_exponent():
     sizes = np.array([1e3, 1e4, 1e6])
-    assert bench_gaussian_process.slope(sizes, 7 * sizes**1.5) == pytest.approx(1.5)
+    assert _harness.exponent_of(sizes, 7 * sizes**1.5) == pytest.approx(1.5)
 
 
 # ---- peers and data -------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,26 +19,16 @@ from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
-from histrs.streaming._calibration import HighestScores
-from histrs.streaming._class_targets import IndicatorTargets, SignedTargets
+from histrs.streaming._class_targets import SignedTargets
 from histrs.streaming._dask import unique
 from histrs.streaming._docs import STREAMS
-from histrs.streaming._linear import (
-    learns_in_chunks,
-)
+from histrs.streaming._linear import learns_in_chunks
 from histrs.streaming._moments import Moments
-from histrs.streaming._probabilities import (
-    SOFTMAX_ROWS,
-    TEMPERATURE_ROWS,
-    inverse_temperature_of,
-    logistic_of,
-    softmax_of,
-)
-from histrs.streaming._ridge_on_components import RidgeOnComponents
-from histrs.streaming._rows import ROW_CHECKS, Rows, checked, set_n_features
-from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._ridge_of_classes import RidgeOfClasses
+from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
+from histrs.streaming._source import CHUNK_SIZE
 from histrs.streaming._tables import names_of_features
-from histrs.streaming._weights import ClassWeights, checked_weights, weights_of
+from histrs.streaming._weights import weights_of
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -52,7 +41,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 @documented(STREAMS)
-class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
+class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
     All classes share one decomposition (section 6 of [1]_): the time does not depend on their
@@ -125,15 +114,11 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RidgeOnComponents._parameter_constraints,
+        **RidgeOfClasses._parameter_constraints,
         "calibrate": [StrOptions({"auto", "softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
-
-    inverse_temperature_: Any
-    _has_labels: bool
-    """Whether a row may have several labels."""
 
     def __init__(
         self,
@@ -370,11 +355,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 self._calibrate(self._source(calibration_rows, None, None), n_rows)
         return self
 
-    def _needs_rows(self) -> str:
-        if self.class_weight == "balanced":
-            return 'class_weight = "balanced"'
-        return super()._needs_rows() if self.calibrate in ("auto", None) else "calibrate"
-
     def decision_function(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -450,87 +430,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             # Scores beyond the range of single precision are infinite.
             return np.asarray(softmax(np.nan_to_num(logits), axis=1))
 
-    def _forget(self) -> None:
-        super()._forget()
-        self.__dict__.pop("inverse_temperature_", None)
-
-    def _set_classes(self, classes: NDArray[Any]) -> None:
-        if len(classes) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(classes)} class."
-            )
-        self.classes_, self._has_labels = classes, False
-
-    def _set_labels(self, n_labels: int) -> None:
-        for name in ("class_weight", "calibrate"):
-            given = getattr(self, name)
-            if given is not None and given not in ("auto", "softmax"):
-                raise ValueError(
-                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
-                    f"leave {name} as it is by default."
-                )
-        self.classes_, self._has_labels = np.arange(n_labels), True
-
-    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
-        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
-
-    def _learn_source(self, source: RowSource) -> None:
-        encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
-        if self.class_weight == "balanced":
-            named = any(isinstance(part, str) for part in (source.targets, source.weights))
-            if source.targets is None or named:
-                raise ValueError(
-                    'class_weight = "balanced" needs all labels and weights: give Y, and '
-                    "sample_weight if there is any, as arrays, or class_weight as a dict."
-                )
-            encode(source.targets)
-        weigh = self._class_weights(source.targets, source.weights)
-        # Before coordinates of rows are made: their origin is a row that has a weight.
-        super()._learn_source(replace(source, encode=encode, weigh=weigh))
-
-    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
-        calibrate = self.calibrate
-        if calibrate == "auto":
-            calibrate = "softmax" if source.is_at_hand() else None
-        elif calibrate is not None:
-            source.check_rereadable("calibrate")
-        path = self._fit_source(source, n_features)
-        learned = self.intercept_
-        if calibrate == "equal-rate":
-            self._calibrate(source, path.n_rows)
-        if calibrate == "softmax":
-            some = source.thinned(path.n_rows, SOFTMAX_ROWS)
-            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
-            readout = logistic_of(left_out) if self._has_labels else softmax_of(left_out)
-            self.coef_ = readout.matrix.T @ self.coef_
-            self.intercept_ = learned @ readout.matrix + readout.offset
-            self.inverse_temperature_ = 1.0
-        elif source.is_at_hand():
-            some = source.thinned(path.n_rows, TEMPERATURE_ROWS)
-            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
-            shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
-            self.inverse_temperature_ = (
-                np.array([inverse_temperature_of(label) for label in shifted.labels()])
-                if self._has_labels
-                else inverse_temperature_of(shifted)
-            )
-
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
-
-    def _calibrate(self, source: RowSource, n_rows: float) -> None:
-        """Shift scores, with their mean kept, until those of one rank are the same."""
-        n_classes = len(self.classes_)
-        highest = HighestScores(self.calibration_rank or max(1, int(n_rows // n_classes)))
-        for number, (Z, _, sample_weight) in enumerate(source.chunks("calibration")):
-            with in_chunk(number, source):
-                scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
-                scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
-                weights = checked_weights(sample_weight, len(scores))
-                highest.update(scores, None if weights is None else weights.copies)
-        self.score_thresholds_ = lowest = highest.lowest()
-        shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
-        self.intercept_ = self.intercept_ - shift
