@@ -86,8 +86,9 @@ impl LookupTable {
         Self::tabulate(exec, columns, alpha, n_bins, interpolation, None)
     }
 
-    /// The same with linear cells, or with 128 cells per column whose values are of one byte or of two,
-    /// which are looked up several times faster: for 64 cells or more, where the scores of the
+    /// The same with linear cells, or with 128 cells per column whose values are of one byte, or of
+    /// two in as many columns as it takes, looked up several times faster: for 64 cells or more,
+    /// where the scores of the
     /// training rows are off by no more than otherwise, or by at most twice as much and an 80th of
     /// their standard deviation, or, for 128 cells or fewer, by a thousandth of it. These are root
     /// mean squares, as if the columns erred independently of each other;
@@ -282,8 +283,8 @@ fn tabulate(
     Ok((cells, errors, moments))
 }
 
-/// The steps of the table with the fewest bytes that is as good as the other one, of `n_bins` cells
-/// that are off by `moments`.
+/// The steps of a table of few bytes that is as good as the other one, of `n_bins` cells that are off
+/// by `moments`.
 fn good_enough<T: Element>(
     exec: &Executor,
     columns: &SortedColumns,
@@ -294,17 +295,11 @@ fn good_enough<T: Element>(
     // Who asks for more cells than those of bytes wants what only more cells can give.
     let share = if n_bins <= BYTE_CELLS { NEGLIGIBLE } else { 0.0 };
     let spreads = spreads(exec, columns, alpha, &table.scale)?;
-    for n_parts in [1, 2] {
-        let steps = Steps::new(fits, table.n_outputs, n_parts)?;
-        let mut errors = steps.moments.iter().zip(moments).zip(&spreads);
-        if errors.all(|((bytes, other), spread)| {
-            let small = (ERROR_FACTOR * other.rms()).min(SMALL * spread);
-            bytes.rms() <= other.rms().max(small).max(share * spread)
-        }) {
-            return Ok(Some(steps));
-        }
-    }
-    Ok(None)
+    let limits = moments.iter().zip(&spreads).map(|(other, spread)| {
+        let small = (ERROR_FACTOR * other.rms()).min(SMALL * spread);
+        other.rms().max(small).max(share * spread)
+    });
+    Steps::within(fits, &memory::collected(limits)?)
 }
 
 /// The standard deviation of every score over the training rows, in units of `scale`.

@@ -39,6 +39,15 @@ pub(crate) enum ByteLookup {
 /// Consecutive slots whose sums count `weight` times.
 pub(crate) type Group = (std::ops::Range<usize>, f64);
 
+/// What is known of rows whose codes were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Encoded {
+    /// Whether all values are finite and not negative.
+    pub(crate) valid: bool,
+    /// Whether a value lies between two edges of cells: of no other do rises count.
+    pub(crate) between: bool,
+}
+
 impl ByteLookup {
     /// The best of this machine that is fast, unless `HISTRS_SIMD` names a lesser one.
     pub(crate) fn in_registers() -> Option<Self> {
@@ -64,15 +73,14 @@ impl ByteLookup {
         found
     }
 
-    /// Writes the codes of [`ROWS`] rows, row `i` of which starts at `x[i * stride]`, and says
-    /// whether all values are finite and not negative.
+    /// Writes the codes of [`ROWS`] rows, row `i` of which starts at `x[i * stride]`.
     pub(crate) fn encode(
         self,
         x: &[f32],
         stride: usize,
         placements: &Placements,
         codes: &mut [u8],
-    ) -> bool {
+    ) -> Encoded {
         assert!(x.len() >= (ROWS - 1) * stride + placements.n_columns);
         assert!(codes.len() >= placements.n_slots * CODES);
         match self {
@@ -81,29 +89,31 @@ impl ByteLookup {
             #[cfg(target_arch = "x86_64")]
             Self::Vbmi => unsafe { x86::encode(x, stride, placements, codes) },
             Self::Scalar => {
-                let mut valid = true;
+                let (mut valid, mut between) = (true, false);
                 for d in 0..placements.n_columns {
                     let (scale, shift) = (placements.scale[d], placements.shift[d]);
                     let placement = Placement { scale, shift, last: placements.last[d] };
                     for i in 0..ROWS {
                         let value = x[i * stride + d];
                         valid &= (0.0..f32::INFINITY).contains(&value);
-                        put(codes, placements.slot[d] as usize, i, placement.code(value));
+                        let code = placement.code(value);
+                        between |= code & 127 != 0;
+                        put(codes, placements.slot[d] as usize, i, code);
                     }
                 }
-                valid
+                Encoded { valid, between }
             }
         }
     }
 
-    /// The same of bytes.
+    /// The same of bytes, all of which are valid.
     pub(crate) fn encode_bytes(
         self,
         x: &[u8],
         stride: usize,
         placements: &BytePlacements,
         codes: &mut [u8],
-    ) {
+    ) -> Encoded {
         assert!(x.len() >= (ROWS - 1) * stride + placements.columns.len());
         assert!(codes.len() >= placements.n_slots * CODES);
         match self {
@@ -111,12 +121,16 @@ impl ByteLookup {
             #[cfg(target_arch = "x86_64")]
             Self::Vbmi => unsafe { x86::encode_bytes(x, stride, placements, codes) },
             Self::Scalar => {
+                let mut between = false;
                 for (d, &(largest, of_two, slot)) in placements.columns.iter().enumerate() {
                     for i in 0..ROWS {
-                        let code = u32::from(x[i * stride + d].min(largest));
-                        put(codes, slot as usize, i, code * if of_two { 64 } else { 128 });
+                        let value = u32::from(x[i * stride + d].min(largest));
+                        let code = value * if of_two { 64 } else { 128 };
+                        between |= code & 127 != 0;
+                        put(codes, slot as usize, i, code);
                     }
                 }
+                Encoded { valid: true, between }
             }
         }
     }
@@ -125,10 +139,11 @@ impl ByteLookup {
     /// at its [`index_of_sum`]. `tables` holds every slot of the first output, then those of the
     /// second, and so on.
     ///
-    /// Groups are of whole fours of slots, at most [`COLUMNS`].
+    /// Groups are of whole fours of slots, at most [`COLUMNS`]. `between` is what was found when the
+    /// codes were written.
     pub(crate) fn add(
         self,
-        codes: &[u8],
+        (codes, between): (&[u8], bool),
         tables: &[u8],
         n_slots: usize,
         groups: &[Group],
@@ -144,7 +159,12 @@ impl ByteLookup {
             // SAFETY: `available` has found the instructions; slices are as long as it reads and
             // writes, as was just seen.
             #[cfg(target_arch = "x86_64")]
-            Self::Vbmi => unsafe { x86::add(codes, tables, n_slots, groups, sums) },
+            Self::Vbmi if between => unsafe {
+                x86::add::<true>(codes, tables, n_slots, groups, sums);
+            },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Vbmi => unsafe { x86::add::<false>(codes, tables, n_slots, groups, sums) },
             Self::Scalar => {
                 for (output, sums) in sums.chunks_exact_mut(ROWS).enumerate() {
                     for (slots, weight) in groups {
@@ -226,7 +246,7 @@ mod tests {
                 });
                 let found: Vec<_> = found.collect();
                 assert!(found.windows(2).all(|w| w[0] == w[1]), "{n_columns} columns");
-                assert!(!finite || found[0].0);
+                assert!(!finite || found[0].0.valid);
             }
         }
     }
@@ -240,7 +260,8 @@ mod tests {
                 x[index] = bad;
                 for with in ByteLookup::available() {
                     let mut codes = vec![0; placements.n_slots * CODES];
-                    assert!(!with.encode(&x, 17, &placements, &mut codes), "{with:?} {bad}");
+                    let seen = with.encode(&x, 17, &placements, &mut codes);
+                    assert!(!seen.valid, "{with:?} {bad}");
                 }
             }
         }
@@ -258,26 +279,65 @@ mod tests {
             let x: Vec<u8> = (0..ROWS * n_columns).map(|i| (number(i) & 255) as u8).collect();
             let mut expected = vec![0; placements.n_slots * CODES];
             let single: Vec<f32> = x.iter().map(|&x| f32::from(x)).collect();
-            ByteLookup::Scalar.encode(&single, n_columns, &placements, &mut expected);
+            let seen = ByteLookup::Scalar.encode(&single, n_columns, &placements, &mut expected);
             for with in ByteLookup::available() {
                 let mut codes = vec![0; placements.n_slots * CODES];
-                with.encode_bytes(&x, n_columns, &bytes, &mut codes);
-                assert!(codes == expected, "{with:?}, {n_columns} columns");
+                let of_bytes = with.encode_bytes(&x, n_columns, &bytes, &mut codes);
+                assert!(codes == expected && of_bytes == seen, "{with:?}, {n_columns} columns");
             }
         }
         let uneven = placements(1, |_| Placement { scale: 0.3, shift: 9, last: LAST_CODE });
         assert!(BytePlacements::new(&uneven).is_none());
     }
 
+    #[test]
+    fn it_is_told_whether_values_lie_between_edges() {
+        for n_columns in [1, 17, 130] {
+            let scale = |d: usize| if d.is_multiple_of(2) { 1.0 / 128.0 } else { 1.0 / 256.0 };
+            let placements = placements(n_columns, |d| Placement {
+                scale: scale(d),
+                shift: 9,
+                last: LAST_CODE - 127,
+            });
+            let bytes = BytePlacements::new(&placements).unwrap();
+            let mut x: Vec<u8> =
+                (0..ROWS * n_columns).map(|i| 2 * (number(i) & 63) as u8).collect();
+            for odd in [None, Some(0), Some(ROWS * n_columns - 1)] {
+                if let Some(odd) = odd {
+                    x[odd] += 1;
+                }
+                let expected = (0..ROWS * n_columns)
+                    .any(|i| !x[i].is_multiple_of(2) && !(i % n_columns).is_multiple_of(2));
+                let single: Vec<f32> = x.iter().map(|&x| f32::from(x)).collect();
+                for with in ByteLookup::available() {
+                    let mut codes = vec![0; placements.n_slots * CODES];
+                    let seen = with.encode(&single, n_columns, &placements, &mut codes);
+                    assert_eq!(seen, Encoded { valid: true, between: expected });
+                    assert_eq!(with.encode_bytes(&x, n_columns, &bytes, &mut codes), seen);
+                }
+            }
+        }
+    }
+
     fn check_sums(codes: &[u8], tables: &[u8], n_slots: usize, groups: &[Group]) -> Vec<f64> {
         let n_outputs = tables.len() / (n_slots * TABLE);
         let sums = ByteLookup::available().into_iter().map(|with| {
             let mut sums = vec![0.5; n_outputs * ROWS];
-            with.add(codes, tables, n_slots, groups, &mut sums);
+            with.add((codes, true), tables, n_slots, groups, &mut sums);
             sums
         });
         let sums: Vec<_> = sums.collect();
         assert!(sums.windows(2).all(|w| w[0] == w[1]));
+        let mut edges = codes.to_vec();
+        edges.chunks_exact_mut(CODES).for_each(|slot| slot[ROWS..].fill(0));
+        for with in ByteLookup::available() {
+            let [at_edges, expected] = [false, true].map(|between| {
+                let mut sums = vec![0.5; n_outputs * ROWS];
+                with.add((&edges, between), tables, n_slots, groups, &mut sums);
+                sums
+            });
+            assert_eq!(at_edges, expected, "{with:?}");
+        }
         sums[0].clone()
     }
 

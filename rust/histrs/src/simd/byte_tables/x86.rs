@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::placements::{BytePlacements, LANES, Placements};
-use super::{BIAS, CODES, Group, ROWS, TABLE};
+use super::{BIAS, CODES, Encoded, Group, ROWS, TABLE};
 
 /// Transposes 16 by 16 numbers of 32 bits.
 #[inline]
@@ -101,8 +101,8 @@ pub(super) unsafe fn encode(
     stride: usize,
     placements: &Placements,
     codes: &mut [u8],
-) -> bool {
-    let mut bad = 0;
+) -> Encoded {
+    let (mut bad, mut between) = (0, _mm512_setzero_si512());
     let (one, zero, largest) = (_mm512_set1_ps(1.0), _mm512_setzero_ps(), _mm512_set1_ps(f32::MAX));
     let codes = codes.as_mut_ptr();
     for d in (0..placements.n_columns).step_by(LANES) {
@@ -132,6 +132,7 @@ pub(super) unsafe fn encode(
                 *t = _mm512_min_epu32(code, last);
             }
             (cells[j], steps[j]) = split(t);
+            between = _mm512_or_si512(between, steps[j]);
         }
         transpose(&mut cells);
         transpose(&mut steps);
@@ -144,9 +145,12 @@ pub(super) unsafe fn encode(
             }
         }
     }
-    // SAFETY: as the caller promises.
-    unsafe { interleave_steps(codes, placements.n_slots) };
-    bad == 0
+    let between = _mm512_test_epi32_mask(between, between) != 0;
+    if between {
+        // SAFETY: as the caller promises.
+        unsafe { interleave_steps(codes, placements.n_slots) };
+    }
+    Encoded { valid: bad == 0, between }
 }
 
 /// # Safety
@@ -159,7 +163,8 @@ pub(super) unsafe fn encode_bytes(
     stride: usize,
     placements: &BytePlacements,
     codes: &mut [u8],
-) {
+) -> Encoded {
+    let mut between = _mm512_setzero_si512();
     let codes = codes.as_mut_ptr();
     for d in (0..placements.columns.len()).step_by(ROWS) {
         let n = ROWS.min(placements.columns.len() - d);
@@ -201,6 +206,7 @@ pub(super) unsafe fn encode_bytes(
                 } else {
                     (values, _mm512_setzero_si512())
                 };
+                between = _mm512_or_si512(between, steps);
                 // SAFETY: the slot is one of `codes`.
                 unsafe {
                     let at = codes.add(slot as usize * CODES);
@@ -210,17 +216,21 @@ pub(super) unsafe fn encode_bytes(
             }
         }
     }
-    // SAFETY: as the caller promises.
-    unsafe { interleave_steps(codes, placements.n_slots) };
+    let between = _mm512_test_epi32_mask(between, between) != 0;
+    if between {
+        // SAFETY: as the caller promises.
+        unsafe { interleave_steps(codes, placements.n_slots) };
+    }
+    Encoded { valid: true, between }
 }
 
 /// # Safety
 ///
 /// `codes` and `tables` have `n_slots` slots, the latter for each 64 of `sums`; groups are of
-/// whole fours of these.
+/// whole fours of these. Without `BETWEEN` all 128ths are 0.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
 #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)] // at most 256 slots
-pub(super) unsafe fn add(
+pub(super) unsafe fn add<const BETWEEN: bool>(
     codes: &[u8],
     tables: &[u8],
     n_slots: usize,
@@ -237,16 +247,25 @@ pub(super) unsafe fn add(
                 let mut found = [zero; 4];
                 for (k, found) in found.iter_mut().enumerate() {
                     // SAFETY: a slot of 128 bytes of codes, and one of 256 bytes of a table.
-                    let (cells, v, r) = unsafe {
-                        let code = codes.as_ptr().add((slot + k) * CODES);
-                        let table = tables.as_ptr().add((output * n_slots + slot + k) * TABLE);
-                        let line = |i: usize| _mm512_loadu_si512(table.add(64 * i).cast());
-                        (_mm512_loadu_si512(code.cast()), [line(0), line(1)], [line(2), line(3)])
+                    let (code, table) = unsafe {
+                        (
+                            codes.as_ptr().add((slot + k) * CODES),
+                            tables.as_ptr().add((output * n_slots + slot + k) * TABLE),
+                        )
                     };
-                    let values = _mm512_permutex2var_epi8(v[0], cells, v[1]);
-                    *found = _mm512_permutex2var_epi8(r[0], cells, r[1]);
+                    // SAFETY: so many bytes are there.
+                    let line = |i: usize| unsafe { _mm512_loadu_si512(table.add(64 * i).cast()) };
+                    // SAFETY: the first half of a slot of codes.
+                    let cells = unsafe { _mm512_loadu_si512(code.cast()) };
+                    let values = _mm512_permutex2var_epi8(line(0), cells, line(1));
+                    if BETWEEN {
+                        *found = _mm512_permutex2var_epi8(line(2), cells, line(3));
+                    }
                     both = _mm512_add_epi16(both, values);
                     odd = _mm512_add_epi16(odd, _mm512_srli_epi16::<8>(values));
+                }
+                if !BETWEEN {
+                    continue;
                 }
                 for (k, found) in interleaved(found).into_iter().enumerate() {
                     // SAFETY: the second half of a slot of codes.

@@ -42,9 +42,11 @@ const MOST_COLUMNS: usize = 1 << 24;
 pub(super) struct ByteTable {
     n_columns: usize,
     n_outputs: usize,
-    /// Bytes that a value is made of, the second of which counts 64ths: all outputs of the first
-    /// part stand before those of the second.
+    /// Bytes that a value is made of at most, the second of which counts 64ths: all outputs of the
+    /// first part stand before those of the second.
     n_parts: usize,
+    /// Whether values of a column are of two bytes.
+    finer: Vec<bool>,
     /// Outputs of all parts of an entry, padded to whole vectors.
     width: usize,
     /// What the sum of an output counts.
@@ -68,7 +70,8 @@ struct Panel {
     n_slots: usize,
     /// The column of every slot that has one.
     columns: Vec<Option<usize>>,
-    groups: Vec<ByteGroup>,
+    /// All columns, and those whose values have a second part.
+    groups: [Vec<ByteGroup>; 2],
     placements: Placements,
     bytes: Option<BytePlacements>,
     /// Every slot of the first output, then those of the next: where there are registers for it.
@@ -84,7 +87,8 @@ impl ByteTable {
     /// Puts fitted columns together; `scale` is what a value of an output is worth.
     pub(super) fn new(fits: &[Fitted], steps: Steps, scale: &[f64]) -> Result<Self> {
         let (n_columns, n_outputs) = (fits.len(), scale.len());
-        let Steps { n_parts, tops, halvings, mut error_bound, .. } = steps;
+        let Steps { finer, tops, halvings, mut error_bound, .. } = steps;
+        let n_parts = if finer.contains(&true) { 2 } else { 1 };
         let width = (n_parts * n_outputs).next_multiple_of(8);
         let mut entries = AlignedVec::zeros(n_columns * BYTE_CELLS * 2 * width)?;
         for (d, Fitted(fit)) in fits.iter().enumerate() {
@@ -94,7 +98,7 @@ impl ByteTable {
                     continue;
                 }
                 let exponent = tops[output].saturating_sub(halvings[d].into());
-                for part in 0..n_parts {
+                for part in 0..1 + usize::from(finer[d]) {
                     let at = part * n_outputs + output;
                     let mut zero = None;
                     for (entry, (v, r)) in
@@ -122,6 +126,7 @@ impl ByteTable {
             n_columns,
             n_outputs,
             n_parts,
+            finer,
             width,
             unit,
             zeros: Vec::new(),
@@ -159,14 +164,18 @@ impl ByteTable {
     /// Lays out some columns, and adds the sums of a row of zeros.
     fn panel(&self, first: usize, n_columns: usize, zeros: &mut [f64]) -> Result<Panel> {
         let mut order: Vec<usize> = (first..first + n_columns).collect();
-        order.sort_by_key(|&column| self.halvings[column]);
-        let (mut columns, mut groups) = (Vec::new(), Vec::new());
+        order.sort_by_key(|&column| (self.halvings[column], !self.finer[column]));
+        let (mut columns, mut groups) = (Vec::new(), [Vec::new(), Vec::new()]);
         for run in order.chunk_by(|&a, &b| self.halvings[a] == self.halvings[b]) {
             debug_assert!(run.len() <= BYTE_COLUMNS);
-            let start = columns.len();
+            let (start, weight) = (columns.len(), weight(self.halvings[run[0]].into()));
             columns.extend(run.iter().map(|&column| Some(column)));
             columns.resize(columns.len().next_multiple_of(4), None);
-            groups.push((start..columns.len(), weight(self.halvings[run[0]].into())));
+            groups[0].push((start..columns.len(), weight));
+            let n_finer = run.iter().filter(|&&column| self.finer[column]).count();
+            if n_finer > 0 {
+                groups[1].push((start..start + n_finer.next_multiple_of(4), weight));
+            }
         }
         let n_slots = columns.len();
         let mut placed = vec![(Placement { scale: 0.0, shift: 9, last: 0 }, 0); n_columns];
@@ -181,6 +190,10 @@ impl ByteTable {
             tables = AlignedVec::zeros(self.n_sums() * n_slots * BYTE_TABLE)?;
             for (at, table) in tables.chunks_exact_mut(BYTE_TABLE).enumerate() {
                 let (output, slot) = (at / n_slots, at % n_slots);
+                let groups = &groups[output / self.n_outputs];
+                if !groups.iter().any(|(slots, _)| slots.contains(&slot)) {
+                    continue;
+                }
                 let (values, rises) = table.split_at_mut(BYTE_CELLS);
                 let Some(column) = columns[slot] else {
                     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 128
@@ -306,7 +319,7 @@ impl ByteTable {
         let mut sums = memory::filled(0.0_f64, n_blocks * n_sums * BYTE_ROWS)?;
         let mut tile = memory::filled(E::default(), BYTE_ROWS * PANEL)?;
         let mut singles = memory::filled(0.0_f32, BYTE_ROWS * PANEL)?;
-        let mut valid = true;
+        let (mut valid, mut between) = (true, memory::filled(false, n_blocks)?);
         for panel in &self.panels {
             for (q, codes) in codes.chunks_exact_mut(most * BYTE_CODES).enumerate() {
                 let row = start + q * BYTE_ROWS;
@@ -320,10 +333,10 @@ impl ByteTable {
                         (&tile[..], PANEL)
                     }
                 };
-                if let (Some(values), Some(bytes)) = (E::bytes(values), &panel.bytes) {
-                    with.encode_bytes(values, stride, bytes, codes);
+                let seen = if let (Some(values), Some(bytes)) = (E::bytes(values), &panel.bytes) {
+                    with.encode_bytes(values, stride, bytes, codes)
                 } else if let Some(values) = E::singles(values) {
-                    valid &= with.encode(values, stride, &panel.placements, codes);
+                    with.encode(values, stride, &panel.placements, codes)
                 } else {
                     for (i, to) in singles.chunks_exact_mut(PANEL).enumerate() {
                         let row = &values[i * stride..][..panel.n_columns];
@@ -332,16 +345,19 @@ impl ByteTable {
                             *to = value.single();
                         }
                     }
-                    with.encode(&singles, PANEL, &panel.placements, codes);
-                }
+                    with.encode(&singles, PANEL, &panel.placements, codes)
+                };
+                valid &= seen.valid;
+                between[q] = seen.between;
             }
             // All rows of an output, whose table then stays where it is.
             let of_output = panel.n_slots * BYTE_TABLE;
             for (output, table) in panel.tables.chunks_exact(of_output).enumerate() {
+                let groups = &panel.groups[output / self.n_outputs];
                 for (q, codes) in codes.chunks_exact(most * BYTE_CODES).enumerate() {
                     let at = (q * n_sums + output) * BYTE_ROWS;
                     let sums = &mut sums[at..at + BYTE_ROWS];
-                    with.add(codes, table, panel.n_slots, &panel.groups, sums);
+                    with.add((codes, between[q]), table, panel.n_slots, groups, sums);
                 }
             }
         }

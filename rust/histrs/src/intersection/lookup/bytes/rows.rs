@@ -41,7 +41,7 @@ impl ByteTable {
             let rows = x.slice(ndarray::s![start + first..start + first + n, ..]);
             totals.fill(0.0);
             for panel in &self.panels {
-                for (slots, weight) in &panel.groups {
+                for (slots, weight) in &panel.groups[0] {
                     sums.fill(0);
                     for column in panel.columns[slots.clone()].iter().flatten() {
                         let placement = self.placements[*column];
