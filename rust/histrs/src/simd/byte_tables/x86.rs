@@ -33,6 +33,15 @@ fn transpose(r: &mut [__m512i; 16]) {
     *r = t;
 }
 
+/// Whether all values of 64 rows are finite and not negative.
+#[cold]
+fn all_valid(x: &[f32], stride: usize, placements: &Placements) -> bool {
+    (0..ROWS).all(|i| {
+        let row = &x[i * stride..][..placements.n_columns];
+        row.iter().all(|value| (0.0..f32::INFINITY).contains(value))
+    })
+}
+
 /// Four rows of whole numbers below `2^14`, their cells and their 128ths: four bytes each.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -102,8 +111,8 @@ pub(super) unsafe fn encode(
     placements: &Placements,
     codes: &mut [u8],
 ) -> Encoded {
-    let (mut bad, mut between) = (0, _mm512_setzero_si512());
-    let (one, zero, largest) = (_mm512_set1_ps(1.0), _mm512_setzero_ps(), _mm512_set1_ps(f32::MAX));
+    let one = _mm512_set1_ps(1.0);
+    let (mut largest, mut between) = (_mm512_setzero_si512(), _mm512_setzero_si512());
     let codes = codes.as_mut_ptr();
     for d in (0..placements.n_columns).step_by(LANES) {
         let n = LANES.min(placements.n_columns - d);
@@ -118,24 +127,29 @@ pub(super) unsafe fn encode(
             )
         };
         let (mut cells, mut steps) = ([_mm512_setzero_si512(); 16], [_mm512_setzero_si512(); 16]);
+        let mut any = _mm512_setzero_si512();
         for j in 0..16 {
             let mut t = [_mm512_setzero_si512(); 4];
             for (i, t) in t.iter_mut().enumerate() {
+                let row = x.as_ptr().wrapping_add((4 * j + i) * stride + d);
+                // The same of the rows that are read next, if any are.
+                _mm_prefetch::<_MM_HINT_T1>(row.wrapping_add(ROWS * stride).cast());
                 // SAFETY: the row is there, and the mask leaves out what is behind its end.
-                let x = unsafe {
-                    _mm512_maskz_loadu_ps(mask, x.as_ptr().add((4 * j + i) * stride + d))
-                };
-                bad |= _mm512_cmp_ps_mask::<_CMP_NGE_UQ>(x, zero)
-                    | _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, largest);
+                let x = unsafe { _mm512_maskz_loadu_ps(mask, row) };
+                largest = _mm512_max_epu32(largest, _mm512_castps_si512(x));
                 let y = _mm512_castps_si512(_mm512_add_ps(_mm512_mul_ps(x, scale), one));
                 let code = _mm512_srlv_epi32(_mm512_sub_epi32(y, base), shift);
                 *t = _mm512_min_epu32(code, last);
             }
             (cells[j], steps[j]) = split(t);
-            between = _mm512_or_si512(between, steps[j]);
+            any = _mm512_or_si512(any, steps[j]);
         }
         transpose(&mut cells);
-        transpose(&mut steps);
+        // Else all of them are 0, however they lie.
+        if _mm512_test_epi32_mask(any, any) != 0 {
+            transpose(&mut steps);
+        }
+        between = _mm512_or_si512(between, any);
         for k in 0..n {
             // SAFETY: the slot is one of `codes`.
             unsafe {
@@ -150,7 +164,10 @@ pub(super) unsafe fn encode(
         // SAFETY: as the caller promises.
         unsafe { interleave_steps(codes, placements.n_slots) };
     }
-    Encoded { valid: bad == 0, between }
+    // Bits of negative, infinite and undefined numbers are larger; those of -0 are as well.
+    let finite = _mm512_set1_epi32(f32::MAX.to_bits() as i32);
+    let valid = _mm512_cmpgt_epu32_mask(largest, finite) == 0 || all_valid(x, stride, placements);
+    Encoded { valid, between }
 }
 
 /// # Safety
