@@ -85,7 +85,7 @@ impl CubicFunctions {
         self.n_outputs
     }
 
-    /// The score of every row of `x`, one column an output.
+    /// The score of every row of `x`, of shape `(n_rows, n_outputs)`.
     ///
     /// # Errors
     ///

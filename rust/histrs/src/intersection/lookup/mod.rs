@@ -1,4 +1,4 @@
-//! The table T: scores in constant time a value, with a certified error.
+//! The table T: scores in constant time per value, with a certified error.
 
 mod bytes;
 mod cells;
@@ -204,7 +204,7 @@ impl LookupTable {
             + self.bytes.as_ref().map_or(0, ByteTable::n_bytes)
     }
 
-    /// The tabulated score of every row of `x`, one column an output.
+    /// The tabulated score of every row of `x`, of shape `(n_rows, n_outputs)`.
     ///
     /// # Errors
     ///
