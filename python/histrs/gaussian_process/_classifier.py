@@ -106,7 +106,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         other parameters ask for the noise of the targets, and else "gaussian". Of two classes,
         "softmax" is "bernoulli": the difference of two functions is a function like them.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training rows without each: in closed form where
         the system was factorised, else by fits without a tenth of the rows at a time. None leaves
         the posterior as it is, whose probabilities are too certain.
@@ -202,7 +202,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     a row is :math:`\mathrm{diag}(\pi) - \pi \pi^T`. Newton's steps are solved by conjugate
     gradients, preconditioned class by class. `amplitude_` is the one of seven with the largest
     evidence, and rows are left out of the functions of all classes at once, to first order; with
-    these scores the calibration needs no couplings. Standard deviations are those of the function
+    these scores the calibration needs no matrix. Standard deviations are those of the function
     of a class where the others are known.
 
     With pairs of features, the kernel is

@@ -375,8 +375,8 @@ class MissingTargets(RegressorMixin):
         check_consistent_length(Y, mean, sample_weight)
         if Y.shape != mean.shape:
             raise ValueError(
-                f"y has {Y.shape[1]} targets, and the model {mean.shape[1]}: give as many a row as "
-                "it was fitted to."
+                f"y has {Y.shape[1]} targets, and the model {mean.shape[1]}: give each row as "
+                "many as it was fitted to."
             )
         refuse_empty(patterns_of(Y))
         weights = None if sample_weight is None else np.asarray(sample_weight)

@@ -159,7 +159,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Further searches, from starts drawn between the bounds; the best is kept.
     {random_state}
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
@@ -261,14 +261,14 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
         Further searches, from starts drawn between the bounds; the best is kept.
     {random_state}
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training rows without each. None leaves the
         posterior as it is, whose probabilities are too certain.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of rows are multiplied. "balanced" makes them
         inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 

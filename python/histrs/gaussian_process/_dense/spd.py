@@ -72,7 +72,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
         Draws starts, and, above 2,048 matrices, those that `gamma` is learned from. An int gives
         the same fit every time.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 
@@ -170,14 +170,14 @@ class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
         Draws starts, and, above 2,048 matrices, those that hyper-parameters are learned from. An
         int gives the same fit every time.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training matrices without each. None leaves the
         posterior as it is, whose probabilities are too certain.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of rows are multiplied. "balanced" makes them
         inversely proportional to the classes' numbers of rows.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
+        Number of threads; None and -1 mean one per core. Results do not depend on it.
     verbose : int, default=0
         Above 0, a progress bar (tqdm where installed, lines on stderr where not).
 

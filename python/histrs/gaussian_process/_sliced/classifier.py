@@ -47,7 +47,7 @@ class SlicedGPClassifier(SlicedClassificationLearning):
     ----------
     kernel : {"auto", "sliced", "matern"}, default="auto"
         "sliced" is the kernel of projections, "matern" that of distances: by a Cholesky factor up
-        to 8,192 rows, then by conjugate gradients on two bytes a pair of rows, up to 65,536 rows
+        to 8,192 rows, then by conjugate gradients on two bytes per pair of rows, up to 65,536 rows
         and half of the memory. "auto" chooses by the log loss of the third of the rows that the
         metric is not learned from, and of the others by leaving each out; with three classes or
         more, or above 8,192 rows, "matern" may be 3 % worse there, since it gains more by further

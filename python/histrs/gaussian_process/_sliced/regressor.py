@@ -61,10 +61,10 @@ class SlicedGPRegressor(SlicedRegressionLearning):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections in all, shared by the sets of directions, one and one a step, and
-        rounded down; those of interactions come on top. "auto" takes 256 a set, or 512 where there
-        is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows, each
-        projection is rounded to 255 levels.
+        Number of projections in all, shared by the sets of directions, one and one per step, and
+        rounded down; those of interactions come on top. "auto" takes 256 per set, or 512 where
+        there is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows,
+        each projection is rounded to 255 levels.
     metric : {"learned", "identity", "pca", "whitened"}, default="learned"
         The metric of the projections. "learned" starts from "identity", that of standardised
         columns, and where a quarter as many components as columns, or fewer, carry 99 % of their
