@@ -17,18 +17,18 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._likeliest import check_theta
-from histrs.gaussian_process._missing import (
-    MissingTargets,
+from histrs.gaussian_process._missing import MissingTargets
+from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._precision import is_single
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._target_patterns import (
     TrainingRows,
     filled,
     missing_targets,
     patterns_of,
     with_targets,
 )
-from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._precision import is_single
-from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
-from histrs.gaussian_process._state import copied, replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._missing import MissingTargets, TrainingRows
+from histrs.gaussian_process._missing import MissingTargets
 from histrs.gaussian_process._sliced.fitting import SlicedFit
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._target_patterns import TrainingRows
 
 
 class SlicedMissingTargets(MissingTargets, SlicedFit):

@@ -12,13 +12,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
-from histrs.gaussian_process._missing import (
-    TrainingRows,
-    filled,
-    missing_targets,
-    patterns_of,
-    with_targets,
-)
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
@@ -35,6 +28,13 @@ from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
 from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._target_patterns import (
+    TrainingRows,
+    filled,
+    missing_targets,
+    patterns_of,
+    with_targets,
+)
 
 # Of standardised targets: functions without noise are learned too.
 _VARIANCES = (1e-12, 1e12)
