@@ -296,7 +296,7 @@ theta_ : ndarray of shape (n_hyperparameters,)
 SLICED_GP = {
     "n_interactions": """
 n_interactions : int, default=24
-    Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
+    Most pairs of columns with directions of their own, eight per pair, beside `n_projections`. Of
     more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
 """,
     "max_iter": """

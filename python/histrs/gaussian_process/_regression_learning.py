@@ -258,7 +258,7 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         if Y.shape[1:] != shape:
             raise ValueError(
                 f"y has shape {Y.shape}, and targets of earlier calls {(n_rows, *shape)}: "
-                "give as many targets a row as before."
+                "give as many targets per row as before."
             )
 
     def _of_targets(self, targets: Indices) -> Self:

@@ -1,4 +1,4 @@
-"""Product quantisation as a feature map with one non-zero a block."""
+"""Product quantisation as a feature map with one non-zero per block."""
 
 from __future__ import annotations
 

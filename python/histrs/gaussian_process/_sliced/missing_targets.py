@@ -44,7 +44,7 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
         if given.Y.shape[1:] != (n_targets,):
             raise ValueError(
                 f"y has shape {given.Y.shape}, and targets of earlier calls "
-                f"{(n_rows, n_targets)}: give as many targets a row as before."
+                f"{(n_rows, n_targets)}: give as many targets per row as before."
             )
         self._add_to_patterns(given, n_rows, n_targets)
 

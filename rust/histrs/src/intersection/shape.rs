@@ -46,7 +46,7 @@ pub struct ShapeFunctions {
 }
 
 impl ShapeFunctions {
-    /// The functions of every column for weights `alpha`, one output a column of `alpha`.
+    /// The functions of every column for weights `alpha`, one output per column of `alpha`.
     ///
     /// # Errors
     ///

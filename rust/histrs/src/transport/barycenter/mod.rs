@@ -65,7 +65,7 @@ impl Barycenter {
 /// What [`sinkhorn_barycenters`] found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Barycenters {
-    /// A barycentre a row, of the mass of the histograms.
+    /// A barycentre per row, of the mass of the histograms.
     pub values: Array2<f64>,
     /// Largest L1 error of a marginal of each, as a part of the mass.
     pub errors: Vec<f64>,
