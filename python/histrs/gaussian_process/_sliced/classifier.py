@@ -12,7 +12,7 @@ from histrs._docs import documented
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions
-from histrs.gaussian_process._docs import SLICED_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, SLICED_GP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import KernelName
@@ -22,7 +22,7 @@ from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 
-@documented(SLICED_GP)
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, SLICED_GP)
 class SlicedGPClassifier(SlicedClassificationLearning):
     r"""Gaussian process classifier for tables, with all interactions and calibrated probabilities.
 
@@ -81,16 +81,13 @@ class SlicedGPClassifier(SlicedClassificationLearning):
     random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that the metric is learned from, and of more than 8,192
         those that tell the noise. An int gives the same fit every time.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-        inversely proportional to the classes' numbers of rows.
+    {class_weight}
     {n_jobs}
     {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     kernel_ : {"sliced", "matern"}
         The kernel of the fit.
     length_scale_ : float
@@ -108,10 +105,8 @@ class SlicedGPClassifier(SlicedClassificationLearning):
         Noise variance of the targets +1 and -1, at least 0.001 of their variance.
     n_iter_ : ndarray of shape (n_outputs,)
         Iterations of the solver; 1 when the matrix was factorised.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state
-from histrs.gaussian_process._docs import SLICED_GP
+from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, SLICED_GP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
 from histrs.gaussian_process._sliced.learning import SmoothnessName
@@ -22,7 +22,7 @@ from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 
-@documented(SLICED_GP)
+@documented(GAUSSIAN_PROCESS, SLICED_GP)
 class SlicedGPRegressor(SlicedRegressionLearning):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
 
@@ -124,10 +124,8 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         `partial_dependence`.
     pattern_targets_ : list of ndarray
         Which targets those are of.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
