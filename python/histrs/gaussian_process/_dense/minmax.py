@@ -26,13 +26,9 @@ from histrs._validation import (
 )
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
+from histrs.gaussian_process._dense.docs import MINMAX_GP
 from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
-from histrs.gaussian_process._docs import (
-    CLASSIFICATION_GP,
-    GAUSSIAN_PROCESS,
-    MINMAX_GP,
-    REGRESSION_GP,
-)
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets

@@ -17,10 +17,11 @@ from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._classification import CentredClassTargets
+from histrs.gaussian_process._dense.docs import SPD_GP
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.spd_base import BaseSPDGP, KernelName
-from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP, SPD_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets

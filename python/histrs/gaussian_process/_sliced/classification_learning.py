@@ -23,10 +23,11 @@ from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._docs import CLASSIFICATION_FIT, SLICED_FIT
+from histrs.gaussian_process._docs import CLASSIFICATION_FIT
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.docs import SLICED_FIT
 from histrs.gaussian_process._sliced.fitting import (
     EXACT_ROWS,
     INNER_SEED,

@@ -13,11 +13,12 @@ from histrs._docs import documented
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
-from histrs.gaussian_process._docs import REGRESSION_FIT, SLICED_FIT
+from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.docs import SLICED_FIT
 from histrs.gaussian_process._sliced.fitting import (
     EXACT_ROWS,
     INNER_SEED,

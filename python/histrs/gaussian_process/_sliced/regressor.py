@@ -12,9 +12,10 @@ from sklearn.utils._param_validation import StrOptions
 from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state
-from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, SLICED_GP
+from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
+from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.learning import SmoothnessName
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.regression_learning import SlicedRegressionLearning
