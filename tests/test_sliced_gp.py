@@ -1375,7 +1375,7 @@ def test_bad_targets_are_named(table, bad):
     before = model.predict(X)
     with pytest.raises(ValueError, match=r"The first is y\[7\]"):
         model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="as many targets a row as before"):
+    with pytest.raises(ValueError, match="as many targets per row as before"):
         model.partial_fit(X, np.ones((160, 2)))
     np.testing.assert_array_equal(model.predict(X), before)
 
