@@ -1,6 +1,7 @@
 """Nearest neighbours against brute force and scikit-learn."""
 
 import pickle
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -190,7 +191,7 @@ def test_the_matrix_of_a_callable_is_its_own(rng):
     np.testing.assert_array_equal(model.kneighbors(X, 1)[0], 0.0)
     for wrong, message in (
         (lambda A, B, n_jobs: np.full((len(A), len(B)), np.nan), "NaN for row 0"),
-        (lambda A, B, n_jobs: np.zeros((len(B), 1)), "expected"),
+        (lambda A, B, n_jobs: np.zeros((len(B), 1)), r"shape \(1, 1\), expected \(20, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):
             MetricKNNClassifier(metric=wrong).fit(X, y).predict(X)
@@ -236,6 +237,21 @@ def test_scikit_learn_knows_of_several_outputs_and_labels():
     assert classifier.classifier_tags.multi_label
     assert classifier.target_tags.multi_output
     assert regressor.target_tags.multi_output
+
+
+@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
+def test_scikit_learn_knows_what_each_metric_is_between(make):
+    known = {
+        "auto": (True, True, True),
+        "airm": (False, False, True),
+        "chi2": (True, True, False),
+        "euclidean": (True, False, False),
+        cdist: (True, False, False),
+        "unknown": (True, False, False),
+    }
+    for metric, expected in known.items():
+        tags = get_tags(make(metric=metric)).input_tags
+        assert (tags.sparse, tags.positive_only, tags.three_d_array) == expected, metric
 
 
 def test_targets_are_of_single_precision_where_they_were(rng):
@@ -370,6 +386,13 @@ def test_one_sample_is_its_own_only_neighbour():
     model = MetricKNNRegressor("auto", weights="auto").fit([[1.0, 2.0]], [5.0])
     assert (model.n_neighbors_, model.weights_) == (1, "uniform")
     np.testing.assert_array_equal(model.predict([[2.0, 1.0]]), [5.0])
+
+
+def test_no_more_neighbours_are_chosen_than_there_are_others():
+    # The mean of all would be nearer to either target than the other one is.
+    model = MetricKNNRegressor("auto", metric="euclidean").fit([[0.0], [1.0]], [0.0, 1.0])
+    assert model.n_neighbors_ == 1
+    assert model.kneighbors()[1].shape == (2, 1)
 
 
 def test_batches_do_not_matter(rng, monkeypatch):
@@ -569,9 +592,20 @@ def test_bounds_spare_distances(rng, monkeypatch, metric, k):
         computed.append(len(rows))
         return own.of_pairs(X, Y, rows, columns, **options)
 
-    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(of_pairs=counted))
+    @wraps(own.distances)
+    def of_all_pairs(*_, **options):
+        raise AssertionError("distances of all pairs are computed")
+
+    monkeypatch.setitem(
+        EVERY_METRIC, metric, own._replace(of_pairs=counted, distances=of_all_pairs)
+    )
     found = [model.kneighbors(queries), model.kneighbors()]
     assert 0 < sum(computed) < 0.5 * 120 * 135
+    # Where most are needed, bounds are in vain.
+    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(of_pairs=counted))
+    n_before = len(computed)
+    model.kneighbors(queries, 60)
+    assert len(computed) == n_before
     monkeypatch.setitem(EVERY_METRIC, metric, own._replace(bounds=None))
     for ours, theirs in zip(found, [model.kneighbors(queries), model.kneighbors()], strict=True):
         np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-7, atol=1e-9)

@@ -51,6 +51,15 @@ def test_progress_is_shown_where_it_is_asked_for(case, verbose, capfd):
     assert bool(output) == bool(verbose)
 
 
+def test_neighbours_tell_of_how_many_rows_they_are_known(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    monkeypatch.setattr("histrs.neighbors._space._BATCH", 8 * 20)
+    MetricKNNRegressor("auto", verbose=1).fit(rng.random((20, 3)), rng.random(20))
+    assert capfd.readouterr().err.splitlines() == [
+        f"MetricKNNRegressor: iteration {k}, {n} rows" for k, n in ((1, 8), (2, 16), (3, 20))
+    ]
+
+
 @pytest.mark.parametrize("parameters", [{"rotation": "opq"}, {"n_levels": 2}, {"n_blocks": 3}])
 def test_a_quantizer_tells_of_blocks_and_rounds(parameters, rng, capfd, monkeypatch):
     monkeypatch.setattr("histrs._progress.tqdm", None)
