@@ -16,6 +16,7 @@ from sklearn.utils import validation
 
 from histrs import _histrs
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
+from histrs.metrics._centroids import transport_centroid
 from histrs.metrics._induced import induced_by
 from histrs.metrics._registry import METRICS
 from histrs.neighbors import MetricKNNClassifier, _space
@@ -232,6 +233,17 @@ def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng
         centroid = sinkhorn_barycenter(X[y == label], M=M, reg=0.3)[None]
         D = sinkhorn_distances(X[y == label], centroid, M=M, reg=0.3)[:, 0]
         assert chosen.sample_indices_[label] == np.flatnonzero(y == label)[D.argmin()]
+
+
+@pytest.mark.parametrize(("reg", "used"), [(None, 0.02), (1e-3, 0.02), (0.3, 0.3)])
+def test_barycentres_are_regularized_by_a_hundredth_of_the_largest_distance(rng, reg, used):
+    X, M = rng.dirichlet(np.ones(3), size=4), grid_ground_distance(3)
+    assert M.max() == 2.0
+    found = transport_centroid(X, M=M, reg=reg, n_jobs=1)
+    expected = sinkhorn_barycenter(X, M=M, reg=used, tol=1e-4)[None]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    nothing_costs = transport_centroid(X, M=0 * M, reg=reg, n_jobs=1)
+    np.testing.assert_allclose(nothing_costs, 1 / 3)
 
 
 # ---- all of them ----------------------------------------------------------------------------
