@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
+from histrs.prototypes import CondensedNN, FastCondensedNN, RandomMutationNN, ReducedNN
 from histrs.quantization import ProductQuantizer
 from tests.all_estimators import CASES, data
 
@@ -72,3 +73,27 @@ def test_a_quantizer_tells_of_blocks_and_rounds(parameters, rng, capfd, monkeypa
     assert len(lines) >= quantizer.n_blocks
     assert all(line.startswith("ProductQuantizer: iteration ") for line in lines)
     np.testing.assert_array_equal(loud.codebooks_, quiet.codebooks_)
+
+
+def test_rules_tell_of_their_prototypes_and_of_what_is_right(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+
+    def lines(model):
+        model.set_params(metric="euclidean", verbose=1).fit(X, y)
+        return len(model.prototypes_), capfd.readouterr().err.splitlines()
+
+    count, condensed = lines(CondensedNN(random_state=0))
+    assert len(condensed) == count
+    assert condensed[0].startswith("CondensedNN: iteration 1, 1 prototypes, ")
+    assert condensed[-1] == f"CondensedNN: iteration {count}, {count} prototypes, 60/60 right"
+    kept, reduced = lines(ReducedNN(random_state=0))
+    assert len(reduced) == count + 1
+    assert reduced[-1].endswith(f", {kept} of {count} prototypes needed")
+    count, fast = lines(FastCondensedNN())
+    assert fast[-1].endswith(f", {count} prototypes, 0 samples wrong")
+    model = RandomMutationNN(0.1, max_iter=70, random_state=0)
+    _, climbed = lines(model)
+    right = np.count_nonzero(model.predict(X) == y)
+    assert [line.split(", ")[1] for line in climbed] == [f"{n}/70 exchanges" for n in (32, 64, 70)]
+    assert climbed[-1].endswith(f", {right} right")
