@@ -5,7 +5,14 @@ import pytest
 from sklearn.base import clone
 
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
-from histrs.prototypes import CondensedNN, FastCondensedNN, RandomMutationNN, ReducedNN
+from histrs.prototypes import (
+    CondensedNN,
+    CovarianceCompressor,
+    FastCondensedNN,
+    HistogramCompressor,
+    RandomMutationNN,
+    ReducedNN,
+)
 from histrs.quantization import ProductQuantizer
 from tests.all_estimators import CASES, data
 
@@ -97,3 +104,17 @@ def test_rules_tell_of_their_prototypes_and_of_what_is_right(rng, capfd, monkeyp
     right = np.count_nonzero(model.predict(X) == y)
     assert [line.split(", ")[1] for line in climbed] == [f"{n}/70 exchanges" for n in (32, 64, 70)]
     assert climbed[-1].endswith(f", {right} right")
+
+
+def test_compressors_tell_of_every_loss(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    y = np.arange(30) % 2
+    A = rng.normal(size=(30, 3, 9)) * (1 + y)[:, None, None]
+    for model, X in (
+        (CovarianceCompressor(1, random_state=0), A @ A.mT),
+        (HistogramCompressor(1, tol=0.1, random_state=0), rng.random((30, 4))),
+    ):
+        quiet = clone(model).fit(X, y)
+        assert capfd.readouterr().err == ""
+        loud = model.set_params(verbose=1).fit(X, y)
+        assert len(capfd.readouterr().err.splitlines()) == loud.n_iter_ == quiet.n_iter_
