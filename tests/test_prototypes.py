@@ -192,6 +192,11 @@ def test_loss_counts_the_start_as_further_matrices(rng):
     free = CovarianceCompressor(1, prior_weight=0.0, gamma=1.5, random_state=0).fit(X, y)
     moved = [jbld_distances(m.prototypes_, means, paired=True).max() for m in (model, free)]
     assert moved[0] < 0.5 * moved[1]
+    usual, third = (
+        CovarianceCompressor(1, prior_weight=nu, gamma=1.5, random_state=0).fit(X, y)
+        for nu in ("auto", 4 / 3)
+    )
+    np.testing.assert_array_equal(usual.prototypes_, third.prototypes_)
 
 
 def test_few_trials_of_many_channels_are_not_learned_by_heart():
