@@ -330,9 +330,11 @@ def test_curves_of_errors(rng):
         RandomSubset(metric="euclidean"), *data, ratios=[0.2, 0.05], random_states=[3, 4]
     )
     np.testing.assert_allclose(curve.ratios, [0.05, 0.2])
-    model = RandomSubset(0.2, metric="euclidean", random_state=4).fit(X, y)
     assert curve.errors.shape == (2, 2)
-    assert np.isclose(curve.errors[1, 1], 1 - model.score(X_test, y_test))
+    for i, ratio in enumerate((0.05, 0.2)):
+        for j, seed in enumerate((3, 4)):
+            model = RandomSubset(ratio, metric="euclidean", random_state=seed).fit(X, y)
+            assert np.isclose(curve.errors[i, j], 1 - model.score(X_test, y_test))
     model = FastCondensedNN(metric="euclidean").fit(X, y)
     size = len(model.prototype_labels_)
     curve = compression_curve(FastCondensedNN(metric="euclidean"), *data, ratios=[0.06, 0.9])
@@ -342,6 +344,8 @@ def test_curves_of_errors(rng):
     first.fit(model.prototypes_[:6], model.prototype_labels_[:6])
     assert np.isclose(curve.errors[0, 0], 1 - first.score(X_test, y_test))
     assert curve.errors.shape == (3, 1)
+    least = compression_curve(FastCondensedNN(metric="euclidean"), *data, ratios=[1e-3])
+    np.testing.assert_allclose(least.ratios, [0.01, size / 100])
 
 
 @each_rule
