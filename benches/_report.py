@@ -82,11 +82,11 @@ def shortfall(result: Result) -> str | None:
     """Return where the time goes, of a row with a target that is not met."""
     if all(target["met"] is not False for target in result["targets"]):
         return None
-    return next((text for rows, text in _shortfalls() if fnmatchcase(result["name"], rows)), None)
+    return next((text for rows, text in shortfalls() if fnmatchcase(result["name"], rows)), None)
 
 
 @cache
-def _shortfalls() -> list[tuple[str, str]]:
+def shortfalls() -> list[tuple[str, str]]:
     """Return patterns of names of rows, and what is said of these."""
     found = tomllib.loads(SHORTFALLS.read_text(encoding="utf-8"))["shortfall"]
     return [(rows, entry["text"].strip()) for entry in found for rows in entry["rows"]]
