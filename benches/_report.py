@@ -3,6 +3,9 @@
 import json
 import math
 import re
+import tomllib
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,11 @@ HEAD = """# Benchmarks
 This page is made by `make bench` from the results in `benches/results/`. Both sides of a comparison
 run in one process and in turns, on the same data; times are medians of at least five runs after a
 warm-up. That both computed the same thing is checked on their results, and the largest error is
-given. A target that is not met is said to be not met.
+given. A target that is not met is said to be not met, and where the time goes instead.
 """
+
+# What profiles say of the rows whose targets are not met.
+SHORTFALLS = Path(__file__).with_name("shortfalls.toml")
 
 
 def write(results: list[Result], output: Path) -> None:
@@ -70,6 +76,20 @@ def anchor(title: str) -> str:
 def verdict(target: dict[str, Any]) -> str:
     """Return what the table says of a target."""
     return {True: "met", False: "**not met**", None: "**not comparable**"}[target["met"]]
+
+
+def shortfall(result: Result) -> str | None:
+    """Return where the time goes, of a row with a target that is not met."""
+    if all(target["met"] is not False for target in result["targets"]):
+        return None
+    return next((text for rows, text in shortfalls() if fnmatchcase(result["name"], rows)), None)
+
+
+@cache
+def shortfalls() -> list[tuple[str, str]]:
+    """Return patterns of names of rows, and what is said of these."""
+    found = tomllib.loads(SHORTFALLS.read_text(encoding="utf-8"))["shortfall"]
+    return [(rows, entry["text"].strip()) for entry in found for rows in entry["rows"]]
 
 
 def _limit(target: dict[str, Any]) -> str:
@@ -161,6 +181,8 @@ def _details(result: Result, letter: str) -> list[str]:
             f"Checked, {check['text']} (limit {number(check['limit'])}): {errors}{failed}.",
             "",
         ]
+    if text := shortfall(result):
+        lines += [f"**Not met.** {text}", ""]
     for figure in result["figures"]:
         unit = figure["unit"] if figure["unit"] in ("x", "%", "") else f" {figure['unit']}"
         lines.append(f"* {figure['text']}: {number(figure['value'])}{unit}")

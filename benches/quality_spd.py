@@ -83,7 +83,7 @@ def peers() -> dict[str, Model]:
 
 
 def splits(trials: Trials) -> Iterator[tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Return the task, training and test places, and the domain of each trial."""
+    """Return the task, training and test indices, and the domain of each trial."""
     for subject in np.unique(trials.subject):
         out = trials.subject == subject
         yield "subjects out", np.flatnonzero(~out), np.flatnonzero(out), trials.subject

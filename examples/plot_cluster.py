@@ -3,7 +3,7 @@ A Gaussian process on a cluster that loses a worker
 ===================================================
 
 The columns of a dask array lie on the workers of a cluster, sorted. A product with the kernel
-matrix is a sum over columns: each worker sends a vector an iteration, and the rows never come to
+matrix is a sum over columns: each worker sends a vector per iteration, and the rows never come to
 the client. Here one of two workers is killed while the model is fitted. What it had is computed
 anew, and the predictions are those of one machine.
 """

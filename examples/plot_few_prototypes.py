@@ -3,8 +3,8 @@ A classifier of six matrices
 ============================
 
 Covariances of ten simulated channels in three states, thirty trials to learn from.
-Nearest neighbours compare with all of them; learned prototypes, one or a few a class, answer better
-from a part of the memory, since they do not learn single trials by heart.
+Nearest neighbours compare with all of them; learned prototypes, one or a few per class, answer
+better from a part of the memory, since they do not learn single trials by heart.
 """
 
 import matplotlib.pyplot as plt

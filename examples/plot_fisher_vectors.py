@@ -63,7 +63,7 @@ else:
 
 
 def gradient_histograms(image, cell, stride, epsilon, n_directions=8):
-    """Return positions and descriptors, one patch a row."""
+    """Return positions and descriptors, one patch per row."""
     down, right = np.gradient(image)
     turn = np.arctan2(down, right) / (2 * np.pi) * n_directions
     distance = np.abs((turn[..., None] - np.arange(n_directions) + 4) % n_directions - 4)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -354,6 +355,31 @@ def test_units():
         "2.50 ns",
     ]
     assert [_report.size(x) for x in (2.5e9, 2.5e6, None)] == ["2.50 GB", "2.50 MB", "–"]
+
+
+def test_page_says_where_the_time_goes_of_what_is_not_met(result, monkeypatch, tmp_path):
+    monkeypatch.setattr(_report, "SHORTFALLS", tmp_path / "shortfalls.toml")
+    _report.SHORTFALLS.write_text(
+        '[[shortfall]]\nrows = ["other", "to*"]\ntext = "Memory."\n'
+        '[[shortfall]]\nrows = ["toy"]\ntext = "Nothing."\n'
+    )
+    _report.shortfalls.cache_clear()
+    try:
+        assert "**Not met.** Memory." in _report.render([result]).splitlines()
+        met = [target | {"met": True} for target in result["targets"]]
+        assert "Memory" not in _report.render([result | {"targets": met}])
+        assert "Not met." not in _report.render([result | {"name": "third"}])
+    finally:
+        _report.shortfalls.cache_clear()
+
+
+def test_all_that_is_not_met_is_explained():
+    rows = _harness.all_rows()
+    for result in program.load(program.RESULTS, rows):
+        if any(target["met"] is False for target in result["targets"]):
+            assert _report.shortfall(result), result["name"]
+    for pattern, _ in _report.shortfalls():
+        assert any(fnmatchcase(name, pattern) for name in rows), pattern
 
 
 def test_the_kept_page_is_that_of_the_kept_results():

@@ -9,6 +9,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs.prototypes import HistogramCompressor, _decisive
+from histrs.transport import grid_ground_distance
 
 pytestmark = pytest.mark.simd_paths
 
@@ -45,21 +46,26 @@ def test_probabilities_of_histogram_prototypes_are_those_of_exact_costs(
     np.testing.assert_array_equal(model.predict(queries)[told], exact.argmax(axis=1)[told])
 
 
-def test_most_costs_to_prototypes_are_not_iterated_to_the_end(rng, monkeypatch):
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_most_costs_to_prototypes_are_not_iterated_to_the_end(rng, monkeypatch, unit):
     X, y = shapes_of_two(rng, 300)
-    model = HistogramCompressor(8, gamma=6.0, max_iter=3, random_state=0)
+    M = unit * grid_ground_distance(24)
+    model = HistogramCompressor(8, M=M, gamma=6.0 / unit**0.5, max_iter=3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X[:100], y[:100])
-    solved = []
+    solved, solved_pairs = [], []
     pairs = _decisive.sinkhorn_of_pairs
 
     def counted(X, Y, rows, columns, **options):
         solved.append((len(rows), options["tol"]))
+        solved_pairs.extend(zip(rows.tolist(), columns.tolist(), strict=True))
         return pairs(X, Y, rows, columns, **options)
 
     monkeypatch.setattr(_decisive, "sinkhorn_of_pairs", counted)
     model.predict(X[100:])
     n_pairs = 200 * len(model.prototypes_)
     assert sum(n for n, _ in solved) < 0.7 * n_pairs
-    assert sum(n for n, tol in solved if tol < 1e-4) < 0.4 * n_pairs
+    # The nearest of each row, and few more; none twice.
+    assert 200 <= sum(n for n, tol in solved if tol < 1e-4) < 0.4 * n_pairs
+    assert len(set(solved_pairs)) == len(solved_pairs)

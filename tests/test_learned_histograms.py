@@ -15,9 +15,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
+from histrs.metrics import sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
-from histrs.prototypes._descent import descend
+from histrs.prototypes._descent import _Moments, descend
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
 from tests.oracles import prototypes as oracle
@@ -204,6 +205,19 @@ def test_the_descent_finds_a_minimum_and_keeps_the_best():
     assert len(few.curve) == 3
 
 
+def test_steps_are_those_of_adam(rng):
+    gradients = rng.normal(size=(4, 3))
+    moments = _Moments((3,))
+    for t in range(1, 5):
+        age = np.arange(t)[::-1, None]
+        mean = 0.1 * np.sum(0.9**age * gradients[:t], axis=0) / (1 - 0.9**t)
+        square = 0.01 * np.sum(0.99**age * gradients[:t] ** 2, axis=0) / (1 - 0.99**t)
+        step = moments.step(gradients[t - 1])
+        np.testing.assert_allclose(step, mean / np.sqrt(square), rtol=1e-12)
+    # Where there is no slope there is no step.
+    np.testing.assert_array_equal(_Moments((2,)).step(np.zeros(2)), 0.0)
+
+
 def test_a_rate_that_is_too_large_is_halved():
     found = descend(
         quadratic,
@@ -272,6 +286,22 @@ def test_predictions_are_the_most_probable_classes(rng):
     again = clone(model).set_params(n_jobs=2).fit(X, names)
     np.testing.assert_array_equal(again.prototypes_, model.prototypes_)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+def test_the_scales_of_gamma_and_of_the_entropy(rng):
+    X, y = histograms(rng, 30)
+    model = HistogramCompressor(1, random_state=0, tol=0.1).fit(X, y)
+    # A tenth of the median of what it costs to move to another bin: of 7 at 1, 6 at 2, 5 at 3.
+    assert model.reg_ == pytest.approx(0.3)
+    start = 0.99 * X[model.sample_indices_] + 0.01 / 8
+    options = {"M": model.M_, "reg": 0.3, "tol": 1e-9, "max_iter": 20_000, "cost": "regularized"}
+    # But for what all prototypes have in common.
+    D = sinkhorn_distances(X, start, **options)
+    D -= np.diag(sinkhorn_distances(start, start.copy(), **options)) / 2
+    right = y[:, None] == model.prototype_labels_
+    wrong = np.where(right, np.inf, D).min(axis=1)
+    excess = np.abs(wrong - np.where(right, D, np.inf).min(axis=1)).mean()
+    assert model.gamma_**2 == pytest.approx(1 / excess, rel=1e-3)
 
 
 def test_forms_and_masses_do_not_matter(rng):
@@ -383,6 +413,14 @@ def test_it_says_when_it_did_not_converge(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HistogramCompressor(1, max_iter=500, random_state=0).fit(X, y)
+
+
+def test_it_says_when_transport_did_not_converge(rng, monkeypatch):
+    X, y = histograms(rng, 30)
+    model = HistogramCompressor(1, tol=0.1, random_state=0)
+    monkeypatch.setattr("histrs.prototypes._transport_loss.MAX_ITER", 1)
+    with pytest.warns(ConvergenceWarning, match="a marginal of transport is off by .* raise reg"):
+        model.fit(X, y)
 
 
 def test_bad_input_leaves_the_model_as_it_was(rng):

@@ -454,7 +454,7 @@ def test_bad_input_changes_nothing():
         np.testing.assert_array_equal(model.predict(X), mean)
     with pytest.raises(ValueError, match=r"X\[33, 1\] = -1"):
         model.partial_fit(bad, Y)
-    with pytest.raises(ValueError, match="as many targets a row"):
+    with pytest.raises(ValueError, match="as many targets per row"):
         model.partial_fit(X, Y[:, :2])
     with pytest.raises(ValueError, match="shared_hyperparameters"):
         make("intersection", shared_hyperparameters=True).fit(X, Y)

@@ -83,7 +83,7 @@ def test_weights_are_repeated_rows(rows):
     kept = np.flatnonzero(weights)
     expected = MetricKNNClassifier(1).fit(X[kept], Y[kept])
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
-    with pytest.raises(ValueError, match="class_weight = 'balanced' is of one label a row"):
+    with pytest.raises(ValueError, match="class_weight = 'balanced' is of one label per row"):
         MetricKNNClassifier(class_weight="balanced").fit(X, Y)
 
 

@@ -1,6 +1,7 @@
 """Nearest neighbours against brute force and scikit-learn."""
 
 import pickle
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -190,7 +191,7 @@ def test_the_matrix_of_a_callable_is_its_own(rng):
     np.testing.assert_array_equal(model.kneighbors(X, 1)[0], 0.0)
     for wrong, message in (
         (lambda A, B, n_jobs: np.full((len(A), len(B)), np.nan), "NaN for row 0"),
-        (lambda A, B, n_jobs: np.zeros((len(B), 1)), "expected"),
+        (lambda A, B, n_jobs: np.zeros((len(B), 1)), r"shape \(1, 1\), expected \(20, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):
             MetricKNNClassifier(metric=wrong).fit(X, y).predict(X)
@@ -236,6 +237,21 @@ def test_scikit_learn_knows_of_several_outputs_and_labels():
     assert classifier.classifier_tags.multi_label
     assert classifier.target_tags.multi_output
     assert regressor.target_tags.multi_output
+
+
+@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
+def test_scikit_learn_knows_what_each_metric_is_between(make):
+    known = {
+        "auto": (True, True, True),
+        "airm": (False, False, True),
+        "chi2": (True, True, False),
+        "euclidean": (True, False, False),
+        cdist: (True, False, False),
+        "unknown": (True, False, False),
+    }
+    for metric, expected in known.items():
+        tags = get_tags(make(metric=metric)).input_tags
+        assert (tags.sparse, tags.positive_only, tags.three_d_array) == expected, metric
 
 
 def test_targets_are_of_single_precision_where_they_were(rng):
@@ -372,6 +388,13 @@ def test_one_sample_is_its_own_only_neighbour():
     np.testing.assert_array_equal(model.predict([[2.0, 1.0]]), [5.0])
 
 
+def test_no_more_neighbours_are_chosen_than_there_are_others():
+    # The mean of all would be nearer to either target than the other one is.
+    model = MetricKNNRegressor("auto", metric="euclidean").fit([[0.0], [1.0]], [0.0, 1.0])
+    assert model.n_neighbors_ == 1
+    assert model.kneighbors()[1].shape == (2, 1)
+
+
 def test_batches_do_not_matter(rng, monkeypatch):
     (X, y), (queries, _) = matrices(rng, 20), matrices(rng, 31)
     model = MetricKNNClassifier(3, metric="airm").fit(X, y)
@@ -452,6 +475,17 @@ def test_copies_are_at_distance_0(rng, metric):
     model = MetricKNNClassifier(metric=metric).fit(X, y)
     np.testing.assert_array_equal(model.kneighbors(X)[0], 0.0)
     np.testing.assert_array_equal(model.kneighbors(X)[1][:, 0], np.arange(70))
+
+
+@pytest.mark.parametrize("metric", ["exp_chi2", "hellinger", "intersection", "jensen_shannon"])
+def test_distances_of_single_precision_rows_that_are_near_have_all_its_digits(rng, metric):
+    X = rng.random((10, 6)) + 1.0
+    X, queries = X.astype(np.float32), (X * (1 + 1e-3 * rng.random((10, 6)))).astype(np.float32)
+    found = MetricKNNClassifier(metric=metric).fit(X, np.arange(10) % 2).kneighbors(queries)[0]
+    wide = X.astype(np.float64), queries.astype(np.float64)
+    expected = [DEFINITIONS[metric](x, query) for x, query in zip(*wide, strict=True)]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("metric", ["intersection", "minmax"])
@@ -544,6 +578,26 @@ def test_bounds_below_transport(M, metric, seed):
     assert sinkhorn_bounds(X, X, M=M, reg=reg, cost="regularized", n_jobs=1) is None
 
 
+def test_bounds_below_airm_do_not_depend_on_units(rng):
+    (X, _), (Y, _) = matrices(rng, 8), matrices(rng, 9)
+    units = np.array([1e-6, 1.0, 1e4])
+    expected = airm_bounds(X, Y, n_jobs=1)
+    found = airm_bounds(X * np.outer(units, units), Y * np.outer(units, units), n_jobs=1)
+    assert expected.max() > 1.0
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("bounds", [emd_bounds, sinkhorn_bounds])
+def test_bounds_below_transport_are_in_units_of_mass_and_ground_distance(rng, bounds):
+    X, _ = histograms(rng, 20)
+    params = {} if bounds is emd_bounds else {"reg": 0.2, "tol": 1e-3}
+    expected = bounds(X, X, M=M, **params, n_jobs=1)
+    assert expected.max() > 0.0 > expected.min()
+    for mass, length in ((2.0**20, 1.0), (1.0, 2.0**20), (1.0, 2.0**-20)):
+        found = bounds(mass * X, mass * X, M=length * M, **params, n_jobs=1)
+        np.testing.assert_allclose(found, mass * length * expected, rtol=1e-12)
+
+
 def test_what_is_a_metric():
     assert is_metric(grid_ground_distance((3, 4)))
     assert is_metric(np.zeros((3, 3)))
@@ -569,11 +623,24 @@ def test_bounds_spare_distances(rng, monkeypatch, metric, k):
         computed.append(len(rows))
         return own.of_pairs(X, Y, rows, columns, **options)
 
-    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(of_pairs=counted))
-    found = [model.kneighbors(queries), model.kneighbors()]
+    @wraps(own.distances)
+    def of_all_pairs(*_, **options):
+        raise AssertionError("distances of all pairs are computed")
+
+    monkeypatch.setitem(
+        EVERY_METRIC, metric, own._replace(of_pairs=counted, distances=of_all_pairs)
+    )
+    searches = [lambda: model.kneighbors(queries[:1]), lambda: model.kneighbors(queries)]
+    searches.append(model.kneighbors)
+    found = [search() for search in searches]
     assert 0 < sum(computed) < 0.5 * 120 * 135
+    # Where most are needed, bounds are in vain.
+    monkeypatch.setitem(EVERY_METRIC, metric, own._replace(of_pairs=counted))
+    n_before = len(computed)
+    model.kneighbors(queries, 60)
+    assert len(computed) == n_before
     monkeypatch.setitem(EVERY_METRIC, metric, own._replace(bounds=None))
-    for ours, theirs in zip(found, [model.kneighbors(queries), model.kneighbors()], strict=True):
+    for ours, theirs in zip(found, [search() for search in searches], strict=True):
         np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-7, atol=1e-9)
         np.testing.assert_array_equal(ours[1], theirs[1])
 

@@ -117,3 +117,13 @@ def test_paths_of_the_concepts_of_the_papers_exist() -> None:
         for root, paths in zip((CRATE, PACKAGE), row[1:], strict=False):
             for path in re.findall(r"`([^`]+)`", paths):
                 assert (root / path).exists(), path
+
+
+def test_the_tree_names_every_part() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    tree = text.partition("## The tree")[2].partition("\n## ")[0]
+    files = [path for path in CRATE.glob("*.rs") if path.name != "lib.rs"]
+    folders = [path.parent for root in (CRATE, PACKAGE) for path in root.glob("*/*.[pr][ys]")]
+    assert len(set(folders)) > 30
+    for path in {*files, *folders}:
+        assert path.name in tree, path

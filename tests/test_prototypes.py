@@ -11,6 +11,7 @@ from scipy.optimize import approx_fprime
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
+from sklearn.utils import get_tags
 
 from histrs import _histrs
 from histrs.metrics import jbld_distances
@@ -182,6 +183,14 @@ def test_prototypes_start_at_means_of_clusters_and_stay_near(rng):
     assert D.min(axis=0).max() < 1e-6
 
 
+def test_the_scale_of_gamma_is_that_of_divergences_at_the_start(rng):
+    X, y = matrices(rng, 60)
+    model = CovarianceCompressor(1, random_state=0).fit(X, y)
+    means = np.stack([jbld_mean(X[y == c], tol=1e-12) for c in range(3)])
+    nearest = jbld_distances(X, means).min(axis=1)
+    assert model.gamma_**2 == pytest.approx(16 / nearest.mean(), rel=1e-6)
+
+
 def test_loss_counts_the_start_as_further_matrices(rng):
     X, y = matrices(rng, 60)
     model = CovarianceCompressor(1, prior_weight=3.0, gamma=1.5, random_state=0).fit(X, y)
@@ -192,6 +201,11 @@ def test_loss_counts_the_start_as_further_matrices(rng):
     free = CovarianceCompressor(1, prior_weight=0.0, gamma=1.5, random_state=0).fit(X, y)
     moved = [jbld_distances(m.prototypes_, means, paired=True).max() for m in (model, free)]
     assert moved[0] < 0.5 * moved[1]
+    usual, third = (
+        CovarianceCompressor(1, prior_weight=nu, gamma=1.5, random_state=0).fit(X, y)
+        for nu in ("auto", 4 / 3)
+    )
+    np.testing.assert_array_equal(usual.prototypes_, third.prototypes_)
 
 
 def test_few_trials_of_many_channels_are_not_learned_by_heart():
@@ -249,6 +263,10 @@ def test_every_class_has_its_share(rng, wanted, expected):
     assert counts.sum() == expected
     assert counts.min() >= 1
     assert counts.max() - counts.min() <= 1
+
+
+def test_scikit_learn_knows_that_it_takes_matrices():
+    assert get_tags(CovarianceCompressor()).input_tags.three_d_array
 
 
 def test_units_of_the_features_do_not_matter(rng):

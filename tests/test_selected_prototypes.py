@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,7 +16,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import validation
 
 from histrs import _histrs
+from histrs._inverse_temperature import likely_inverse_temperature
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
+from histrs.metrics._centroids import transport_centroid
 from histrs.metrics._induced import induced_by
 from histrs.metrics._registry import METRICS
 from histrs.neighbors import MetricKNNClassifier, _space
@@ -234,6 +237,17 @@ def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng
         assert chosen.sample_indices_[label] == np.flatnonzero(y == label)[D.argmin()]
 
 
+@pytest.mark.parametrize(("reg", "used"), [(None, 0.005), (1e-4, 0.005), (0.3, 0.3)])
+def test_barycentres_are_regularized_by_a_hundredth_of_the_largest_distance(rng, reg, used):
+    X, M = rng.dirichlet(np.ones(3), size=4), grid_ground_distance(3) / 4
+    assert M.max() == 0.5
+    found = transport_centroid(X, M=M, reg=reg, n_jobs=1)
+    expected = sinkhorn_barycenter(X, M=M, reg=used, tol=1e-4)[None]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    nothing_costs = transport_centroid(X, M=0 * M, reg=reg, n_jobs=1)
+    np.testing.assert_allclose(nothing_costs, 1 / 3)
+
+
 # ---- all of them ----------------------------------------------------------------------------
 
 
@@ -316,9 +330,11 @@ def test_curves_of_errors(rng):
         RandomSubset(metric="euclidean"), *data, ratios=[0.2, 0.05], random_states=[3, 4]
     )
     np.testing.assert_allclose(curve.ratios, [0.05, 0.2])
-    model = RandomSubset(0.2, metric="euclidean", random_state=4).fit(X, y)
     assert curve.errors.shape == (2, 2)
-    assert np.isclose(curve.errors[1, 1], 1 - model.score(X_test, y_test))
+    for i, ratio in enumerate((0.05, 0.2)):
+        for j, seed in enumerate((3, 4)):
+            model = RandomSubset(ratio, metric="euclidean", random_state=seed).fit(X, y)
+            assert np.isclose(curve.errors[i, j], 1 - model.score(X_test, y_test))
     model = FastCondensedNN(metric="euclidean").fit(X, y)
     size = len(model.prototype_labels_)
     curve = compression_curve(FastCondensedNN(metric="euclidean"), *data, ratios=[0.06, 0.9])
@@ -328,6 +344,8 @@ def test_curves_of_errors(rng):
     first.fit(model.prototypes_[:6], model.prototype_labels_[:6])
     assert np.isclose(curve.errors[0, 0], 1 - first.score(X_test, y_test))
     assert curve.errors.shape == (3, 1)
+    least = compression_curve(FastCondensedNN(metric="euclidean"), *data, ratios=[1e-3])
+    np.testing.assert_allclose(least.ratios, [0.01, size / 100])
 
 
 @each_rule
@@ -344,8 +362,9 @@ def test_a_single_class_and_a_single_sample(rng, rule):
 def test_bad_input_leaves_the_model_as_it_was(rng, rule):
     X, y = data_for("jbld", rng)
     model = rule(metric="jbld")
-    with pytest.raises(NotFittedError):
-        model.predict(X)
+    for ask in (model.predict, model.predict_proba, model.decision_function, model.kneighbors):
+        with pytest.raises(NotFittedError):
+            ask(X)
     before = pickle.dumps(model.fit(X, y))
     bad = X.copy()
     bad[17] *= -1
@@ -453,13 +472,54 @@ def test_the_hill_climb_and_the_reduction_count_weights(rng):
             for weight in (w, None)
         ]
         assert right[0] >= right[1]
-    by_class, given = (
-        clone(RULES_THAT_CHOOSE[4]).set_params(class_weight=weight).fit(X, y, sample_weight=given)
-        for weight, given in (({0: 5.0}, None), (None, np.where(y == 0, 5.0, 1.0)))
-    )
-    np.testing.assert_array_equal(by_class.sample_indices_, given.sample_indices_)
     D = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 1.0]])
     labels, own = np.array([0, 1, 1]), np.array([0, 1])
     # Without the first column one more is right and one less.
     np.testing.assert_array_equal(needed(D, labels, own), [False, True])
     np.testing.assert_array_equal(needed(D, labels, own, np.array([2.0, 1, 1])), [True, True])
+
+
+def test_weights_of_classes_multiply_those_of_samples(rng):
+    X, y, w = rng.random((80, 2)), rng.integers(0, 2, 80), rng.random(80) + 0.5
+    model = RULES_THAT_CHOOSE[4]
+    plain = clone(model).fit(X, y)
+    for weight, product in ((None, np.where(y == 0, 5.0, 1.0)), (w, np.where(y == 0, 5.0 * w, w))):
+        found = clone(model).set_params(class_weight={0: 5.0}).fit(X, y, sample_weight=weight)
+        expected = clone(model).fit(X, y, sample_weight=product)
+        np.testing.assert_array_equal(found.sample_indices_, expected.sample_indices_)
+        assert found.inverse_temperature_ == pytest.approx(expected.inverse_temperature_)
+        assert found.sample_indices_.tolist() != plain.sample_indices_.tolist()
+    clone(model).set_params(class_weight={0: 0.0}).fit(X, y)
+    for bad in ({0: -1.0}, {0: np.nan}, {0: np.inf}, {0: 0.0, 1: 0.0}):
+        with pytest.raises(ValueError, match=r"class_weight = .* not negative, and some is pos"):
+            clone(model).set_params(class_weight=bad).fit(X, y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "close"), [(60, 1e-9), (1200, 0.2)])
+def test_probabilities_are_those_of_samples_that_are_no_prototypes(rng, n, close, weighted):
+    X, y = points(rng, n)
+    w = rng.integers(1, 9, n).astype(float) if weighted else np.ones(n)
+    model = RandomSubset(0.1, metric="euclidean", random_state=0)
+    model.fit(X, y, sample_weight=w if weighted else None)
+    others = np.setdiff1d(np.arange(n), model.sample_indices_)
+    D = cdist(X[others], model.prototypes_)
+    of_class = [D[:, model.prototype_labels_ == c].min(axis=1) for c in model.classes_]
+    distances = np.stack(of_class, axis=1)
+    # Of many some are enough for one number.
+    expected = likely_inverse_temperature(distances, y[others], w[others])
+    assert model.inverse_temperature_ == pytest.approx(expected, rel=close)
+    even = likely_inverse_temperature(distances, y[others], np.ones(len(others)))
+    assert abs(expected - 1.0) > 0.2
+    assert n > 60 or not weighted or abs(expected / even - 1.0) > 0.01
+
+
+def test_a_class_without_a_prototype_is_impossible():
+    # Of two classes at one place, the prototype of one is not needed.
+    X = [[0.0], [0.0], [5.0]]
+    model = ReducedNN(metric="euclidean", random_state=0).fit(X, ["a", "b", "c"])
+    assert len(model.prototypes_) == 2
+    P = model.predict_proba([[0.0], [4.0]])
+    lost = np.isin(model.classes_, model.prototype_labels_, invert=True)
+    np.testing.assert_array_equal(P[:, lost], 0.0)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)

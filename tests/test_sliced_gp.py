@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer
 
 from histrs import _histrs
 from histrs.gaussian_process import (
@@ -40,11 +40,12 @@ from histrs.gaussian_process._sliced.classes import (
     LearnedClasses,
     learn_class_metric,
 )
-from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.columns import Columns, _yeo_johnson
 from histrs.gaussian_process._sliced.interactions import effect_directions, missing_effects
 from histrs.gaussian_process._sliced.learning import learn_metric
 from histrs.gaussian_process._sliced.likelihood import fit_of, leave_one_out_cost, likeliest
 from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
+from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.projections import (
     Group,
     Projections,
@@ -1218,13 +1219,37 @@ def test_missing_numbers(rng, table):
     np.testing.assert_allclose(full.predict(empty), full.predict(filled))
 
 
+@pytest.mark.parametrize("power", [-3.0, -0.5, 0.0, 0.3, 1.0, 1.7, 2.0, 4.0])
+def test_columns_are_straightened_as_scikit_learn_does(rng, power):
+    X = np.concatenate([rng.normal(size=500) * 3.0, [0.0, -0.0, 1e-20, -1e-20, 40.0, -40.0]])
+    transformer = PowerTransformer(standardize=False).fit(X[:, None])
+    transformer.lambdas_ = np.array([power])
+    expected = transformer.transform(X[:, None])
+    straight = _yeo_johnson(X[:, None], np.array([power]))
+    np.testing.assert_allclose(straight, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_projections_are_the_product_with_all_directions(rng):
+    X = np.exp(rng.normal(size=(60, 4)))
+    columns = Columns(X)
+    W = rng.normal(size=(4, 9))
+    # Columns as they are, one of them turned, one that is no projection of anything.
+    W[:, 2:6] = np.eye(4)
+    W[:, 7] = [0.0, 0.0, -2.0, 0.0]
+    W[:, 8] = 0.0
+    low, weights = rng.normal(size=9), rng.random(9)
+    projection = Projection(columns, W, low, weights)
+    expected = np.maximum(columns.apply(X) @ W - low, 0.0) * weights
+    np.testing.assert_allclose(projection.apply(X, 1), expected, rtol=1e-12, atol=1e-13)
+
+
 def test_rows_beyond_some_hardly_move_the_power_of_columns(rng):
     X = np.exp(rng.normal(size=(20_000, 3)))
     # Of a rare value, some rows have none.
     X[:, 2] = 0.0
     X[7, 2] = 1.0
     some, all_rows = Columns(X), Columns(X[:4096])
-    assert some._power.lambdas_[:2] == pytest.approx(all_rows._power.lambdas_[:2], abs=0.05)
+    assert some._powers[:2] == pytest.approx(all_rows._powers[:2], abs=0.05)
     A = some.apply(X)
     assert np.all(np.abs(A[:, :2].mean(axis=0)) < 0.05)
     assert np.all(np.isfinite(A))
@@ -1350,7 +1375,7 @@ def test_bad_targets_are_named(table, bad):
     before = model.predict(X)
     with pytest.raises(ValueError, match=r"The first is y\[7\]"):
         model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="as many targets a row as before"):
+    with pytest.raises(ValueError, match="as many targets per row as before"):
         model.partial_fit(X, np.ones((160, 2)))
     np.testing.assert_array_equal(model.predict(X), before)
 

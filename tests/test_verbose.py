@@ -5,6 +5,14 @@ import pytest
 from sklearn.base import clone
 
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
+from histrs.prototypes import (
+    CondensedNN,
+    CovarianceCompressor,
+    FastCondensedNN,
+    HistogramCompressor,
+    RandomMutationNN,
+    ReducedNN,
+)
 from histrs.quantization import ProductQuantizer
 from tests.all_estimators import CASES, data
 
@@ -51,6 +59,15 @@ def test_progress_is_shown_where_it_is_asked_for(case, verbose, capfd):
     assert bool(output) == bool(verbose)
 
 
+def test_neighbours_tell_of_how_many_rows_they_are_known(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    monkeypatch.setattr("histrs.neighbors._space._BATCH", 8 * 20)
+    MetricKNNRegressor("auto", verbose=1).fit(rng.random((20, 3)), rng.random(20))
+    assert capfd.readouterr().err.splitlines() == [
+        f"MetricKNNRegressor: iteration {k}, {n} rows" for k, n in ((1, 8), (2, 16), (3, 20))
+    ]
+
+
 @pytest.mark.parametrize("parameters", [{"rotation": "opq"}, {"n_levels": 2}, {"n_blocks": 3}])
 def test_a_quantizer_tells_of_blocks_and_rounds(parameters, rng, capfd, monkeypatch):
     monkeypatch.setattr("histrs._progress.tqdm", None)
@@ -63,3 +80,41 @@ def test_a_quantizer_tells_of_blocks_and_rounds(parameters, rng, capfd, monkeypa
     assert len(lines) >= quantizer.n_blocks
     assert all(line.startswith("ProductQuantizer: iteration ") for line in lines)
     np.testing.assert_array_equal(loud.codebooks_, quiet.codebooks_)
+
+
+def test_rules_tell_of_their_prototypes_and_of_what_is_right(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+
+    def lines(model):
+        model.set_params(metric="euclidean", verbose=1).fit(X, y)
+        return len(model.prototypes_), capfd.readouterr().err.splitlines()
+
+    count, condensed = lines(CondensedNN(random_state=0))
+    assert len(condensed) == count
+    assert condensed[0].startswith("CondensedNN: iteration 1, 1 prototypes, ")
+    assert condensed[-1] == f"CondensedNN: iteration {count}, {count} prototypes, 60/60 right"
+    kept, reduced = lines(ReducedNN(random_state=0))
+    assert len(reduced) == count + 1
+    assert reduced[-1].endswith(f", {kept} of {count} prototypes needed")
+    count, fast = lines(FastCondensedNN())
+    assert fast[-1].endswith(f", {count} prototypes, 0 samples wrong")
+    model = RandomMutationNN(0.1, max_iter=70, random_state=0)
+    _, climbed = lines(model)
+    right = np.count_nonzero(model.predict(X) == y)
+    assert [line.split(", ")[1] for line in climbed] == [f"{n}/70 exchanges" for n in (32, 64, 70)]
+    assert climbed[-1].endswith(f", {right} right")
+
+
+def test_compressors_tell_of_every_loss(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    y = np.arange(30) % 2
+    A = rng.normal(size=(30, 3, 9)) * (1 + y)[:, None, None]
+    for model, X in (
+        (CovarianceCompressor(1, random_state=0), A @ A.mT),
+        (HistogramCompressor(1, tol=0.1, random_state=0), rng.random((30, 4))),
+    ):
+        quiet = clone(model).fit(X, y)
+        assert capfd.readouterr().err == ""
+        loud = model.set_params(verbose=1).fit(X, y)
+        assert len(capfd.readouterr().err.splitlines()) == loud.n_iter_ == quiet.n_iter_

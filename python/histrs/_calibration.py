@@ -18,9 +18,8 @@ _TEMPERATURES = (np.exp(-3.0), np.exp(8.0))
 # that it is at most: keeps few, separable rows from certainty.
 _PRIOR_LOGIT = 3.0
 _PRIOR_OF_FEW = 0.5
-# More classes than this are not coupled: the table of couplings would have more entries than rows
-# tell of.
-_MAX_COUPLED = 64
+# More classes than this have no matrix: it would have more entries than rows tell of.
+_MAX_MATRIX_CLASSES = 64
 _MAX_ITER = 500
 # Where the likelihood is flat, less would leave the minimum to rounding.
 _FTOL = 1e-13
@@ -57,14 +56,14 @@ def fit_calibration(
     *,
     offset_std: float = 1.0,
     centred: bool = False,
-    coupled: bool = True,
+    matrix_scaling: bool = True,
     weights: Array | None = None,
 ) -> Readout:
     r"""Return the map from scores to logits of largest penalised likelihood.
 
-    Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, couplings
-    `W` and offsets `b`. The last two have normal priors, and `T` one that is as wide as the scores
-    are narrow.
+    Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, a
+    matrix `W` and offsets `b` (matrix scaling). The last two have normal priors, and `T` one that
+    is as wide as the scores are narrow.
 
     Parameters
     ----------
@@ -73,12 +72,12 @@ def fit_calibration(
     labels : ndarray of shape (n_samples,)
         The indices of their classes.
     offset_std : float
-        Standard deviation of offsets before anything is seen; that of couplings is 1.
+        Standard deviation of offsets before anything is seen; that of entries of `W` is 1.
     centred : bool
         Whether scores are of targets less their mean, so that offsets before anything is seen are
         the logarithms of the classes' shares; else they are 0.
-    coupled : bool
-        Whether several classes have couplings; those that were learned together need none.
+    matrix_scaling : bool
+        Whether several classes have a matrix; those that were learned together need none.
     weights : ndarray of shape (n_samples,), default=None
         What each row counts beside the priors; None for 1.
 
@@ -90,7 +89,7 @@ def fit_calibration(
     binary = scores.shape[1] == 1
     z = np.hstack([-scores, scores]) if binary else scores
     n_classes = z.shape[1]
-    coupled = coupled and not binary and n_classes <= _MAX_COUPLED
+    has_matrix = matrix_scaling and not binary and n_classes <= _MAX_MATRIX_CLASSES
     n_rows = float(len(z) if weights is None else weights.sum())
     # Their squares may be beyond the range.
     exponent = exponent_of(z)
@@ -110,13 +109,15 @@ def fit_calibration(
     spread = min(_PRIOR_LOGIT, _PRIOR_OF_FEW * np.sqrt(max(n_rows, 1.0)))
 
     def unpack(theta: Array) -> tuple[float, Array, Array]:
-        W = theta[n_classes + 1 :].reshape(n_classes, -1) if coupled else np.zeros((n_classes, 1))
+        W = np.zeros((n_classes, 1))
+        if has_matrix:
+            W = theta[n_classes + 1 :].reshape(n_classes, -1)
         return float(np.exp(theta[0])), theta[1 : n_classes + 1], W
 
     def loss(theta: Array) -> tuple[float, Array]:
         T, b, W = unpack(theta)
         logits = T * z + b
-        if coupled:
+        if has_matrix:
             logits += z @ W
         residual = of_rows * (softmax(logits, axis=1) - targets)
         value = -float(np.sum(of_rows * targets * log_softmax(logits, axis=1)))
@@ -125,11 +126,11 @@ def fit_calibration(
         value += 0.5 * float(np.sum(W * W) / unit**2 + (T / spread) ** 2)
         slope_T = T * np.sum(residual * z) + (T / spread) ** 2
         slope = [[slope_T], residual.sum(axis=0) + precision * shift]
-        if coupled:
+        if has_matrix:
             slope.append(np.ravel(z.T @ residual + W / unit**2))
         return value / n_rows, np.concatenate(slope) / n_rows
 
-    n_free = 1 + n_classes + (n_classes**2 if coupled else 0)
+    n_free = 1 + n_classes + (n_classes**2 if has_matrix else 0)
     low, high = np.log(_TEMPERATURES) + np.log(unit)
     bounds = [(low, high), *[(None, None)] * (n_free - 1)]
     starts = np.clip((np.log(unit), np.log(unit) + 2.0), low, high)
@@ -151,7 +152,7 @@ def fit_calibration(
     T, b, W = unpack(min(found, key=lambda result: result.fun).x)
     if binary:
         return Readout(np.array([[2.0 * T / size]]), np.array([b[1] - b[0]]))
-    matrix = T * np.eye(n_classes) + (W if coupled else 0.0)
+    matrix = T * np.eye(n_classes) + (W if has_matrix else 0.0)
     return Readout(matrix / size, b)
 
 

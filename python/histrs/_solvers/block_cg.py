@@ -31,7 +31,7 @@ _LESS_ENERGY = 1e-8
 
 @dataclass(frozen=True)
 class Solution:
-    """What an iterative solver returns, one column a right-hand side."""
+    """What an iterative solver returns, one column per right-hand side."""
 
     X: Array
     """The solution."""

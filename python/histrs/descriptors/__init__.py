@@ -1,4 +1,4 @@
-"""From local features of images to one vector, or histogram, an image."""
+"""From local features of images to one vector, or histogram, per image."""
 
 from histrs.descriptors._fisher import FisherVector
 from histrs.descriptors._shape_context import edge_points, shape_context

@@ -105,7 +105,7 @@ def shape_context(
     radii : pair of float, default=(0.125, 2)
         Outer radius of the innermost and of the outermost ring, in mean distances.
     origin : {"mean", "centroid", "points"}, default="mean"
-        One histogram an image, the mean of those of its points, as compact as the ones of [2]_;
+        One histogram per image, the mean of those of its points, as compact as the ones of [2]_;
         or one about the centre of its points; or the histogram of every point.
     rotation_invariant : bool, default=False
         Measure angles from the direction of the edge in the point (section 3.1.1 of [1]_), so

@@ -106,7 +106,7 @@ def part_boxes(
 def windows_of(
     component: Component, placements: Placements, pyramid: Pyramid, octave: int
 ) -> NDArray[Any]:
-    """Return the cells of the root and of the parts, a placement a row."""
+    """Return the cells of the root and of the parts, one placement per row."""
     numbers = placements.numbers.astype(np.int64)
     levels = numbers[:, 1]
     windows = [pyramid.windows(levels, numbers[:, 2], numbers[:, 3], component.root.shape[:2])]

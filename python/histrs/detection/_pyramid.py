@@ -32,7 +32,7 @@ class Pyramid:
     def windows(
         self, levels: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], size: tuple[int, int]
     ) -> NDArray[Any]:
-        """Return what is in windows of some cells, a window a row."""
+        """Return what is in windows of some cells, one window per row."""
         pitch = np.array([shape[1] for shape in self.shapes])[levels]
         corner = self.firsts[levels] + rows * pitch + columns
         down, across = np.arange(size[0]), np.arange(size[1])

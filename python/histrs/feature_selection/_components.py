@@ -27,7 +27,7 @@ def short(X: Any, Y: Array) -> tuple[Array, Array]:
     if n <= n_components:
         return _components(X), Y
     columns = [shapes_of(_column(X, d)) for d in range(n_features)]
-    # As cells, rows take a byte a column.
+    # As cells, rows take one byte per column.
     cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
     grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
     for start in range(0, n, _ROWS_A_BLOCK):

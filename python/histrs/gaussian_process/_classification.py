@@ -82,7 +82,7 @@ class ClassTargets(ClassificationLearning):
 
         With ``calibration="leave-one-out"`` they are
         :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
-        temperature, couplings and offsets that make the labels of training rows likely, each
+        temperature, matrix and offsets that make the labels of training rows likely, each
         predicted by a fit without it. They take no longer than the means.
 
         With ``calibration=None`` they are what the model says without further fitting: the targets

@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from histrs._calibration import Readout, fit_calibration
 from histrs._dask import in_memory
+from histrs._docs import documented
 from histrs._labels import best_class, checked_labels, index_of_best
 from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
+from histrs.gaussian_process._docs import CLASSIFICATION_FIT
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
@@ -35,6 +37,7 @@ class ClassificationLearning(GaussianProcess):
     """Classes and number of rows of the last calibration."""
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -46,10 +49,7 @@ class ClassificationLearning(GaussianProcess):
             Histograms: non-negative, finite.
         y : array-like of shape (n_samples,)
             Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own, and it counts as much as that where probabilities are
-            calibrated. A row of weight 0 is as if it were not there.
+        {sample_weight}
 
         Returns
         -------
@@ -93,6 +93,7 @@ class ClassificationLearning(GaussianProcess):
         return X, *given.rows(labels), given.weights
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -114,9 +115,7 @@ class ClassificationLearning(GaussianProcess):
             Histograms: non-negative, finite. They come behind the rows of earlier calls.
         y : array-like of shape (n_samples,)
             Class labels.
-        classes : array-like of shape (n_classes,), default=None
-            Labels that the model keeps whether it has rows of them or not, beside those that it
-            keeps already; `y` must then have no others. None lets the classes be those of the rows.
+        {classes}
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as those of the fit were; 1 by default.
 

@@ -13,7 +13,7 @@ from histrs._docs import documented
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._docs import INTERSECTION_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, INTERSECTION_GP
 from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
 from histrs.gaussian_process._interactions.calibration import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._interactions.search import Interactions
@@ -27,7 +27,7 @@ from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 
-@documented(INTERSECTION_GP)
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, INTERSECTION_GP)
 class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     r"""Exact Gaussian process classifier with the histogram intersection kernel.
 
@@ -48,8 +48,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         Variance of the noise on the targets, where the search for it starts; an array, one for
         each output, where these do not share it. Without a search, features whose rows sum to much
         more than 1 ask for a smaller `amplitude` or a larger `noise`.
-    amplitude : float or array-like of shape (n_outputs,), default=1.0
-        Variance that multiplies the kernel, likewise.
+    {amplitude}
     tol : float, default=1e-4
         A class is solved when no entry of its residual is larger (section 5.1 of [1]_).
     {max_iter}
@@ -87,8 +86,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     {noise_bounds}
     {interaction_weight_bounds}
     {slope_weight_bounds}
-    n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+    {n_restarts_optimizer}
     {variance}
     {n_eigenvectors}
     {random_state}
@@ -106,34 +104,25 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         other parameters ask for the noise of the targets, and else "gaussian". Of two classes,
         "softmax" is "bernoulli": the difference of two functions is a function like them.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training rows without each: in closed form where
         the system was factorised, else by fits without a tenth of the rows at a time. None leaves
         the posterior as it is, whose probabilities are too certain.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-        inversely proportional to the classes' numbers of rows.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one per core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {class_weight}
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     {X_fit_}
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets, +1 for the class of an output and -1 for others.
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
+    {Y_fit_}
+    {sample_weight_fit_}
+    {noise_}
     {exponent_}
     likelihood_ : {"gaussian", "bernoulli", "softmax"}
         The likelihood of the fit.
-    calibration_ : tuple of ndarray
-        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    {calibration_}
     {std_error_}
     {feature_weights_}
     {intercept_}
@@ -145,8 +134,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     {slope_weight_}
     {feature_transform_}
     {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    {optimization_history_}
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         The weights alpha of eq. 2; one output for two classes, else one per class.
     n_iter_ : ndarray of shape (n_outputs,)
@@ -158,10 +146,8 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     quantization_error_bound_ : ndarray of shape (n_outputs,)
         With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
         scores are what `decision_function` returns.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -202,7 +188,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     a row is :math:`\mathrm{diag}(\pi) - \pi \pi^T`. Newton's steps are solved by conjugate
     gradients, preconditioned class by class. `amplitude_` is the one of seven with the largest
     evidence, and rows are left out of the functions of all classes at once, to first order; with
-    these scores the calibration needs no couplings. Standard deviations are those of the function
+    these scores the calibration needs no matrix. Standard deviations are those of the function
     of a class where the others are known.
 
     With pairs of features, the kernel is

@@ -2,6 +2,78 @@
 
 from __future__ import annotations
 
+GAUSSIAN_PROCESS = {
+    "bounds": """
+noise_bounds, amplitude_bounds : pair or "fixed"
+    Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+""",
+    "n_restarts_optimizer": """
+n_restarts_optimizer : int, default=0
+    Further searches, from starts drawn between the bounds; the best is kept.
+""",
+    "n_jobs": """
+n_jobs : int or None, default=None
+    Number of threads; None and -1 mean one per core. Results do not depend on it.
+""",
+    "verbose": """
+verbose : int, default=0
+    Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+""",
+    "sample_weight_fit_": """
+sample_weight_fit_ : ndarray of shape (n_samples,) or None
+    Weights of the training rows, of mean 1 at the fit; None where all are equal.
+""",
+    "optimization_history_": """
+optimization_history_ : dict of ndarray
+    After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+""",
+    "n_features_in_": """
+n_features_in_ : int
+    Number of features.
+""",
+    "feature_names_in_": """
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, when `X` had string column names.
+""",
+}
+
+CLASSIFICATION_GP = {
+    "noise": """
+noise : float or array-like of shape (n_outputs,), default=0.1
+    Variance of the noise on the targets, where the search for it starts; an array, one for
+    each output, where these do not share it.
+""",
+    "amplitude": """
+amplitude : float or array-like of shape (n_outputs,), default=1.0
+    Variance that multiplies the kernel, likewise.
+""",
+    "shared_hyperparameters": """
+shared_hyperparameters : bool or None, default=None
+    Whether all classes share one noise and one amplitude. None is True.
+""",
+    "class_weight": """
+class_weight : dict, "balanced" or None, default=None
+    Weights of the classes, by which those of rows are multiplied. "balanced" makes them
+    inversely proportional to the classes' numbers of rows.
+""",
+    "classes_": """
+classes_ : ndarray of shape (n_classes,)
+    The class labels.
+""",
+    "Y_fit_": """
+Y_fit_ : ndarray of shape (n_samples, n_outputs)
+    The targets, +1 for the class of an output and -1 for others.
+""",
+    "noise_": """
+noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
+    Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
+""",
+    "calibration_": """
+calibration_ : tuple of ndarray
+    With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+""",
+}
+
 INTERSECTION_GP = {
     "max_iter": """
 max_iter : int, default=1000
@@ -15,7 +87,7 @@ preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
 """,
     "n_bins": """
 n_bins : int or None, default=None
-    Cells a column of the look-up table that predicts in constant time (section 4.2 of [1]_);
+    Cells per column of the look-up table that predicts in constant time (section 4.2 of [1]_);
     None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
     from 64 on are replaced by 128 cells of one or two bytes where those are as good.
 """,
@@ -120,7 +192,7 @@ variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, de
     ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
     above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
     ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
-    one look-up a feature, in a table of `n_bins` cells, or of 100 when that is None. The last
+    one look-up per feature, in a table of `n_bins` cells, or of 100 when that is None. The last
     two are often two to three times too large.
 """,
     "n_eigenvectors": """
@@ -190,6 +262,11 @@ theta_ : ndarray of shape (n_hyperparameters,)
 }
 
 REGRESSION_GP = {
+    "shared_hyperparameters": """
+shared_hyperparameters : bool or None, default=None
+    Whether all targets share one noise and one amplitude. None is False: each target has
+    its own, as if it were fitted alone.
+""",
     "noise": """
 noise : float or array-like of shape (n_targets,), default=0.1
     Variance of the noise on the target, as part of the variance of the target, where the
@@ -223,109 +300,29 @@ noise_, amplitude_ : float, or ndarray of shape (n_targets,)
 """,
 }
 
-MINMAX_GP = {
-    "n_iter_": """
-n_iter_ : ndarray of shape (n_outputs,)
-    Iterations of the solver; 1 where the matrix was factorised.
+CLASSIFICATION_FIT = {
+    "sample_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+    mean weight over its own, and it counts as much as that where probabilities are
+    calibrated. A row of weight 0 is as if it were not there.
 """,
-    "optimizer": """
-optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-    How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
-    given.
-""",
-    "random_state": """
-random_state : int, RandomState or None, default=None
-    Draws starts, and, above 2,048 rows, those that the weight is learned from. An int gives
-    the same fit every time.
-""",
-    "X_fit_": """
-X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
-    The training rows.
-""",
-    "intersection_weight_": """
-intersection_weight_ : float
-    Weight of the intersection kernel.
-""",
-    "mean_sum_": """
-mean_sum_ : float
-    Mean sum of a training row in the first fit.
-""",
-    "theta_": """
-theta_ : ndarray of shape (n_hyperparameters,)
-    Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the odds of the
-    intersection kernel where its weight is learned.
+    "classes": """
+classes : array-like of shape (n_classes,), default=None
+    Labels that the model keeps whether it has rows of them or not, beside those that it
+    keeps already; `y` must then have no others. None lets the classes be those of the rows.
 """,
 }
 
-SPD_GP = {
-    "gamma": """
-gamma : "learned" or float, default="learned"
-    The kernel coefficient: learned, or given, of "jbld" at least 1/2.
+REGRESSION_FIT = {
+    "y": """
+y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    Targets. In a table of them, NaN is a missing target: each target learns from the rows
+    that have it, as if fitted to these alone.
 """,
-    "X_fit_": """
-X_fit_ : ndarray
-    The training matrices, or their coordinates, as the kernel takes them.
-""",
-    "gamma_": """
-gamma_ : float
-    The kernel coefficient.
-""",
-    "distance_scale_": """
-distance_scale_ : float
-    Mean squared distance of the first training coordinates; 1 for "jbld".
-""",
-    "constant_": """
-constant_ : float
-    What is added to the kernel: 0 unless hyper-parameters were learned by leaving rows out,
-    where the level of the targets is left open.
-""",
-    "kernel_": """
-kernel_ : str
-    The kernel of the fit.
-""",
-    "reference_": """
-reference_, whitener_ : ndarray of shape (p, p), or None
-    Of "tangent": the mean, and its inverse root.
-""",
-    "theta_": """
-theta_ : ndarray of shape (n_hyperparameters,)
-    Logarithms of the hyper-parameters that are not fixed.
-""",
-}
-
-SLICED_GP = {
-    "n_interactions": """
-n_interactions : int, default=24
-    Most pairs of columns with directions of their own, eight a pair, beside `n_projections`. Of
-    more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
-""",
-    "max_iter": """
-max_iter : int, default=1000
-    Most iterations of the solver.
-""",
-    "n_bins": """
-n_bins : int or None, default=None
-    Cells a projection of the look-up table that predicts in constant time; None predicts
-    exactly.
-""",
-    "interpolation": """
-interpolation : {"linear", "nearest"}, default="linear"
-    What a cell of the table holds.
-""",
-    "n_jobs": """
-n_jobs : int or None, default=None
-    Number of threads; results do not depend on it.
-""",
-    "verbose": """
-verbose : int, default=0
-    Above 0, progress of the solver.
-""",
-    "directions_": """
-directions_ : ndarray of shape (n_columns, n_directions)
-    Directions of the projections; the last are the columns themselves.
-""",
-    "offsets_": """
-offsets_ : ndarray
-    What is subtracted from each.
+    "sample_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
+    mean weight over its own. A row of weight 0 is as if it were not there.
 """,
 }

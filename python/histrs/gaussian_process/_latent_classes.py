@@ -48,8 +48,8 @@ ChosenName: TypeAlias = Literal["gaussian", "bernoulli", "softmax"]
 
 # Rows up to which "auto" solves for modes of two classes: of more, probabilities hardly differ.
 _MAX_ROWS = 4096
-# Of several classes: fewer rows are predicted as well by regression, whose calibration has
-# couplings, and cubes of more rows, times classes, take more than some seconds of a core.
+# Of several classes: fewer rows are predicted as well by regression, whose calibration has a
+# matrix, and cubes of more rows, times classes, take more than some seconds of a core.
 _MIN_ROWS = 400
 _MAX_CLASSES = 64
 _MAX_CUBES = 4e10
@@ -63,7 +63,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
     likelihood: LikelihoodName
     likelihood_: ChosenName
     _working_targets: Array
-    """Of the regressions that are like the likelihood at the mode, a column an output."""
+    """Of the regressions like the likelihood at the mode, of shape (n_rows, n_outputs)."""
     _curvature: Array
     """Weights of rows in them, likewise."""
     _bias: Array
@@ -268,7 +268,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
 
     def _offsets(self) -> dict[str, Any]:
         known = super()._offsets()
-        return {**known, "coupled": False} if self.likelihood_ == "softmax" else known
+        return {**known, "matrix_scaling": False} if self.likelihood_ == "softmax" else known
 
     def _predictive_variance(self, state: dict[str, Any], X: Matrix) -> Array:
         if state["likelihood_"] == "gaussian":

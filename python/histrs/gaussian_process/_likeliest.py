@@ -138,7 +138,7 @@ class LikeliestHyperparameters(SeededFit):
     ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
         r"""Return the log marginal likelihood of the training targets, summed over the outputs.
 
-        The negative of eq. 4, with `A = amplitude K + noise I` and one output a target or class,
+        The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
 
         .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 

@@ -45,7 +45,7 @@ _MAX_EXACT_TERMS = 1 << 32
 _MAX_EIGEN_ROWS = 1024
 # Hyper-parameters of which every pair has its own.
 _OF_PAIRS = ("noise", "amplitude")
-# Steps towards the largest eigenvalues, of which the bound takes one an output at least.
+# Steps towards the largest eigenvalues, of which the bound takes one per output at least.
 _BOUND_STEPS = 30
 
 

@@ -1,141 +1,36 @@
-"""Targets that are missing in some rows: those of the same rows are fitted to these."""
+"""Fits of targets that miss different rows: those of the same rows share one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.utils._missing import is_pandas_na
 from sklearn.utils.validation import check_consistent_length
 
-from histrs._row_weights import RowWeights, rows_at
+from histrs._row_weights import rows_at
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._hyperparameters import SCALES, check_variances
 from histrs.gaussian_process._online import left_over
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._target_patterns import (
+    Pattern,
+    TrainingRows,
+    entries_of,
+    missing_targets,
+    patterns_of,
+    refuse_empty,
+)
 
 # Fitted attributes with an entry for each target, those with a row for each training row too and
 # what missing targets have there, and vectors of which each fit has its own.
 _OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
 _OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
 _OF_FITS = ("theta_",)
-
-
-class TrainingRows(NamedTuple):
-    """Rows to learn from."""
-
-    checked: Any
-    Y: Array
-    """Targets, NaN where they are missing."""
-    weights: Array | None
-    given: Any
-    """The rows as the user gave them."""
-    n_given: int = 0
-    """Number of rows, those without weight or target too."""
-    with_weight: Indices | None = None
-    """Which of these the rows are; None where they are all."""
-
-
-class Pattern(NamedTuple):
-    """Targets that miss the same rows."""
-
-    rows: Indices
-    """Those that have them."""
-    targets: Indices
-
-
-def _entries(y: Any) -> NDArray[Any]:
-    """Return targets as an array; what a frame of nullable columns lacks is NaN."""
-    if hasattr(y, "to_numpy") and hasattr(y, "iloc"):
-        try:
-            return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
-        except (TypeError, ValueError):
-            pass
-    values = np.asarray(y)
-    if values.dtype.kind != "O":
-        return values
-    # Neither a number nor equal to itself or to anything else.
-    lacking = [is_pandas_na(entry) for entry in values.flat]
-    if not any(lacking):
-        return values
-    return np.where(np.reshape(lacking, values.shape), np.nan, values).astype(np.float64)
-
-
-def missing_targets(y: Any) -> NDArray[np.bool_] | None:
-    """Return which entries of a table of targets are NaN; None where none are, or it is no table.
-
-    A single column of targets that is one-dimensional is not looked at: scikit-learn refuses NaN.
-    """
-    if sparse.issparse(y):
-        return None
-    try:
-        values = _entries(y)
-        if values.ndim != 2 or values.dtype.kind not in "fO":
-            return None
-        missing: NDArray[np.bool_] = np.isnan(values.astype(np.float64, copy=False))
-    except (TypeError, ValueError):
-        return None
-    return missing if np.any(missing) else None
-
-
-def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
-    """Return targets with 0 where they are missing; pandas' NA is NaN, which checks can name."""
-    if missing is not None:
-        return np.where(missing, 0.0, np.asarray(_entries(y), dtype=np.float64))
-    has_objects = getattr(getattr(y, "dtype", None), "kind", "") == "O"
-    return _entries(y) if has_objects else y
-
-
-def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
-    """Return the rows of positive weight that have a target at least, and their weights.
-
-    Raises
-    ------
-    ValueError
-        If none has.
-    """
-    if missing is None:
-        return given
-    indices = np.arange(len(missing)) if given.kept is None else given.kept
-    some = ~np.all(missing[indices], axis=1)
-    if not np.any(some):
-        raise ValueError(
-            "Every target of y is NaN in every row of positive weight: there is nothing to learn."
-        )
-    if np.all(some):
-        return given
-    return RowWeights(indices[some], None if given.weights is None else given.weights[some])
-
-
-def patterns_of(Y: Array) -> list[Pattern]:
-    """Return the patterns of missing targets, in the order of their first targets.
-
-    One that misses all rows has none.
-    """
-    seen = ~np.isnan(Y)
-    found: dict[bytes, list[int]] = {}
-    for k, column in enumerate(seen.T):
-        found.setdefault(column.tobytes(), []).append(k)
-    return [
-        Pattern(np.flatnonzero(seen[:, targets[0]]), np.array(targets))
-        for targets in found.values()
-    ]
-
-
-def refuse_empty(patterns: Sequence[Pattern]) -> None:
-    """Fail where a target is missing in every row."""
-    for pattern in patterns:
-        if len(pattern.rows) == 0:
-            raise ValueError(
-                f"y[:, {pattern.targets[0]}] is NaN in every row of positive weight: leave the "
-                "column out."
-            )
 
 
 class MissingTargets(RegressorMixin):
@@ -369,14 +264,14 @@ class MissingTargets(RegressorMixin):
         missing = missing_targets(y)
         if missing is None:
             return float(super().score(X, y, sample_weight))
-        Y = np.asarray(_entries(y), dtype=np.float64)
+        Y = np.asarray(entries_of(y), dtype=np.float64)
         mean = self.predict(X)
         mean = mean.reshape(len(mean), -1)
         check_consistent_length(Y, mean, sample_weight)
         if Y.shape != mean.shape:
             raise ValueError(
-                f"y has {Y.shape[1]} targets, and the model {mean.shape[1]}: give as many a row as "
-                "it was fitted to."
+                f"y has {Y.shape[1]} targets, and the model {mean.shape[1]}: give each row as "
+                "many as it was fitted to."
             )
         refuse_empty(patterns_of(Y))
         weights = None if sample_weight is None else np.asarray(sample_weight)

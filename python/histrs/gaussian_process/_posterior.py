@@ -243,7 +243,7 @@ class Posterior(BasePosterior[KernelSystem]):
         return self._once(("cells", name), make)
 
     def pair_variance(self, k: int, cells: Array) -> Array:
-        """Return the posterior variance of mixtures of a pair's cells, a column a system."""
+        """Return the posterior variance of mixtures of a pair's cells, a column per system."""
         pairs = self.system.pairs
         if pairs is None:
             raise ValueError("The kernel has no pairs.")

@@ -12,23 +12,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
 from histrs._dask import in_memory
+from histrs._docs import documented
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
+from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._likeliest import check_theta
-from histrs.gaussian_process._missing import (
-    MissingTargets,
+from histrs.gaussian_process._missing import MissingTargets
+from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._precision import is_single
+from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
+from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._target_patterns import (
     TrainingRows,
     filled,
     missing_targets,
     patterns_of,
     with_targets,
 )
-from histrs.gaussian_process._online import left_over, rows_to_forget
-from histrs.gaussian_process._precision import is_single
-from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
-from histrs.gaussian_process._state import copied, replaced_whole
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
@@ -47,6 +49,7 @@ class RegressionLearning(MissingTargets, GaussianProcess):
     _targets_are_single = False
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(REGRESSION_FIT)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -56,12 +59,8 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets. In a table of them, NaN is a missing target: each target learns from the rows
-            that have it, as if fitted to these alone.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own. A row of weight 0 is as if it were not there.
+        {y}
+        {sample_weight}
 
         Returns
         -------
@@ -258,7 +257,7 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         if Y.shape[1:] != shape:
             raise ValueError(
                 f"y has shape {Y.shape}, and targets of earlier calls {(n_rows, *shape)}: "
-                "give as many targets a row as before."
+                "give as many targets per row as before."
             )
 
     def _of_targets(self, targets: Indices) -> Self:

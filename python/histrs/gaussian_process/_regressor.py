@@ -11,11 +11,11 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._distributed.arrays import check_entries
-from histrs.gaussian_process._docs import INTERSECTION_GP, REGRESSION_GP
+from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, INTERSECTION_GP, REGRESSION_GP
 from histrs.gaussian_process._regression import RealTargets
 
 
-@documented(INTERSECTION_GP, REGRESSION_GP)
+@documented(GAUSSIAN_PROCESS, INTERSECTION_GP, REGRESSION_GP)
 class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
@@ -71,24 +71,20 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     {noise_bounds}
     {interaction_weight_bounds}
     {slope_weight_bounds}
-    n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+    {n_restarts_optimizer}
     {variance}
     {n_eigenvectors}
     {random_state}
     warm_start : bool, default=False
         Start from the previous weights when `fit` is called again with as many rows and targets.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one per core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
     {X_fit_}
     {Y_fit_}
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
+    {sample_weight_fit_}
     {y_mean_}
     {y_std_}
     {noise_}
@@ -104,8 +100,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     {slope_weight_}
     {feature_transform_}
     {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    {optimization_history_}
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         The weights alpha of eq. 2.
     n_iter_ : ndarray of shape (n_targets,)
@@ -119,10 +114,8 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
     {pattern_targets_}
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -116,7 +116,7 @@ def _squares(found: Array, Y: Array) -> Array:
 def _log_losses(scores: Array, Y: Array) -> Array:
     """Return how unlikely calibrated scores say that the classes of rows are."""
     labels = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
-    readout = fit_calibration(scores, labels, centred=True, coupled=False)
+    readout = fit_calibration(scores, labels, centred=True, matrix_scaling=False)
     return log_losses(scores @ readout.matrix + readout.offset, labels)
 
 

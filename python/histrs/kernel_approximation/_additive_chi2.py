@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -16,7 +17,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from histrs import _histrs
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
-from histrs._sparse import is_sparse
 from histrs._sparse_result import csr_result
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -29,6 +29,7 @@ from histrs._validation import (
 )
 from histrs._warnings import warn
 from histrs.kernel_approximation._docs import MAPS
+from histrs.kernel_approximation._relative_error import relative_error
 from histrs.kernel_approximation._rows_error import Shares, row_poles
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
@@ -42,11 +43,8 @@ Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 
 # The certificate of the error takes time in the square of the number of poles.
 _MOST_POLES = 1024
-# Training rows whose error is looked at, rows mapped at once for it, and errors no one notices.
+# Training rows whose error is looked at, and errors no one notices.
 _ERROR_ROWS = 1024
-# Of values up to this the sum of a row is finite.
-_HUGE = 1e290
-_CHUNK = 256
 _TOLERATED, _NOTICED = 0.05, 1.5
 
 
@@ -225,11 +223,10 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             self.domain_ = ends if self.per_column else ends[:, 0]
             self.kernel_error_bound_ = bound if self.per_column else float(bound[0])
             some = np.unique(np.linspace(0, X.shape[0] - 1, _ERROR_ROWS).astype(np.intp))
-            self.relative_error_ = self._relative_error(X[some])
-            self._error_inside = self.relative_error_
+            error = partial(relative_error, self._core_map(), X[some], count_threads(self.n_jobs))
+            self.relative_error_ = self._error_inside = error()
             if not isinstance(self.domain, str):
-                known = self.domain_.reshape(2, -1)
-                self._error_inside = self._relative_error(X[some], known, inside=True)
+                self._error_inside = error(self.domain_.reshape(2, -1), inside=True)
         if not isinstance(self.domain, str):
             self._warn_outside(X)
         return self
@@ -360,32 +357,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
             return periodic_bound(self.n_components_, self.sample_interval_, low, high)
         return rational_bound(self.poles_, low, high)
 
-    def _relative_error(
-        self, X: Matrix, domain: Array | None = None, *, inside: bool = False
-    ) -> float:
-        """Return the largest relative error of the kernel of a row with itself.
-
-        With a domain, of which there is one for all columns or one for each, only the values
-        outside are counted, or those inside.
-        """
-        core, largest = self._core_map(), 0.0
-        for start in range(0, X.shape[0], _CHUNK):
-            rows: Any = X[start : start + _CHUNK]
-            # In a unit in which sums stay within the range; a power of 2 rounds nothing.
-            huge = rows.dtype == np.float64 and rows.max() > _HUGE
-            root = 2.0**-64 if huge else 1.0
-            sums = _row_sums(rows * root**2)
-            if domain is not None:
-                rows = _part(rows, domain, inside)
-            features: Any = core.transform(to_core(rows), count_threads(self.n_jobs))
-            if isinstance(features, tuple):
-                features = csr_result(features, rows.shape[0])
-            features = features * root
-            lost = np.abs(_row_sums(rows * root**2) - _row_sums(features * features))
-            relative = np.divide(lost, sums, out=np.zeros_like(sums), where=sums > 0)
-            largest = max(largest, float(relative.max(initial=0.0)))
-        return largest
-
     def _warn_outside(self, X: Matrix) -> None:
         """Warn when values outside the domain make a difference to the kernel of their rows."""
         low, high = self._ranges(X)
@@ -396,7 +367,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         if not np.any((high > 0) & ((low < known[0]) | (high > known[1]))):
             return
         tolerated = max(_TOLERATED, _NOTICED * self._error_inside)
-        if self._relative_error(X, known) <= tolerated:
+        if relative_error(self._core_map(), X, count_threads(self.n_jobs), known) <= tolerated:
             return
         # The same words for every chunk of a stream: Python shows them once.
         ends = f" {known[0, 0]:.3g} to {known[1, 0]:.3g}" if self.domain_.ndim == 1 else "s"
@@ -413,24 +384,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _row_sums(X: Any) -> Array:
-    # SciPy adds the entries of a sparse row in their own precision, whatever `dtype` is.
-    X = X.astype(np.float64) if is_sparse(X) else X
-    return np.asarray(X.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
-
-
-def _part(X: Any, domain: Array, inside: bool) -> Any:
-    """Return rows with zeros where values are not in the domain, or are not outside it."""
-    if not is_sparse(X):
-        within = (domain[0] <= X) & (domain[1] >= X)
-        return np.where(within == inside, X, np.zeros((), dtype=X.dtype))
-    low, high = (end if len(end) == 1 else end[X.indices] for end in domain)
-    kept = X.copy()
-    within = (low <= X.data) & (high >= X.data)
-    kept.data[within != inside] = 0
-    return kept
 
 
 def _overall(low: Array, high: Array) -> tuple[Array, Array]:

@@ -210,7 +210,7 @@ class RankOneInnerProduct(RootedInnerProduct):
         return self._columns.unpad(unit * along)
 
     def root(self) -> tuple[sparse.csr_array[Any, tuple[int, int]], NDArray[np.intp]]:
-        """Return the roots of the knots: one feature a column."""
+        """Return the roots of the knots: one feature per column."""
         return self._columns.root(self._roots, self._columns.present[:, :1])
 
     def _project(self, V: Array) -> Array:

@@ -22,9 +22,9 @@ Array = NDArray[np.float64]
 # Rows that are looked at, and positions between the ends where their values are counted.
 _ROWS = 4096
 _BINS = 128
-# Candidates for an end of the interval of the poles, and turns of a search for both ends.
+# Candidates for an end of the interval of the poles, and rounds of a search for both ends.
 _CANDIDATES = 24
-_TURNS = 3
+_ROUNDS = 3
 # Ratios of ends whose square is a normal number.
 _SMALLEST_RATIO = 1e-150
 # The largest value counts as much as this part of the rows: it may be in one row alone.
@@ -96,7 +96,7 @@ def row_poles(shares: Shares, low: Array, high: Array, n_poles: int) -> Array:
     low = np.maximum(low, _SMALLEST_RATIO * high)
     below, above = low, high
     steps = np.linspace(0.0, 1.0, _CANDIDATES)
-    for _ in range(_TURNS):
+    for _ in range(_ROUNDS):
         ends = np.exp(np.log(low) + steps[:, None] * (np.log(above) - np.log(low)))
         below = _best(shares, [(np.minimum(end, above), above) for end in ends], n_poles)[0]
         ends = np.exp(np.log(below) + steps[:, None] * (np.log(high) - np.log(below)))

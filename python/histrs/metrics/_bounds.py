@@ -94,7 +94,7 @@ def landmark_bounds(X: Matrix, Y: Matrix, M: Float64) -> Float64:
 
 def is_metric(M: Float64) -> bool:
     """Whether a ground distance is symmetric and obeys the triangle inequality."""
-    if M.shape[0] != M.shape[1] or M.shape[0] > _MOST_BINS or not np.array_equal(M, M.T):
+    if len(M) > _MOST_BINS or not np.array_equal(M, M.T):
         return False
     return all(bool(np.all(row <= (row[:, None] + M).min(axis=0) * (1 + 1e-12))) for row in M)
 

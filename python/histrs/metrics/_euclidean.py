@@ -28,4 +28,4 @@ def euclidean_distances(X: Matrix, Y: Matrix, *, n_jobs: int | None, **params: A
 
 def _largest(X: Matrix) -> float:
     sizes: Any = abs(X)
-    return float(sizes.max()) if X.shape[0] else 0.0
+    return float(sizes.max())

@@ -49,6 +49,4 @@ def _wide(Z: Any) -> Any:
     """Return rows in double precision, of which the difference takes half."""
     if not isinstance(Z, Checked):
         return Z.astype(np.float64, copy=False)
-    if Z.dtype == np.float64:
-        return Z
-    return Z.once("wide", lambda: Checked(Z.rows.astype(np.float64)))
+    return Z.once("wide", lambda: Checked(Z.rows.astype(np.float64, copy=False)))

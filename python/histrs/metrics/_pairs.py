@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from histrs._checked import Checked
 from histrs._validation import (
@@ -21,14 +20,12 @@ from histrs._validation import (
 def checked_pair(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None
 ) -> tuple[CoreMatrix, CoreMatrix | None]:
-    """Check both arguments and give them one dtype and one format, as the core needs them."""
+    """Check both arguments and give them one dtype, as the core needs them."""
     X = _checked_rows(X, "X")
     if Y is None:
         return to_core(X), None
     Y = _checked_rows(Y, "Y")
     check_columns(X, Y)
-    if sparse.issparse(X) != sparse.issparse(Y):
-        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
     dtype = np.result_type(X.dtype, Y.dtype)
     return to_core(X.astype(dtype, copy=False)), to_core(Y.astype(dtype, copy=False))
 

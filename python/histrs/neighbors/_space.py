@@ -52,22 +52,17 @@ class Space:
             check_squares(X)
         return canonical(X)
 
-    def shaped(self, X: Matrix) -> Matrix:
+    def shaped(self, X: Any) -> Any:
         """Return rows as what the metric is between: covariances become matrices."""
         return stacked(np.asarray(X)) if self.kind == "covariances" and X.ndim == 2 else X
 
     def checked(self, X: Matrix) -> Checked:
         """Return rows of a user or of a fit, which may have changed since, looked at again."""
-        if self._is_known:
-            X = canonical(check_array(X, **CHECKS[self.kind]))
-        return Checked(self.shaped(X))
+        return Checked(self.shaped(canonical(check_array(X, **CHECKS[self.kind]))))
 
     def distances(self, X: Matrix | Checked, Y: Matrix | Checked) -> NDArray[Any]:
         """Return the distances of all pairs."""
-        return self._all_pairs(self._ready(X), self._ready(Y))
-
-    def _ready(self, X: Matrix | Checked) -> Any:
-        return X if isinstance(X, Checked) else self.shaped(X)
+        return self._all_pairs(self.shaped(X), self.shaped(Y))
 
     @property
     def _is_known(self) -> bool:

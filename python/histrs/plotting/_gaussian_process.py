@@ -71,10 +71,10 @@ def plot_relevance(
         heights = np.append(heights, shares[rest].sum())
     if ax is None:
         _, ax = import_pyplot().subplots(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     colors = ["C0"] * min(len(order), max_features) + ["0.7"] * (len(rest) > 0)
-    ax.barh(places, heights, color=colors)
-    ax.set_yticks(places, names)
+    ax.barh(positions, heights, color=colors)
+    ax.set_yticks(positions, names)
     ax.invert_yaxis()
     ax.set_xlabel("share of the feature weights")
     for side in ("top", "right"):
@@ -133,13 +133,13 @@ def plot_shape_functions(
     check_is_fitted(model)
     check_output(model, output)
     if features is None:
-        places = _varied(model.shape_functions(), output)
+        indices = _varied(model.shape_functions(), output)
     else:
-        places = [_place(model, feature_names, feature) for feature in features]
-    functions = model.shape_functions(places)
+        indices = [_index(model, feature_names, feature) for feature in features]
+    functions = model.shape_functions(indices)
     spread: list[ShapeFunction] | list[None] = [None] * len(functions)
     if bands:
-        spread = model.shape_functions(places, max_knots=_BAND_KNOTS, return_std=True)
+        spread = model.shape_functions(indices, max_knots=_BAND_KNOTS, return_std=True)
     axes = _grid(len(functions)) if axes is None else np.atleast_1d(axes)
     if axes.size < len(functions):
         raise ValueError(f"{axes.size} axes for {len(functions)} features: give one for each.")
@@ -173,7 +173,7 @@ def _names(model: _Model, feature_names: Sequence[str] | None) -> Any:
     return getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
 
 
-def _place(model: _Model, feature_names: Sequence[str] | None, feature: int | str) -> int:
+def _index(model: _Model, feature_names: Sequence[str] | None, feature: int | str) -> int:
     if not isinstance(feature, str):
         return feature
     names = _names(model, feature_names)

@@ -301,7 +301,7 @@ class SelectedPrototypes(InSpace):
         return in_precision(scores, queries.dtype)
 
     def _voted(self, D: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return logarithms of the shares of votes, with one vote more by the nearest distances.
+        """Return logarithms of numbers of votes, with one vote more by the nearest distances.
 
         It is less than one for a class, so that it decides where others tie.
         """
@@ -309,8 +309,8 @@ class SelectedPrototypes(InSpace):
         _, indices = nearest(D, k)
         labels = self.prototype_labels_[indices]
         votes = np.stack([np.sum(labels == label, axis=1) for label in self.classes_], axis=1)
-        shares = (votes + softmax(scores, axis=1)) / (k + 1)
-        return np.log(np.maximum(shares, np.finfo(np.float64).tiny))
+        found = votes + softmax(scores, axis=1)
+        return np.log(np.maximum(found, np.finfo(np.float64).tiny))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the classes of the nearest prototypes, or those that most of them have.

@@ -92,9 +92,8 @@ def decisive_costs(
         found[nearest], share[nearest] = least_cost, 0.0
         above = np.inf
         for least, level in _LEVELS:
-            indices = np.nonzero((share >= least) & (share < above))
-            if len(indices[0]) > 0:
-                found[indices] = improve((indices[0], indices[1]), level)
+            rows_at, columns = np.nonzero((share >= least) & (share < above))
+            found[rows_at, columns] = improve((rows_at, columns), level)
             above = least
         costs[start : start + _CHUNK] = found
     return costs

@@ -271,16 +271,16 @@ class HistogramCompressor(LearnedPrototypes):
         random = check_random_state(self.random_state)
         params = {"M": self.M_, "reg": self.reg_, "tol": _TRAINING_TOL, "max_iter": MAX_ITER}
         # Training in single precision: prototypes are not more exact for more digits.
-        single = X.astype(np.float32)
+        rows = X.astype(np.float32)
         space = Space("sinkhorn", params, self.n_jobs)
-        training = Training(space, single, labels, self.classes_, sample_weight)
+        training = Training(space, rows, labels, self.classes_, sample_weight)
         of_rows, _ = in_units_of_mean(sample_weight)
         start = draw_start(training, self.compression, self.init, random)
         own = labels[start]
         weights = _logarithms(X, start)
         self.gamma_ = self._choose_gamma(training, softmax(weights, axis=1), own, of_rows, random)
         loss = TransportLoss(
-            single,
+            rows,
             labels,
             own,
             M=self.M_,

@@ -1,7 +1,8 @@
-"""What a product quantiser has learned, read from a file and checked."""
+"""What a product quantiser has learned, as a file keeps it, and as it is read and checked."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,33 @@ from histrs.quantization._metrics import METRICS
 MOST_CODES = 2**16
 # How far the products of columns of a rotation in single precision may be from 0 and 1.
 _ORTHOGONAL = 1e-4
+
+
+def parts_of(quantizer: Any) -> _archive.Content:
+    """Return the header and the arrays of the file of a fitted quantiser."""
+    seed = quantizer.random_state
+    if seed is not None and not isinstance(seed, Integral):
+        raise ValueError("random_state must be an integer or None to be kept in a file.")
+    names = getattr(quantizer, "feature_names_in_", None)
+    header = {
+        "parameters": {
+            **quantizer.get_params(),
+            "random_state": None if seed is None else int(seed),
+        },
+        "metric": quantizer.metric_,
+        "dtype": quantizer.codebooks_.dtype.name,
+        "n_iter": quantizer.n_iter_,
+        "n_levels": quantizer.n_levels_,
+        "names": None if names is None else names.tolist(),
+    }
+    arrays = {
+        "codebooks": quantizer.codebooks_,
+        "counts": quantizer.counts_,
+        "offsets": quantizer.block_offsets_,
+    }
+    if quantizer.rotation_ is not None:
+        arrays["rotation"] = quantizer.rotation_
+    return header, arrays
 
 
 def state_of(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> dict[str, Any]:

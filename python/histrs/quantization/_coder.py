@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -147,3 +147,31 @@ class Coder:
                     "codebooks are used."
                 )
         return codes.astype(self.dtype, copy=False)
+
+
+def gathered(
+    chunks: Iterable[Codes], width: int, dtype: np.dtype[Any], out: NDArray[Any] | None
+) -> Codes:
+    """Return the codes of all chunks, of shape (n_rows, width), in `out` where it is given.
+
+    Raises
+    ------
+    ValueError
+        If `out` has not their dtype and shape.
+    """
+    if out is None:
+        return np.concatenate([np.empty((0, width), dtype), *chunks])
+    if out.dtype != dtype or out.shape[1:] != (width,):
+        raise ValueError(
+            f"out has dtype {out.dtype} and shape {out.shape}: codes need {dtype} and "
+            f"(n_samples, {width})."
+        )
+    n = 0
+    for codes in chunks:
+        if n + len(codes) > len(out):
+            raise ValueError(f"out has {len(out)} rows: the data have more.")
+        out[n : n + len(codes)] = codes
+        n += len(codes)
+    if n < len(out):
+        raise ValueError(f"out has {len(out)} rows, but the data {n}.")
+    return out

@@ -1,4 +1,4 @@
-"""Product quantisation as a feature map with one non-zero a block."""
+"""Product quantisation as a feature map with one non-zero per block."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from histrs._validation import (
 )
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization import _codebooks
-from histrs.quantization._archived import MOST_CODES, state_of
-from histrs.quantization._coder import Blocks, Coder, Codes
+from histrs.quantization._archived import MOST_CODES, parts_of, state_of
+from histrs.quantization._coder import Blocks, Coder, Codes, gathered
 from histrs.quantization._learning import Learner, counts_of, moved
 from histrs.quantization._metrics import (
     METRICS,
@@ -383,27 +383,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             As `transform` returns them; `out`, where it is given.
         """
         check_is_fitted(self)
-        dtype = self._coder().dtype
-        if out is not None and (out.dtype != dtype or out.shape[1:] != (len(self.codebooks_),)):
-            raise ValueError(
-                f"out has dtype {out.dtype} and shape {out.shape}: codes need {dtype} and "
-                f"(n_samples, {len(self.codebooks_)})."
-            )
-        parts, n = [], 0
-        for chunk, *_ in reader_of(rows).chunks(None, None, chunk_size):
-            codes = self.transform(chunk)
-            if out is None:
-                parts.append(codes)
-            elif n + len(codes) > len(out):
-                raise ValueError(f"out has {len(out)} rows: the data have more.")
-            else:
-                out[n : n + len(codes)] = codes
-            n += len(codes)
-        if out is None:
-            return np.concatenate([np.empty((0, len(self.codebooks_)), dtype), *parts])
-        if n < len(out):
-            raise ValueError(f"out has {len(out)} rows, but the data {n}.")
-        return out
+        coder, chunks = self._coder(), reader_of(rows).chunks(None, None, chunk_size)
+        codes = (self.transform(chunk) for chunk, *_ in chunks)
+        return gathered(codes, len(coder.codebooks), coder.dtype, out)
 
     def inverse_transform(self, codes: ArrayLike) -> NDArray[Any]:
         """Return the rows that codes stand for.
@@ -500,28 +482,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             If there is another file, or a damaged one.
         """
         check_is_fitted(self)
-        seed = self.random_state
-        if seed is not None and not isinstance(seed, Integral):
-            raise ValueError("random_state must be an integer or None to be kept in a file.")
-        names = getattr(self, "feature_names_in_", None)
-        header = {
-            "parameters": {
-                **self.get_params(),
-                "random_state": None if seed is None else int(seed),
-            },
-            "metric": self.metric_,
-            "dtype": self.codebooks_.dtype.name,
-            "n_iter": self.n_iter_,
-            "n_levels": self.n_levels_,
-            "names": None if names is None else names.tolist(),
-        }
-        arrays = {
-            "codebooks": self.codebooks_,
-            "counts": self.counts_,
-            "offsets": self.block_offsets_,
-        }
-        if self.rotation_ is not None:
-            arrays["rotation"] = self.rotation_
+        header, arrays = parts_of(self)
         _archive.write(Path(path), header, arrays, _KIND, type(self).load)
 
     @classmethod

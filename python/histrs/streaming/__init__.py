@@ -1,4 +1,4 @@
-"""Learning from moments: linear models of data sets that need not fit in memory."""
+"""Learning from moments (sufficient statistics): linear models of data larger than memory."""
 
 from histrs.streaming._digest import digest
 from histrs.streaming._lasso import MomentGroupLasso, MomentLasso

@@ -18,7 +18,7 @@ class HighestScores:
         self._copies: Array | None = None
 
     def update(self, scores: NDArray[np.float64], copies: Array | None = None) -> None:
-        """Add the scores of some rows, a column a class, and how many rows each stands for."""
+        """Add scores of shape (n_rows, n_classes), and how many rows each row stands for."""
         if copies is not None or self._copies is not None:
             self._update_counted(scores, np.ones(len(scores)) if copies is None else copies)
             return

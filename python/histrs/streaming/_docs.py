@@ -67,3 +67,40 @@ alpha_ : float
     The chosen penalty.
 """,
 }
+
+PASSES = {
+    "sample_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+""",
+    "rows": """
+rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
+    The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
+    an iterator.
+""",
+    "Y": """
+Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
+    Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
+    or an array.
+""",
+    "weights_of_rows": """
+sample_weight : {array-like of shape (n_rows,), str}, default=None
+    Weights of the rows, as `Moments.of` takes them.
+""",
+    "feature_map": """
+feature_map : estimator, default=None
+    A fitted transformer, applied to a chunk at a time. The model is one of its features.
+""",
+    "chunk_size": """
+chunk_size : int, default=4096
+    Rows to a chunk, where `rows` is not an iterable.
+""",
+    "rows_to_predict": """
+X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    Finite rows; with a `feature_map` those that it takes.
+""",
+    "feature_map_of_fit": """
+feature_map : estimator, default=None
+    The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
+""",
+}

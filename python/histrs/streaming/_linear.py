@@ -13,10 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._dask import is_dask
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
+from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
@@ -139,6 +141,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
     """Regression from rows or from their moments."""
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -150,8 +153,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             At least two finite rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------
@@ -184,6 +186,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -197,8 +200,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             Finite rows, two or more in the first call.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------
@@ -225,6 +227,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def fit_rows(
         self,
         rows: Rows,
@@ -238,18 +241,11 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
         Parameters
         ----------
-        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
-            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
-            an iterator.
-        Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
-            Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
-            or an array.
-        sample_weight : {array-like of shape (n_rows,), str}, default=None
-            Weights of the rows, as `Moments.of` takes them.
-        feature_map : estimator, default=None
-            A fitted transformer, applied to a chunk at a time. The model is one of its features.
-        chunk_size : int, default=4096
-            Rows to a chunk, where `rows` is not an iterable.
+        {rows}
+        {Y}
+        {weights_of_rows}
+        {feature_map}
+        {chunk_size}
 
         Returns
         -------
@@ -299,6 +295,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
                 self._drop_target_axis()
         return self
 
+    @documented(PASSES)
     def predict(
         self, X: ArrayLike | Matrix, *, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -306,8 +303,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows; with a `feature_map` those that it takes.
+        {rows_to_predict}
         feature_map : estimator, default=None
             The fitted transformer that `fit_rows` was given: the same as its features for `X`, but
             few of them exist at a time. Those of an `ExpChi2Sampler` never leave the cache.

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
+from histrs._docs import documented
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._digest import digest as digest_of
+from histrs.streaming._docs import PASSES
 from histrs.streaming._moment_sums import MomentSums
 from histrs.streaming._reduction import reduced
 from histrs.streaming._rows import Rows, n_columns
@@ -188,6 +190,7 @@ class Moments(MomentSums):
     # ---- whole data sets -----------------------------------------------------------------------
 
     @classmethod
+    @documented(PASSES)
     def of(
         cls,
         rows: Rows,
@@ -212,16 +215,13 @@ class Moments(MomentSums):
             is a lazy frame of polars. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where
             `Y` may be None, or triples ``(Z, Y, sample_weight)``. The partitions of a dask array
             are reduced where they lie, and merged.
-        Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
-            Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
-            or an array.
+        {Y}
         sample_weight : {array-like of shape (n_rows,), str}, default=None
             Weights of the rows, as `update` takes them, unless `rows` is an iterable of chunks; of
             a table the column that holds them, or an array.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its digest is kept.
-        chunk_size : int, default=4096
-            Rows to a chunk, where `rows` is not an iterable.
+        {chunk_size}
         checkpoint : path-like, default=None
             A file for the moments so far. If it exists, its chunks are not added again: a run
             that was killed goes on where the file was written last, and ends with the bits of a

@@ -22,7 +22,7 @@ from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
-from histrs.streaming._docs import STREAMS
+from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
 from histrs.streaming._row_space import row_space
@@ -136,6 +136,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -147,8 +148,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             At least two finite rows. A dask array is reduced where it lies.
         y : None
             Not used; there for pipelines.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------
@@ -199,6 +199,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return True
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -210,8 +211,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Finite rows.
         y : None
             Not used; there for pipelines.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------

@@ -74,7 +74,7 @@ class Groups:
         return gram
 
     def rotate(self, features: Array) -> Array:
-        """Return rows of numbers a feature in the rotated features."""
+        """Return rows, whose columns are features, in the rotated features."""
         rotated = np.ascontiguousarray(features[:, self._order])
         for part, basis in self._bases:
             rotated[:, part] = rotated[:, part] @ basis

@@ -21,7 +21,7 @@ from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._class_targets import SignedTargets
 from histrs.streaming._dask import unique
-from histrs.streaming._docs import STREAMS
+from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._linear import learns_in_chunks
 from histrs.streaming._moments import Moments
 from histrs.streaming._ridge_of_classes import RidgeOfClasses
@@ -146,6 +146,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -158,8 +159,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Classes, two or more; or, where a row may have several labels or none, an indicator: 1
             for each label that it has, 0 for others.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------
@@ -194,6 +194,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -213,8 +214,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
             Classes of the rows.
         classes : array-like of shape (n_classes,), default=None
             All classes; needed in the first call of a new estimator.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+        {sample_weight}
 
         Returns
         -------
@@ -250,6 +250,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(PASSES)
     def fit_rows(
         self,
         rows: Rows,
@@ -264,20 +265,15 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
 
         Parameters
         ----------
-        rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
-            The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
-            an iterator.
+        {rows}
         Y : {array-like of shape (n_rows,), str}, default=None
             Classes of the rows, unless `rows` is an iterable of pairs; of a table the column
             that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
             The classes; needed unless `Y` is an array.
-        sample_weight : {array-like of shape (n_rows,), str}, default=None
-            Weights of the rows, as `Moments.of` takes them.
-        feature_map : estimator, default=None
-            A fitted transformer, applied to a chunk at a time. The model is one of its features.
-        chunk_size : int, default=4096
-            Rows to a chunk, where `rows` is not an iterable.
+        {weights_of_rows}
+        {feature_map}
+        {chunk_size}
 
         Returns
         -------
@@ -355,6 +351,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
                 self._calibrate(self._source(calibration_rows, None, None), n_rows)
         return self
 
+    @documented(PASSES)
     def decision_function(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -362,10 +359,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows; with a `feature_map` those that it takes.
-        feature_map : estimator, default=None
-            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
+        {rows_to_predict}
+        {feature_map_of_fit}
 
         Returns
         -------
@@ -376,6 +371,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         scores = self._scores(X, feature_map)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @documented(PASSES)
     def predict(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -383,10 +379,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows; with a `feature_map` those that it takes.
-        feature_map : estimator, default=None
-            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
+        {rows_to_predict}
+        {feature_map_of_fit}
 
         Returns
         -------
@@ -399,6 +393,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         return best_class(scores, self.classes_)
 
     @available_if(_has_probabilities)
+    @documented(PASSES)
     def predict_proba(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -411,10 +406,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows; with a `feature_map` those that it takes.
-        feature_map : estimator, default=None
-            The fitted transformer that `fit_rows` was given, as in `PCARidge.predict`.
+        {rows_to_predict}
+        {feature_map_of_fit}
 
         Returns
         -------

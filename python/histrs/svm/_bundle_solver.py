@@ -1,4 +1,4 @@
-"""Cutting planes in one slack variable, all one-against-rest problems in one pass over the rows."""
+"""Cutting planes in one slack variable (BMRM), all one-against-rest problems in one pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BEYOND = 0.1
 _FLAT = 0.05
 _FIRST = np.array([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
 _NEXT = np.array([1, 2, 3]) / 4
-_MAX_TURNS = 3
+_MAX_ROUNDS = 3
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
 # A strength of the regulariser beside which losses of some rows are nothing.
@@ -122,9 +122,9 @@ def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Ar
     low, high = np.zeros_like(value), np.ones_like(value)
     flat, done = np.zeros_like(value), np.zeros(len(value), dtype=bool)
     here = np.tile(_FIRST, (len(value), 1))
-    for turn in range(_MAX_TURNS):
+    for k in range(_MAX_ROUNDS):
         found, slopes = at(here)
-        if turn == 0:
+        if k == 0:
             flat, done = _FLAT * np.abs(slopes[:, 0]), slopes[:, 0] >= 0
         lowest = np.argmin(found, axis=1)
         better = ~done & (found[rows, lowest] < least)

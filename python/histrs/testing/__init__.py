@@ -3,7 +3,7 @@
 The strategies look for what breaks code on histograms: sizes around the width of a vector
 register, ties, zero rows and columns, duplicated rows, constant columns, huge and tiny scales,
 unusual memory layouts, and CSR matrices that are legal but not canonical. Every example is built
-from a few draws (sizes, a small pool of values, one byte a cell), so generation is fast and
+from a few draws (sizes, a small pool of values, one byte per cell), so generation is fast and
 failing examples shrink to small matrices of small numbers.
 
 They need Hypothesis: ``pip install "histrs[testing]"``.

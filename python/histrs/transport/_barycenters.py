@@ -109,7 +109,7 @@ def sinkhorn_barycenter(
     return_info : bool, default=False
         Whether to return errors and numbers of iterations as well.
     n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+        Number of threads; None and -1 mean one per core.
 
     Returns
     -------

@@ -58,7 +58,7 @@ def sinkhorn(
     max_iter : int, default=10000
         Most iterations.
     n_jobs : int, default=None
-        Number of threads; None and -1 mean one a core.
+        Number of threads; None and -1 mean one per core.
 
     Returns
     -------

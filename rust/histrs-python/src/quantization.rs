@@ -21,7 +21,7 @@ type Tables<'py> = EitherArray<'py, Ix3>;
 /// What the sum of a row begins with.
 type Biases<'py> = EitherArray<'py, Ix1>;
 
-/// Codes, a row of the data a row.
+/// Codes of shape `(n_rows, n_blocks)`.
 #[derive(FromPyObject)]
 pub(crate) enum Codes<'py> {
     Short(PyReadonlyArray2<'py, u8>),
@@ -152,7 +152,7 @@ pub(crate) fn quantization_sums<'py>(
     Ok(sums.into_pyarray(py))
 }
 
-/// The rows of least sums of table entries and these sums, a query a row; `biases` has the dtype of
+/// The rows of least sums of table entries and these sums, a query per row; `biases` has the dtype of
 /// the tables, and an entry per row or none.
 #[pyfunction]
 pub(crate) fn quantization_neighbors<'py>(

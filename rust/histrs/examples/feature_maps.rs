@@ -30,7 +30,7 @@ fn main() -> histrs::Result<()> {
     println!("additive chi-square kernel, 9 features per bin: {error:.1e}");
     assert!(error < 0.05);
 
-    // A random matrix of the features of all bins makes waves of them.
+    // Random projections of the features of all bins, of which sines and cosines are taken.
     let n_projections = 4000;
     let matrix = Array2::from_shape_simple_fn((c.ncols(), n_projections), || random.normal());
     let features = ExpChi2Features::dense(map, BINS, matrix.view(), 1.0)?;

@@ -1,4 +1,4 @@
-//! The instruction sets that `HISTRS_SIMD` can name on this machine, one a line, the best first.
+//! The instruction sets that `HISTRS_SIMD` can name on this machine, one per line, the best first.
 
 fn main() {
     for name in histrs::instruction_sets() {

@@ -27,7 +27,7 @@ fn main() -> histrs::Result<()> {
     let start = Array2::zeros((1, 6));
     let stop = Stop::default().with_tol(1e-8);
     let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;
-    println!("coefficients, a penalty a row:\n{:.3}", path.coefficients);
+    println!("coefficients, a penalty per row:\n{:.3}", path.coefficients);
     println!("duality gaps:\n{:.1e}", path.gaps);
     assert!(path.gaps.iter().all(|&gap| gap <= 1e-8));
     let last = path.coefficients.outer_iter().next_back();

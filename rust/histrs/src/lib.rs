@@ -7,7 +7,7 @@
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
-//! | [`matern`] | products with the Matérn kernel matrix, kept in two bytes a pair of rows |
+//! | [`matern`] | products with the Matérn kernel matrix, kept in two bytes per pair of rows |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |

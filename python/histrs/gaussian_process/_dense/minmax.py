@@ -26,8 +26,9 @@ from histrs._validation import (
 )
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.base import BaseDenseGP
+from histrs.gaussian_process._dense.docs import MINMAX_GP
 from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
-from histrs.gaussian_process._docs import MINMAX_GP, REGRESSION_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -121,7 +122,7 @@ class BaseMinMaxGP(BaseDenseGP):
         return tags
 
 
-@documented(REGRESSION_GP, MINMAX_GP)
+@documented(GAUSSIAN_PROCESS, REGRESSION_GP, MINMAX_GP)
 class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
     r"""Gaussian process regressor on counts, for instance of the fragments of molecules.
 
@@ -150,33 +151,25 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Weight `w` of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone.
         "learned" is that of largest likelihood, without an `optimizer` 0.5.
     {optimizer}
-    shared_hyperparameters : bool or None, default=None
-        Whether all targets share one noise and one amplitude. None is False: each target has
-        its own, as if it were fitted alone.
-    noise_bounds, amplitude_bounds : pair or "fixed"
-        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-    n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+    {shared_hyperparameters}
+    {bounds}
+    {n_restarts_optimizer}
     {random_state}
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
     {X_fit_}
     {Y_fit_}
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
+    {sample_weight_fit_}
     {y_mean_}
     {y_std_}
     {noise_}
     {intersection_weight_}
     {mean_sum_}
     {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    {optimization_history_}
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         Weights of the training rows.
     {n_iter_}
@@ -185,13 +178,9 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         Attributes that are not of single targets, as those of the kernel, are there alone, and so
         is what takes predictions apart.
     {pattern_targets_}
-    std_error_ : float
-        Mean relative error of the standard deviations, on 32 training rows, each predicted without
-        itself; 0 up to 10,000 rows.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {std_error_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -232,7 +221,7 @@ class MinMaxGPRegressor(RealTargets, BaseMinMaxGP):
         return super().std_error_
 
 
-@documented(MINMAX_GP)
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, MINMAX_GP)
 class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     r"""Gaussian process classifier on counts, for instance of the fragments of molecules.
 
@@ -244,62 +233,42 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
 
     Parameters
     ----------
-    noise : float or array-like of shape (n_outputs,), default=0.1
-        Variance of the noise on the targets, where the search for it starts; an array, one for
-        each output, where these do not share it.
-    amplitude : float or array-like of shape (n_outputs,), default=1.0
-        Variance that multiplies the kernel, likewise.
+    {noise}
+    {amplitude}
     intersection_weight : "learned" or float, default="learned"
         Weight of the intersection kernel, between 0 and 1: 0 is the MinMax kernel alone. "learned"
         is that of largest likelihood, without an `optimizer` 0.5.
     {optimizer}
-    shared_hyperparameters : bool or None, default=None
-        Whether all classes share one noise and one amplitude. None is True.
-    noise_bounds, amplitude_bounds : pair or "fixed"
-        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-    n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+    {shared_hyperparameters}
+    {bounds}
+    {n_restarts_optimizer}
     {random_state}
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training rows without each. None leaves the
         posterior as it is, whose probabilities are too certain.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-        inversely proportional to the classes' numbers of rows.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {class_weight}
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     {X_fit_}
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets, +1 for the class of an output and -1 for others.
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
-    calibration_ : tuple of ndarray
-        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    {Y_fit_}
+    {sample_weight_fit_}
+    {noise_}
+    {calibration_}
     {intersection_weight_}
     {mean_sum_}
     {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    {optimization_history_}
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
         Weights of the training rows; one output for two classes, else one per class.
     {n_iter_}
-    std_error_ : float
-        Mean relative error of the standard deviations, on 32 training rows, each predicted without
-        itself; 0 up to 10,000 rows.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {std_error_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

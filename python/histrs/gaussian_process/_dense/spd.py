@@ -17,10 +17,11 @@ from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._classification import CentredClassTargets
+from histrs.gaussian_process._dense.docs import SPD_GP
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.spd_base import BaseSPDGP, KernelName
-from histrs.gaussian_process._docs import REGRESSION_GP, SPD_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._regression import RealTargets
@@ -33,7 +34,7 @@ _CONSTANT = 30.0
 _FEW = 1024
 
 
-@documented(REGRESSION_GP, SPD_GP)
+@documented(GAUSSIAN_PROCESS, REGRESSION_GP, SPD_GP)
 class SPDGPRegressor(RealTargets, BaseSPDGP):
     r"""Gaussian process regressor on covariance matrices.
 
@@ -61,27 +62,20 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
         How hyper-parameters of largest marginal likelihood are searched for. None keeps what is
         given, of a learned `gamma` one over the mean squared distance, of "jbld" 1/2.
-    shared_hyperparameters : bool or None, default=None
-        Whether all targets share one noise and one amplitude. None is False: each target has
-        its own, as if it were fitted alone.
-    noise_bounds, amplitude_bounds : pair or "fixed"
-        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-    n_restarts_optimizer : int, default=0
-        Further searches, from starts drawn between the bounds; the best is kept.
+    {shared_hyperparameters}
+    {bounds}
+    {n_restarts_optimizer}
     random_state : int, RandomState or None, default=None
         Draws starts, and, above 2,048 matrices, those that `gamma` is learned from. An int gives
         the same fit every time.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
     {X_fit_}
     {Y_fit_}
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
+    {sample_weight_fit_}
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean of each target, and its standard deviation in the first fit, 1 for constant targets:
         the unit of noise and amplitude.
@@ -94,8 +88,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     {kernel_}
     {reference_}
     {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``log_marginal_likelihood`` and every hyper-parameter of each evaluation.
+    {optimization_history_}
     dual_coef_ : ndarray of shape (n_samples, n_targets)
         Weights of the training matrices.
     n_iter_ : ndarray of shape (n_targets,)
@@ -130,7 +123,7 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     _of_columns = (*RealTargets._of_columns, "kernel_", "reference_", "whitener_")
 
 
-@documented(SPD_GP)
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, SPD_GP)
 class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
     r"""Gaussian process classifier on covariance matrices.
 
@@ -145,11 +138,8 @@ class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
         The Gaussian in the tangent space at the geometric mean of the first training matrices, that
         of logarithms, or the kernel of the divergence: see `SPDGPRegressor`.
     {gamma}
-    noise : float or array-like of shape (n_outputs,), default=0.1
-        Variance of the noise on the targets, where the search for it starts; an array, one for
-        each output, where these do not share it.
-    amplitude : float or array-like of shape (n_outputs,), default=1.0
-        Variance that multiplies the kernel, likewise.
+    {noise}
+    {amplitude}
     optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"} or None, default="auto"
         How hyper-parameters are learned. "leave-one-out" tries four kernel coefficients, or the
         one given, with nine ratios of noise, and takes the largest noise at which the log loss of
@@ -159,10 +149,8 @@ class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
         numbers: of few matrices in many dimensions it explains every one, and predicts worse.
         "auto" is "leave-one-out", but "l-bfgs-b" for "jbld" and for classes with noise of their
         own. None keeps what is given.
-    shared_hyperparameters : bool or None, default=None
-        Whether all classes share one noise and one amplitude. None is True.
-    noise_bounds, amplitude_bounds : pair or "fixed"
-        Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
+    {shared_hyperparameters}
+    {bounds}
     n_restarts_optimizer : int, default=0
         Further searches for the largest likelihood, from starts drawn between the bounds; the best
         is kept.
@@ -170,30 +158,21 @@ class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
         Draws starts, and, above 2,048 matrices, those that hyper-parameters are learned from. An
         int gives the same fit every time.
     calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, couplings
+        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
         and offsets to what the model predicts of training matrices without each. None leaves the
         posterior as it is, whose probabilities are too certain.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-        inversely proportional to the classes' numbers of rows.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one a core. Results do not depend on it.
-    verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+    {class_weight}
+    {n_jobs}
+    {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     {X_fit_}
-    Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        The targets, +1 for the class of an output and -1 for others.
-    sample_weight_fit_ : ndarray of shape (n_samples,) or None
-        Weights of the training rows, of mean 1 at the fit; None where all are equal.
-    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, for targets -1 and +1; arrays where classes do not share them.
-    calibration_ : tuple of ndarray
-        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    {Y_fit_}
+    {sample_weight_fit_}
+    {noise_}
+    {calibration_}
     {gamma_}
     {distance_scale_}
     {constant_}

@@ -131,7 +131,7 @@ def of_rows(model: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:
-    """Return the weights of the fit, of unit length an output, and how much features vary."""
+    """Return the weights of the fit, of unit length per output, and how much features vary."""
     Y = likelihood.targets
     parts = []
     for scales, outputs in zip(values.scales(), values.outputs(Y.shape[1]), strict=True):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from histrs._docs import documented
 from histrs._labels import checked_labels, classes_of
 from histrs._row_weights import (
     ClassWeight,
@@ -22,9 +23,11 @@ from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._docs import CLASSIFICATION_FIT
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.docs import SLICED_FIT
 from histrs.gaussian_process._sliced.fitting import (
     EXACT_ROWS,
     INNER_SEED,
@@ -77,20 +80,16 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
     _projections_of = ((_FEW_ROWS, 2048), (MANY_ROWS, 1024))
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT, SLICED_FIT)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the metric, and fit; when it raises, nothing changes.
 
         Parameters
         ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
-            are categories.
+        {X}
         y : array-like of shape (n_samples,)
             Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own, and it counts as much as that where probabilities are
-            calibrated. A row of weight 0 is as if it were not there.
+        {sample_weight}
 
         Returns
         -------
@@ -246,6 +245,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         return inner, self._keep_projection(columns, learned, numbers, learned.weights)
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -264,9 +264,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
             Further rows.
         y : array-like of shape (n_samples,)
             Their labels.
-        classes : array-like of shape (n_classes,), default=None
-            Labels that the model keeps whether it has rows of them or not, beside those that it
-            keeps already; `y` must then have no others. None lets the classes be those of the rows.
+        {classes}
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as those of the fit were; 1 by default.
 
@@ -296,6 +294,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(SLICED_FIT)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove rows; metric and variances stay, and when it raises, so does all.
 
@@ -304,10 +303,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
 
         Parameters
         ----------
-        indices : array-like of int
-            Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
-            Those behind them move up. Of equal rows of the fit one is kept, which goes with the
-            last of them.
+        {indices}
 
         Returns
         -------

@@ -12,17 +12,18 @@ from histrs._docs import documented
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions
-from histrs.gaussian_process._docs import SLICED_GP
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import KernelName
 from histrs.gaussian_process._sliced.classification_learning import SlicedClassificationLearning
+from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 
-@documented(SLICED_GP)
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, SLICED_GP)
 class SlicedGPClassifier(SlicedClassificationLearning):
     r"""Gaussian process classifier for tables, with all interactions and calibrated probabilities.
 
@@ -47,7 +48,7 @@ class SlicedGPClassifier(SlicedClassificationLearning):
     ----------
     kernel : {"auto", "sliced", "matern"}, default="auto"
         "sliced" is the kernel of projections, "matern" that of distances: by a Cholesky factor up
-        to 8,192 rows, then by conjugate gradients on two bytes a pair of rows, up to 65,536 rows
+        to 8,192 rows, then by conjugate gradients on two bytes per pair of rows, up to 65,536 rows
         and half of the memory. "auto" chooses by the log loss of the third of the rows that the
         metric is not learned from, and of the others by leaving each out; with three classes or
         more, or above 8,192 rows, "matern" may be 3 % worse there, since it gains more by further
@@ -81,16 +82,13 @@ class SlicedGPClassifier(SlicedClassificationLearning):
     random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that the metric is learned from, and of more than 8,192
         those that tell the noise. An int gives the same fit every time.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-        inversely proportional to the classes' numbers of rows.
+    {class_weight}
     {n_jobs}
     {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    {classes_}
     kernel_ : {"sliced", "matern"}
         The kernel of the fit.
     length_scale_ : float
@@ -108,10 +106,8 @@ class SlicedGPClassifier(SlicedClassificationLearning):
         Noise variance of the targets +1 and -1, at least 0.001 of their variance.
     n_iter_ : ndarray of shape (n_outputs,)
         Iterations of the solver; 1 when the matrix was factorised.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

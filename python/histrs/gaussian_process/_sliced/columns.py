@@ -46,13 +46,12 @@ class Columns:
             leaning = np.nan_to_num(skew(standard * (standard.std(axis=0) > 0.0), axis=0))
         # What has two values is the same after any transform, once it is standardised.
         self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~_have_two_values(filled))
-        self._power = None
         if len(self._skewed) > 0:
-            # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
             skewed = standard[:, self._skewed]
             rows = _rows_of_powers(skewed)
-            self._power = PowerTransformer(standardize=False).fit(skewed[rows])
-            self._scale_power = _Scale(self._power.transform(skewed))
+            # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
+            self._powers = PowerTransformer(standardize=False).fit(skewed[rows]).lambdas_
+            self._scale_power = _Scale(_yeo_johnson(skewed, self._powers))
         self._shares = np.ones(filled.shape[1])
         self._most = np.full(filled.shape[1], _MOST)
         if sources is not None:
@@ -67,7 +66,8 @@ class Columns:
     def apply(self, numbers: Array) -> Array:
         """Return the standardised matrix of any rows."""
         standard = self._scale_in.apply(self._filled(numbers))
-        scaled: Array = self._scale_out.apply(self._straight(standard)) * self._shares
+        scaled = self._scale_out.apply(self._straight(standard))
+        scaled *= self._shares
         return scaled
 
     @property
@@ -82,16 +82,29 @@ class Columns:
 
     def _filled(self, numbers: Array) -> Array:
         missing = np.isnan(numbers)
+        if not missing.any() and len(self._missing) == 0:
+            return numbers
         filled = np.where(missing, self._means, numbers)
         return np.hstack([filled, missing[:, self._missing].astype(np.float64)])
 
     def _straight(self, standard: Array) -> Array:
         straight = standard.copy()
-        if self._power is not None:
+        if len(self._skewed) > 0:
             with np.errstate(over="ignore"):
-                power = self._power.transform(standard[:, self._skewed])
+                power = _yeo_johnson(standard[:, self._skewed], self._powers)
             straight[:, self._skewed] = self._scale_power.apply(power)
-        return np.clip(straight, -self._most, self._most)
+        return np.clip(straight, -self._most, self._most, out=straight)
+
+
+def _yeo_johnson(X: Array, powers: Array) -> Array:
+    """Return `((1 + x)^p - 1) / p`, of negative numbers `-((1 - x)^(2 - p) - 1) / (2 - p)`."""
+    logs = np.log1p(np.abs(X))
+    exponents = np.where(X >= 0.0, powers, 2.0 - powers)
+    is_log = exponents == 0.0
+    exponents[is_log] = 1.0
+    straight = np.expm1(logs * exponents) / exponents
+    straight[is_log] = logs[is_log]
+    return np.copysign(straight, X, out=straight)
 
 
 def _have_two_values(columns: Array) -> NDArray[np.bool_]:
@@ -137,8 +150,10 @@ class _Scale:
     def apply(self, X: Array) -> Array:
         # Where rows are larger than all of the fit by more than numbers can say, as large as those.
         with np.errstate(over="ignore"):
-            scaled = np.clip(X / self._size, -_LARGEST, _LARGEST)
-        standard: Array = (scaled - self._mean) * self._factor
+            standard: Array = X / self._size
+        np.clip(standard, -_LARGEST, _LARGEST, out=standard)
+        standard -= self._mean
+        standard *= self._factor
         return standard
 
 

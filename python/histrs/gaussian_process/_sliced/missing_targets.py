@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._missing import MissingTargets, TrainingRows
+from histrs.gaussian_process._missing import MissingTargets
 from histrs.gaussian_process._sliced.fitting import SlicedFit
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._target_patterns import TrainingRows
 
 
 class SlicedMissingTargets(MissingTargets, SlicedFit):
@@ -43,7 +44,7 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
         if given.Y.shape[1:] != (n_targets,):
             raise ValueError(
                 f"y has shape {given.Y.shape}, and targets of earlier calls "
-                f"{(n_rows, n_targets)}: give as many targets a row as before."
+                f"{(n_rows, n_targets)}: give as many targets per row as before."
             )
         self._add_to_patterns(given, n_rows, n_targets)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,23 @@ class Projection:
         levels = np.quantile(T, np.linspace(0.0, 1.0, _N_LEVELS), axis=0).T
         return replace(self, levels=np.ascontiguousarray(levels))
 
+    @cached_property
+    def _copied(self) -> tuple[NDArray[np.intp], NDArray[np.intp], list[slice]]:
+        """Projections that are a column times a number, these columns, and the others."""
+        is_copied = np.count_nonzero(self.W, axis=0) == 1
+        copied = np.flatnonzero(is_copied)
+        others = np.flatnonzero(~is_copied)
+        runs = np.split(others, np.flatnonzero(np.diff(others) > 1) + 1)
+        slices = [slice(run[0], run[-1] + 1) for run in runs if len(run) > 0]
+        return copied, np.argmax(self.W[:, copied] != 0.0, axis=0), slices
+
     def _unrounded(self, A: Array) -> Array:
-        T: Array = np.maximum(A @ self.W - self.low, 0.0) * self.weights
+        copied, of_columns, others = self._copied
+        T = np.empty((len(A), self.W.shape[1]))
+        T[:, copied] = A[:, of_columns] * self.W[of_columns, copied]
+        for run in others:
+            T[:, run] = A @ self.W[:, run]
+        T -= self.low
+        np.maximum(T, 0.0, out=T)
+        T *= self.weights
         return T

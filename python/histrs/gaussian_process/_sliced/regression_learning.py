@@ -9,20 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from histrs._docs import documented
 from histrs._row_weights import check_weights
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
-from histrs.gaussian_process._missing import (
-    TrainingRows,
-    filled,
-    missing_targets,
-    patterns_of,
-    with_targets,
-)
+from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots
 from histrs.gaussian_process._sliced.columns import Columns
+from histrs.gaussian_process._sliced.docs import SLICED_FIT
 from histrs.gaussian_process._sliced.fitting import (
     EXACT_ROWS,
     INNER_SEED,
@@ -35,6 +31,13 @@ from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
 from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._target_patterns import (
+    TrainingRows,
+    filled,
+    missing_targets,
+    patterns_of,
+    with_targets,
+)
 
 # Of standardised targets: functions without noise are learned too.
 _VARIANCES = (1e-12, 1e12)
@@ -49,20 +52,15 @@ class SlicedRegressionLearning(SlicedMissingTargets):
     _targets_are_single = False
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(REGRESSION_FIT, SLICED_FIT)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn metric, variances and noise, and fit; when it raises, nothing changes.
 
         Parameters
         ----------
-        X : {array-like, data frame} of shape (n_samples, n_features)
-            Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
-            are categories.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets. In a table of them, NaN is a missing target: each target learns from the rows
-            that have it, as if fitted to these alone.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-            mean weight over its own. A row of weight 0 is as if it were not there.
+        {X}
+        {y}
+        {sample_weight}
 
         Returns
         -------
@@ -193,15 +191,13 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(SLICED_FIT)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove rows; metric, variances and noise stay, and when it raises, so does all.
 
         Parameters
         ----------
-        indices : array-like of int
-            Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
-            Those behind them move up. Of equal rows of the fit one is kept, which goes with the
-            last of them.
+        {indices}
 
         Returns
         -------

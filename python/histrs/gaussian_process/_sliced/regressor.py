@@ -12,9 +12,10 @@ from sklearn.utils._param_validation import StrOptions
 from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state
-from histrs.gaussian_process._docs import SLICED_GP
+from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
+from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.learning import SmoothnessName
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.regression_learning import SlicedRegressionLearning
@@ -22,7 +23,7 @@ from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
 
-@documented(SLICED_GP)
+@documented(GAUSSIAN_PROCESS, SLICED_GP)
 class SlicedGPRegressor(SlicedRegressionLearning):
     r"""Gaussian process regressor for tables, with all interactions, in linear time.
 
@@ -61,10 +62,10 @@ class SlicedGPRegressor(SlicedRegressionLearning):
     Parameters
     ----------
     n_projections : "auto" or int, default="auto"
-        Number of projections in all, shared by the sets of directions, one and one a step, and
-        rounded down; those of interactions come on top. "auto" takes 256 a set, or 512 where there
-        is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows, each
-        projection is rounded to 255 levels.
+        Number of projections in all, shared by the sets of directions, one and one per step, and
+        rounded down; those of interactions come on top. "auto" takes 256 per set, or 512 where
+        there is one, up to 8,192 rows, 512 in all up to 100,000, and 256 above. Above 8,192 rows,
+        each projection is rounded to 255 levels.
     metric : {"learned", "identity", "pca", "whitened"}, default="learned"
         The metric of the projections. "learned" starts from "identity", that of standardised
         columns, and where a quarter as many components as columns, or fewer, carry 99 % of their
@@ -124,10 +125,8 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         `partial_dependence`.
     pattern_targets_ : list of ndarray
         Which targets those are of.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Tables as matrices of numbers: arrays as they are, data frames with a column a category."""
+"""Tables as matrices of numbers: arrays as they are, data frames with a column per category."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ const LANES: usize = 8;
 /// The cells of a pyramid, by their features or by their codes, a cell per row.
 #[derive(Debug, Clone, Copy)]
 pub enum Cells<'a> {
-    /// Features, so many a cell.
+    /// Features, so many per cell.
     Features(&'a [f32], usize),
-    /// Codes of 8 bits, so many a cell.
+    /// Codes of 8 bits, so many per cell.
     Short(&'a [u8], usize),
-    /// Codes of 16 bits, so many a cell.
+    /// Codes of 16 bits, so many per cell.
     Long(&'a [u16], usize),
 }
 
@@ -145,7 +145,7 @@ trait Describe: Copy {
     fn add(self, cell: usize, entries: &[[f32; LANES]], sums: [f32; LANES]) -> [f32; LANES];
 }
 
-/// Numbers of all cells, so many a cell.
+/// Numbers of all cells, so many per cell.
 #[derive(Clone, Copy)]
 struct Described<'a, T> {
     values: &'a [T],

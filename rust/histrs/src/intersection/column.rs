@@ -10,7 +10,7 @@ pub(crate) const MAX_CODES: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Column {
     /// Few distinct values, most rows stored: `values[codes[i]]` is the entry of row `i` and
-    /// `values[0]` is 0. One byte a row, and tables that stay in the first-level cache.
+    /// `values[0]` is 0. One byte per row, and tables that stay in the first-level cache.
     Coded { values: Vec<f64>, codes: Vec<u8> },
     /// Few distinct values, few rows stored: rows `rows[starts[k]..starts[k + 1]]`, ascending,
     /// hold `values[k]`.

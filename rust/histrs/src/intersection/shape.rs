@@ -41,12 +41,12 @@ pub struct ShapeFunctions {
     /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
     offsets: Vec<usize>,
     knots: Vec<f64>,
-    /// `f_d` at each knot, one column an output.
+    /// `f_d` at each knot, of shape `(n_knots, n_outputs)`.
     values: Array2<f64>,
 }
 
 impl ShapeFunctions {
-    /// The functions of every column for weights `alpha`, one output a column of `alpha`.
+    /// The functions of every column for weights `alpha`, one output per column of `alpha`.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl ShapeFunctions {
         Ok((intercepts, slopes))
     }
 
-    /// The score of every row of `x`, one column an output (eq. 8).
+    /// The score of every row of `x`, of shape `(n_rows, n_outputs)` (eq. 8).
     ///
     /// # Errors
     ///

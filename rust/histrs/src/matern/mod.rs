@@ -1,4 +1,4 @@
-//! The Matérn kernel of all pairs of rows, kept in two bytes a pair.
+//! The Matérn kernel of all pairs of rows, kept in two bytes per pair.
 //!
 //! | file | concept |
 //! |---|---|

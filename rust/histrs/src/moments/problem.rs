@@ -53,7 +53,7 @@ impl<'a> LassoProblem<'a> {
             cross.nrows(),
             "give one per target",
         )?;
-        check_length("the number of weights", weights.len(), ends.len(), "give one a group")?;
+        check_length("the number of weights", weights.len(), ends.len(), "give one per group")?;
         for (name, matrix) in [("G", gram), ("v", cross)] {
             if !matrix.is_standard_layout() {
                 return Err(Error::NotInRows { name });

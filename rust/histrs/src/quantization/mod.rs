@@ -1,4 +1,4 @@
-//! Product quantisation: rows as a short code a block of columns, and linear learning on the codes.
+//! Product quantisation: rows as a short code per block of columns, and linear learning on the codes.
 //!
 //! The columns are cut into `M` blocks, each with a codebook of `D` codewords, and a row keeps the
 //! number of the nearest codeword of each block. Read as a sparse feature, a row has `M` ones among

@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 1 << 22;
 /// Room for candidates beyond those that are kept, so that they are seldom sifted.
 const SPARE: usize = 16;
 
-/// Rows and what they sum to, a query a row.
+/// Rows and what they sum to, of shape `(n_queries, k)`.
 pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 
 /// For each query `q`, the `n_neighbors` rows `i` of least `biases[i] + sum_m tables[m, codes[i, m],

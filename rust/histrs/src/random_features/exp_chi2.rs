@@ -172,8 +172,7 @@ impl ExpChi2Features {
         2 * self.n_projections
     }
 
-    /// From the projection of a row to turns: `Omega` has variance `2 gamma`, and there are 2 pi in
-    /// a turn.
+    /// From the projection of a row to phases in units of 2 pi: `Omega` has variance `2 gamma`.
     pub(super) fn phase_scale(&self) -> f64 {
         let scale = (2.0 * self.gamma).sqrt() / (2.0 * PI);
         match &self.projection {

@@ -112,7 +112,7 @@ struct Readout<T> {
 }
 
 enum Weights<T> {
-    /// Of one output, offsets in turns and amplitudes.
+    /// Of one output, phases in units of 2 pi and amplitudes.
     Cosines { offsets: AlignedVec<T>, amplitudes: AlignedVec<T> },
     /// Of each output the coefficients of the cosines, then those of the sines.
     Both(AlignedVec<T>),

@@ -132,7 +132,7 @@ impl<T: Element> SineCosine<T> {
         T::reduce_sum(simd, T::add(simd, sums[0], sums[1]))
     }
 
-    /// The cosine of [`Self::at`] alone, a part of a turn further.
+    /// The cosine of [`Self::at`] alone, with a phase added, a fraction of 2 pi.
     #[inline(always)]
     fn cosine_at<S: Simd>(self, simd: S, x: T::Vector<S>, offset: T::Vector<S>) -> T::Vector<S> {
         let (scale, large) = (T::splat(simd, self.scale), T::splat(simd, self.large));
@@ -154,7 +154,7 @@ impl<T: Element> SineCosine<T> {
     /// Cosine and sine, of amplitude 1 off by at most 1e-6 in single and 5e-15 in double precision;
     /// where `u` is so large that its fraction is lost, of some angle.
     ///
-    /// The nearest whole turn is taken off. For the rest, `|r| <= 1/2`, and `b = 1/4 - |r|`,
+    /// The nearest multiple of the period is taken off. For the rest, `|r| <= 1/2`, and `b = 1/4 - |r|`,
     /// `cos(2 pi r) = sin(2 pi b)` and `|sin(2 pi r)| = cos(2 pi b)`.
     #[inline(always)]
     fn at<S: Simd>(self, simd: S, x: T::Vector<S>) -> (T::Vector<S>, T::Vector<S>) {
@@ -205,8 +205,8 @@ mod tests {
         let mut worst = 0.0_f64;
         for (u, (cos, sin)) in u.iter().zip(dispatch(Run(&u))) {
             // The fraction is exact.
-            let turn = u.to_f64() - u.to_f64().round();
-            let (s, c) = (2.0 * PI * turn).sin_cos();
+            let fraction = u.to_f64() - u.to_f64().round();
+            let (s, c) = (2.0 * PI * fraction).sin_cos();
             worst = worst.max((cos.to_f64() - c).abs()).max((sin.to_f64() - s).abs());
         }
         worst
@@ -242,8 +242,8 @@ mod tests {
             let offsets = aligned(|i| (i % 7) as f64 / 8.0 - 0.5);
             let amplitudes = aligned(|i| (i % 5) as f64 - 2.0);
             let terms = (0..n).map(|i| {
-                let turns = 0.7 * x[i].to_f64() + offsets[i].to_f64();
-                amplitudes[i].to_f64() * (2.0 * PI * turns).cos()
+                let phase = 0.7 * x[i].to_f64() + offsets[i].to_f64();
+                amplitudes[i].to_f64() * (2.0 * PI * phase).cos()
             });
             let expected: f64 = terms.sum();
             let found = dispatch(Sum([&x, &offsets, &amplitudes])).to_f64();

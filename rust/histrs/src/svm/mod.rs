@@ -6,7 +6,7 @@
 //! Jurie, *A novel approach for efficient SVM classification with histogram intersection kernel*,
 //! BMVC 2013, algorithm 1.
 //!
-//! The bundle solver knows rows by their scores alone. Sources: Vedaldi and Zisserman, *Sparse
+//! The bundle solver (cutting planes, BMRM) knows rows by their scores alone. Sources: Vedaldi and Zisserman, *Sparse
 //! kernel approximations for efficient classification and detection*, CVPR 2012, section 4; Franc
 //! and Sonnenburg, *Optimized cutting plane algorithm for large-scale risk minimization*, JMLR
 //! 2009.

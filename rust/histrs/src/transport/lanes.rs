@@ -16,7 +16,7 @@ pub(super) fn stride<T>() -> usize {
     ROW_BYTES / size_of::<T>()
 }
 
-/// Histograms and potentials, a column a lane.
+/// Histograms and potentials, a column per lane.
 pub(super) struct Lanes<T> {
     stride: usize,
     source: AlignedVec<T>,

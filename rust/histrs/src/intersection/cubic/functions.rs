@@ -33,7 +33,7 @@ pub struct CubicFunctions {
 }
 
 impl CubicFunctions {
-    /// The functions of every column for weights `alpha`, one output a column of `alpha`, under the
+    /// The functions of every column for weights `alpha`, one output per column of `alpha`, under the
     /// kernel plus `slope` times that of lines, as [`SortedColumns::cubic_product`] has it.
     ///
     /// Where a column has more than `n_knots` distinct values, the function is kept at so many of
@@ -85,7 +85,7 @@ impl CubicFunctions {
         self.n_outputs
     }
 
-    /// The score of every row of `x`, one column an output.
+    /// The score of every row of `x`, of shape `(n_rows, n_outputs)`.
     ///
     /// # Errors
     ///

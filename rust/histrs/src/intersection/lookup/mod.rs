@@ -1,4 +1,4 @@
-//! The table T: scores in constant time a value, with a certified error.
+//! The table T: scores in constant time per value, with a certified error.
 
 mod bytes;
 mod cells;
@@ -38,7 +38,7 @@ const NEGLIGIBLE: f64 = 0.001;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interpolation {
-    /// A value and a slope a cell, cells between training values, chosen so that the number of
+    /// A value and a slope per cell, cells between training values, chosen so that the number of
     /// training values times the width is nearly the same for all. Exact where a column has no
     /// more distinct values than cells.
     Linear,
@@ -70,7 +70,7 @@ pub struct LookupTable {
 }
 
 impl LookupTable {
-    /// Tabulates the score with weights `alpha`, one output a column of `alpha`.
+    /// Tabulates the score with weights `alpha`, one output per column of `alpha`.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl LookupTable {
             + self.bytes.as_ref().map_or(0, ByteTable::n_bytes)
     }
 
-    /// The tabulated score of every row of `x`, one column an output.
+    /// The tabulated score of every row of `x`, of shape `(n_rows, n_outputs)`.
     ///
     /// # Errors
     ///

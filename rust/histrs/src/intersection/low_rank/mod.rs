@@ -200,7 +200,7 @@ impl<T: Element> LowRankInverse<T> {
         })
     }
 
-    /// `GROUP` columns of `E` for each row of a block, one item a group.
+    /// `GROUP` columns of `E` for each row of a block, one item per group.
     fn of_block(&self, block: usize) -> impl Iterator<Item = &[T]> {
         let padded = self.rank.next_multiple_of(GROUP);
         let rows = rows_of(block, self.n_rows);

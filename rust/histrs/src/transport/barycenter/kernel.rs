@@ -25,7 +25,7 @@ pub(super) enum LogKernel {
     Exponents(Exponents),
 }
 
-/// Numbers of every bin of a side, one a lane.
+/// Numbers of every bin of a side, one per lane.
 pub(super) struct Columns {
     pub(super) values: AlignedVec<f64>,
     pub(super) n_rows: usize,

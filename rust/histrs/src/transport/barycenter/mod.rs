@@ -65,7 +65,7 @@ impl Barycenter {
 /// What [`sinkhorn_barycenters`] found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Barycenters {
-    /// A barycentre a row, of the mass of the histograms.
+    /// A barycentre per row, of the mass of the histograms.
     pub values: Array2<f64>,
     /// Largest L1 error of a marginal of each, as a part of the mass.
     pub errors: Vec<f64>,
@@ -198,9 +198,9 @@ fn iterations<T: Element>(
     for weights in weights.rows() {
         let own = normalised(weights)?;
         let used = rows.iter().enumerate().filter(|&(_, &row)| own[row] > 0.0);
-        let (places, used): (Vec<usize>, Vec<usize>) =
-            used.map(|(place, &row)| (place, row)).unzip();
-        let histograms: Vec<&[f64]> = places.iter().map(|&place| &masses[place][..]).collect();
+        let (indices, used): (Vec<usize>, Vec<usize>) =
+            used.map(|(index, &row)| (index, row)).unzip();
+        let histograms: Vec<&[f64]> = indices.iter().map(|&index| &masses[index][..]).collect();
         let open = open_bins(ground, &bins, &histograms, &used)?;
         let weights = memory::collected(used.iter().map(|&row| own[row]))?;
         let mut flat = memory::with_capacity(histograms.len() * bins.sources.len())?;
