@@ -102,9 +102,10 @@ def _yeo_johnson(X: Array, powers: Array) -> Array:
     exponents = np.where(X >= 0.0, powers, 2.0 - powers)
     is_log = exponents == 0.0
     exponents[is_log] = 1.0
-    straight = np.expm1(logs * exponents) / exponents
+    straight: Array = np.expm1(logs * exponents) / exponents
     straight[is_log] = logs[is_log]
-    return np.copysign(straight, X, out=straight)
+    np.copysign(straight, X, out=straight)
+    return straight
 
 
 def _have_two_values(columns: Array) -> NDArray[np.bool_]:

@@ -15,7 +15,8 @@ from histrs.gaussian_process._sliced.columns import Columns
 
 # Levels of a projection: with so few, products read them as bytes.
 _N_LEVELS = 255
-_ROWS = 8192
+# Rows at a time: what is in between stays in the cache.
+_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,11 @@ class Projection:
 
     def apply(self, numbers: Array, n_threads: int) -> NDArray[Any]:
         """Return the projections of rows, in single precision where they are rounded."""
-        A = self.columns.apply(numbers)
         dtype = np.float64 if self.levels is None else np.float32
-        T = np.empty((len(A), self.W.shape[1]), dtype)
-        for start in range(0, len(A), _ROWS):
+        T = np.empty((len(numbers), self.W.shape[1]), dtype)
+        for start in range(0, len(numbers), _ROWS):
             rows = slice(start, start + _ROWS)
-            part: NDArray[Any] = self._unrounded(A[rows])
+            part: NDArray[Any] = self._unrounded(self.columns.apply(numbers[rows]))
             if self.levels is not None:
                 part = _histrs.nearest_levels(part, self.levels, n_threads)
             T[rows] = part
