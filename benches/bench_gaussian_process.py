@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from benches import _data, _peers
@@ -552,6 +553,37 @@ def boosting(quick: bool) -> Trial:
 
 
 row("boosting", "GP fit, 1,000,000 x 30 regression")(boosting)
+
+
+def wide(quick: bool) -> Trial:
+    """Far more columns than entries: the cost should be that of the entries."""
+    n, d, n_stored = (50, 2000, 100) if quick else (200, 1_000_000, 2000)
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, n, n_stored), rng.integers(0, d, n_stored)
+    X = sparse.csr_array((rng.random(n_stored) + 0.1, places), shape=(n, d))
+    y = rng.random(n)
+    used = np.unique(X.indices)
+    W, U = "all columns", "without the empty ones"
+
+    def fit(X: Any) -> NDArray[np.float64]:
+        model = IntersectionGPRegressor(optimizer=None, noise=NOISE, random_state=0)
+        return np.asarray(model.fit(X, y).dual_coef_)
+
+    def differences(results: dict[str, Any]) -> dict[str, float]:
+        return {W: float(np.max(np.abs(results[W] - results[U])))}
+
+    return Trial(
+        sides=[
+            Side(W, fit, lambda: X, memory=True),
+            Side(U, fit, lambda: sparse.csr_array(X[:, used]), peer=True, memory=True),
+        ],
+        targets=[Target("time over that without the empty columns", lambda m: m.slowdown(W), 2)],
+        checks=[Check("largest difference of a weight", differences, limit=1e-6)],
+        note=f"{n} x {d:,} as CSR with {n_stored:,} entries; optimizer=None.",
+    )
+
+
+row("fit-wide", "GP fit, 200 x 1,000,000 CSR with 2,000 entries")(wide)
 
 
 def many_classes(quick: bool) -> Trial:

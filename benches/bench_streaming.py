@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.linear_model import Lasso
+from sklearn.linear_model import Lasso, RidgeCV
 
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
 from histrs.kernel_approximation import ExpChi2Sampler
@@ -190,4 +190,28 @@ def moment_lasso(quick: bool) -> Trial:
         checks=[Check("objective above the least, over the variance of y", excess, limit=1e-4)],
         table=table,
         note=f"{n:,} x {d:,} random features, a fiftieth of the penalty that leaves none.",
+    )
+
+
+@row("pca-ridge-short", "`PCARidge`, 20 x 2,000")
+def pca_ridge_short(quick: bool) -> Trial:
+    """Fewer rows than features: the decomposition should be that of the rows."""
+    n, d = (10, 100) if quick else (20, 2000)
+    rng = np.random.default_rng(0)
+    X = rng.random((n, d))
+    y = X @ rng.random(d) + 0.1 * rng.standard_normal(n)
+    alphas = [0.1, 1.0, 10.0]
+    ours, peer = "PCARidge", "RidgeCV"
+
+    def differences(results: dict[str, Any]) -> dict[str, float]:
+        return {ours: float(np.max(np.abs(results[ours] - results[peer])))}
+
+    return Trial(
+        sides=[
+            Side(ours, lambda _: PCARidge(alphas=alphas, selection="loo").fit(X, y).predict(X)),
+            Side(peer, lambda _: RidgeCV(alphas).fit(X, y).predict(X), peer=True),
+        ],
+        targets=[Target("time over that of the peer", lambda m: m.slowdown(ours), at_most=1)],
+        checks=[Check("largest difference of a prediction", differences, limit=1e-6)],
+        note=f"{n} x {d:,}, three penalties, the best by leaving each row out.",
     )

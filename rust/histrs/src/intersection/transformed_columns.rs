@@ -10,6 +10,10 @@ use crate::intersection::columns::SortedColumns;
 use crate::intersection::transform::{Transform, check_weights};
 use crate::memory;
 
+/// Parts that columns are taken in at most: of very many, most are empty and take less time than
+/// a part by itself.
+const MOST_PARTS: usize = 4096;
+
 impl SortedColumns {
     /// The columns of the generalised kernel `sum_d min(w_d g(x(d)), w_d g(y(d)))` (eqs. 14 to
     /// 17), from the same order.
@@ -42,10 +46,18 @@ impl SortedColumns {
     ) -> Result<Self> {
         transform.check()?;
         check_weights(weights, self.n_columns())?;
-        let columns = exec.map_blocks(self.n_columns(), |d| {
-            let weight = weights.map_or(1.0, |w| w[d]);
-            transform_column(&self.columns()[d], transform, weight, self.n_rows())
+        let size = self.n_columns().div_ceil(MOST_PARTS).max(1);
+        let parts = exec.map_blocks(self.n_columns().div_ceil(size), |part| {
+            let columns = part * size..self.n_columns().min((part + 1) * size);
+            let mut done = memory::with_capacity(columns.len())?;
+            for d in columns {
+                let weight = weights.map_or(1.0, |w| w[d]);
+                done.push(transform_column(&self.columns()[d], transform, weight, self.n_rows())?);
+            }
+            Ok(done)
         })?;
+        let mut columns = memory::with_capacity(self.n_columns())?;
+        columns.extend(parts.into_iter().flatten());
         Ok(Self::from_columns(self.n_rows(), columns))
     }
 
