@@ -173,12 +173,7 @@ def projections(quick: bool) -> Trial:
         ],
         targets=[
             Target("fit", lambda m: m.median(OURS), at_most=60, unit=" s"),
-            Target(
-                "scores of a row by tables",
-                lambda m: m.digests[OURS]["row"],
-                at_most=10,
-                unit=" us",
-            ),
+            Target("scores of a row by tables", of_row, at_most=10, unit=" us"),
         ],
         checks=[
             Check(
