@@ -109,7 +109,7 @@ def given_hyperparameters(
         weights = _check_weights(np.array(feature_weights, dtype=np.float64), columns.n_columns)
     elif feature_weights is not None:
         unweighted = GeneralizedKernel(transform, float(exponent))
-        weights = _inverse_spreads(unweighted.columns(columns, n_threads), n_threads)
+        weights = unweighted.columns(columns, n_threads).inverse_spreads(n_threads)
     kernel = GeneralizedKernel(transform, float(exponent), weights)
     noise, amplitude = (
         check_variances(name, np.array(value, dtype=np.float64), n_pairs)
@@ -128,14 +128,6 @@ def check_variances(name: str, values: Array, n_pairs: int) -> Array:
     if not np.all((values > 0.0) & (values < np.inf)):
         raise ValueError(f"{name} = {values.tolist()}: variances are positive and finite.")
     return values * np.ones(n_pairs)
-
-
-def _inverse_spreads(columns: _histrs.SortedColumns, n_threads: int) -> Array:
-    """Return 1 over the spread of each column; 1 for constant columns, whose weight is moot."""
-    spreads = columns.spreads(n_threads)
-    spreads[spreads == 0.0] = 1.0
-    # The weight of the smallest numbers would overflow.
-    return 1.0 / np.maximum(spreads, np.finfo(np.float64).tiny)
 
 
 def _check_weights(weights: Array, n_features: int) -> Array:

@@ -86,9 +86,28 @@ def relevant_weights(
         rows, Y = rows[some], Y[some]
     rows = in_memory(rows)
     Y = Y - Y.mean(axis=0)
-    n = len(Y)
-    if n < 2 * _N_FOLDS or not np.any(Y):
+    if len(Y) < 2 * _N_FOLDS or not np.any(Y):
         return start
+    loss = _log_losses if are_classes else _squares
+    if not is_sparse(rows):
+        return _learned(rows, Y, start, intercept, rng, n_threads, loss)
+    # Of columns without entries nothing is learned.
+    held = np.unique(rows.indices)
+    weights = start.copy()
+    weights[held] = _learned(rows[:, held], Y, start[held], intercept, rng, n_threads, loss)
+    return weights
+
+
+def _learned(
+    rows: Matrix,
+    Y: Array,
+    start: Array,
+    intercept: float | None,
+    rng: np.random.Generator,
+    n_threads: int,
+    loss: Callable[[Array, Array], Array],
+) -> Array:
+    n = len(Y)
     order = rng.permutation(n)
     paths = []
     for fold in range(_N_FOLDS):
@@ -98,7 +117,7 @@ def relevant_weights(
         paths.append((path, rows[held_out], Y[held_out]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(1):
-        n_steps = _best_number_of_steps(paths, _log_losses if are_classes else _squares)
+        n_steps = _best_number_of_steps(paths, loss)
         if n_steps == 0:
             return start
         path = _Path(rows, Y, start, intercept, rng, n_threads)

@@ -1,5 +1,7 @@
 //! NumPy and SciPy arguments as views.
 
+use std::borrow::Cow;
+
 use histrs::{CsrParts, CsrView, Element, Error, HistogramMatrix};
 use ndarray::Array2;
 use numpy::{
@@ -32,6 +34,18 @@ pub(crate) fn csr<'a, T: Element + numpy::Element>(
     let indptr = indptr.as_slice().map_err(not_contiguous)?;
     let view = call(|| CsrView::new(data, indices, indptr, *n_columns))?;
     Ok(HistogramMatrix::csr(view))
+}
+
+/// The weights of features, if there are any. What arrives from another process may lie at any
+/// address, and is copied then.
+pub(crate) fn weights_of_features<'a>(
+    weights: &'a Option<PyReadonlyArray1<'_, f64>>,
+) -> PyResult<Option<Cow<'a, [f64]>>> {
+    let contiguous = |weights: &'a PyReadonlyArray1<'_, f64>| match weights.as_slice() {
+        Ok(slice) => Ok(Cow::Borrowed(slice)),
+        Err(_) => weights.as_any().extract::<Vec<f64>>().map(Cow::Owned),
+    };
+    weights.as_ref().map(contiguous).transpose()
 }
 
 pub(crate) fn as_f64<'a>(x: &'a Histograms<'_>) -> PyResult<HistogramMatrix<'a, f64>> {

@@ -30,7 +30,7 @@ fn everything<'a, T: Element>(
 ) -> histrs::Result<Vec<f64>> {
     let mut all = x.row_sums(exec)?;
     let columns = SortedColumns::new(exec, x)?;
-    all.extend(columns.maxima());
+    all.extend(columns.maxima()?);
     all.extend(columns.product(exec, v.view())?);
     all.extend(columns.product_f32(exec, v.view())?);
     all.extend(columns.product(exec, v.mapv(f32::from_f64).view())?.mapv(f64::from));

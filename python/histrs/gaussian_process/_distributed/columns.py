@@ -125,6 +125,13 @@ class DistributedColumns:
         found = computed([spread(part, self._n_jobs, Part(0, start)) for part, start in parts])
         return np.concatenate(found)
 
+    def inverse_spreads(self, n_threads: int) -> Array:
+        """Return 1 over the spread of each column, as the core does."""
+        spreads = self.spreads(n_threads)
+        spreads[spreads == 0.0] = 1.0
+        inverse: Array = 1.0 / np.maximum(spreads, np.finfo(np.float64).tiny)
+        return inverse
+
     def row_sums(self, n_threads: int) -> Array:
         """Return the kernel of each row with itself."""
         return np.asarray(self._sum("row_sums"))

@@ -2,10 +2,10 @@
 
 use histrs::intersection as core;
 use ndarray::Array2;
-use numpy::{IntoPyArray, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, with_histograms};
+use crate::convert::{Histograms, weights_of_features, with_histograms};
 use crate::executor::{call, with_executor};
 use crate::intersection::transform::Transform;
 use crate::intersection::{Matrix, Rows, Vector};
@@ -38,9 +38,10 @@ impl SortedColumns {
         &self,
         py: Python<'_>,
         transform: &Transform,
-        weights: Option<Vec<f64>>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
         n_threads: usize,
     ) -> PyResult<Self> {
+        let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
         with_executor(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights))
             .map(Self)
@@ -62,6 +63,10 @@ impl SortedColumns {
 
     fn spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
         Ok(with_executor(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
+    }
+
+    fn inverse_spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
+        Ok(with_executor(py, n_threads, |exec| self.0.inverse_spreads(exec))?.into_pyarray(py))
     }
 
     fn smallest(&self) -> f64 {
@@ -115,8 +120,8 @@ impl SortedColumns {
         })
     }
 
-    fn maxima<'py>(&self, py: Python<'py>) -> Vector<'py> {
-        self.0.maxima().into_pyarray(py)
+    fn maxima<'py>(&self, py: Python<'py>) -> PyResult<Vector<'py>> {
+        Ok(call(|| self.0.maxima())?.into_pyarray(py))
     }
 
     #[getter]

@@ -1,11 +1,11 @@
 //! The functions of columns: exact, smooth, and in tables.
 
 use histrs::intersection as core;
-use numpy::{IntoPyArray, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, with_histograms};
+use crate::convert::{Histograms, weights_of_features, with_histograms};
 use crate::executor::{call, with_executor};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::{Matrix, Vector};
@@ -122,10 +122,11 @@ impl LookupTable {
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
         n_bins: usize,
-        weights: Option<Vec<f64>>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
         n_threads: usize,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
+        let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
         with_executor(py, n_threads, |e| {
             core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights)

@@ -1,11 +1,11 @@
 //! Generalised kernels, and rows as a kernel takes them.
 
 use histrs::intersection as core;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, with_histograms};
+use crate::convert::{Histograms, weights_of_features, with_histograms};
 use crate::executor::with_executor;
 use crate::intersection::{Csr64, Matrix};
 
@@ -44,9 +44,10 @@ pub(crate) fn transform_rows<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     transform: &Transform,
-    weights: Option<Vec<f64>>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
     n_threads: usize,
 ) -> PyResult<TransformedRows<'py>> {
+    let weights = weights_of_features(&weights)?;
     let weights = weights.as_deref();
     with_histograms!(&x, |x| {
         let rows =

@@ -127,6 +127,15 @@ impl Column {
         }
     }
 
+    /// The largest value; 0 in an empty column.
+    pub(crate) fn largest(&self) -> f64 {
+        match self {
+            Self::Coded { values, .. }
+            | Self::Runs { values, .. }
+            | Self::Sorted { values, .. } => values.last().copied().unwrap_or(0.0),
+        }
+    }
+
     /// Memory held, in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         match self {

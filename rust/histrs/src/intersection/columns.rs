@@ -9,28 +9,38 @@ use crate::intersection::coded_rows::CodedRows;
 use crate::intersection::column::Column;
 use crate::intersection::sort::Sorter;
 use crate::matrix::{ColumnEntries, HistogramMatrix};
+use crate::memory;
 use crate::simd::Element;
 
 /// A training set with every column in ascending order, zeros left out.
 ///
 /// Sorting takes `O(N D log N)` once; afterwards `K V` costs one pass over the stored values.
+/// Columns of zeros take no memory and no time.
 #[derive(Debug, Clone)]
 pub struct SortedColumns {
     n_rows: usize,
+    n_columns: usize,
+    /// The columns that are not empty,
     columns: Vec<Column>,
+    /// and which of all they are, ascending.
+    numbers: Vec<usize>,
     /// Columns of few values by rows, made for the first product.
     coded_rows: OnceLock<CodedRows>,
 }
 
 impl PartialEq for SortedColumns {
     fn eq(&self, other: &Self) -> bool {
-        self.n_rows == other.n_rows && self.columns == other.columns
+        (self.n_rows, self.n_columns) == (other.n_rows, other.n_columns)
+            && self.numbers == other.numbers
+            && self.columns == other.columns
     }
 }
 
 /// Column blocks are the unit of parallel work and of summation; their number must not depend on
 /// the number of threads, or results would.
 const COLUMN_BLOCKS: usize = 8;
+
+static EMPTY: Column = Column::Sorted { values: Vec::new(), rows: Vec::new() };
 
 impl SortedColumns {
     /// Sorts the columns of `x`, in parallel.
@@ -45,20 +55,21 @@ impl SortedColumns {
         let reader = x.by_columns(exec)?;
         x.check(exec, "X")?;
         let n_rows = x.n_rows();
+        let stored = reader.stored()?;
         // Sixteen columns per block: neighbours share the cache lines of a row-major matrix.
-        let n_columns = reader.n_columns();
-        let blocks = exec.map_blocks(n_columns.div_ceil(16), |block| {
+        let blocks = exec.map_blocks(stored.len().div_ceil(16), |block| {
             let mut entries = ColumnEntries::default();
             let mut sorter = Sorter::default();
-            (block * 16..n_columns.min((block + 1) * 16))
-                .map(|d| {
+            stored[block * 16..stored.len().min((block + 1) * 16)]
+                .iter()
+                .map(|&d| {
                     exec.check()?;
                     reader.read(d, &mut entries)?;
-                    Column::encode(sorter.sort(&entries)?, n_rows)
+                    Ok((d, Column::encode(sorter.sort(&entries)?, n_rows)?))
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
-        Ok(Self::from_columns(n_rows, blocks.into_iter().flatten().collect()))
+        Self::from_columns(n_rows, x.n_columns(), blocks.into_iter().flatten())
     }
 
     /// Number of rows N.
@@ -70,7 +81,7 @@ impl SortedColumns {
     /// Number of columns D.
     #[must_use]
     pub fn n_columns(&self) -> usize {
-        self.columns.len()
+        self.n_columns
     }
 
     /// Number of stored values a product passes over.
@@ -83,28 +94,76 @@ impl SortedColumns {
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         let columns: usize = self.columns.iter().map(Column::n_bytes).sum();
-        columns + self.coded_rows.get().map_or(0, CodedRows::n_bytes)
+        columns
+            + size_of_val(&self.numbers[..])
+            + self.coded_rows.get().map_or(0, CodedRows::n_bytes)
     }
 
     /// The largest value of every column; 0 for a column of zeros.
-    #[must_use]
-    pub fn maxima(&self) -> Vec<f64> {
-        self.columns
-            .iter()
-            .map(|c| match c {
-                Column::Coded { values, .. }
-                | Column::Runs { values, .. }
-                | Column::Sorted { values, .. } => values.last().copied().unwrap_or(0.0),
-            })
-            .collect()
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn maxima(&self) -> Result<Vec<f64>> {
+        self.by_number(self.columns.iter().map(Column::largest), 0.0)
     }
 
+    /// The columns that are not empty.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    pub(crate) fn from_columns(n_rows: usize, columns: Vec<Column>) -> Self {
-        Self { n_rows, columns, coded_rows: OnceLock::new() }
+    /// The columns that are not empty, with their numbers, ascending.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.numbers.iter().copied().zip(&self.columns)
+    }
+
+    /// The numbers of the columns that are not empty, ascending.
+    pub(crate) fn numbers(&self) -> &[usize] {
+        &self.numbers
+    }
+
+    /// Any column.
+    pub(crate) fn column(&self, d: usize) -> &Column {
+        self.numbers.binary_search(&d).map_or(&EMPTY, |k| &self.columns[k])
+    }
+
+    /// The same without the columns that are empty.
+    pub(crate) fn without_empty(&self) -> Result<Self> {
+        Self::from_columns(
+            self.n_rows,
+            self.columns.len(),
+            self.columns.iter().cloned().enumerate(),
+        )
+    }
+
+    /// What was found for the columns that are not empty, for every column, and `other` for others.
+    pub(crate) fn by_number(
+        &self,
+        found: impl IntoIterator<Item = f64>,
+        other: f64,
+    ) -> Result<Vec<f64>> {
+        let mut all = memory::filled(other, self.n_columns)?;
+        for (&d, value) in self.numbers.iter().zip(found) {
+            all[d] = value;
+        }
+        Ok(all)
+    }
+
+    /// Numbered columns in ascending order, of which empty ones are left out.
+    pub(crate) fn from_columns(
+        n_rows: usize,
+        n_columns: usize,
+        numbered: impl Iterator<Item = (usize, Column)>,
+    ) -> Result<Self> {
+        let most = numbered.size_hint().1.unwrap_or(0);
+        let (mut numbers, mut columns) =
+            (memory::with_capacity(most)?, memory::with_capacity(most)?);
+        for (d, column) in numbered.filter(|(_, column)| column.n_stored() > 0) {
+            memory::push(&mut numbers, d)?;
+            memory::push(&mut columns, column)?;
+        }
+        Ok(Self { n_rows, n_columns, columns, numbers, coded_rows: OnceLock::new() })
     }
 
     /// Columns of few values by rows.
@@ -116,7 +175,7 @@ impl SortedColumns {
         Ok(self.coded_rows.get_or_init(|| rows))
     }
 
-    /// Column blocks of nearly equal work.
+    /// Blocks of the columns that are not empty, of nearly equal work.
     pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
         column_blocks(self.columns.iter())
     }
@@ -173,6 +232,6 @@ mod tests {
         }
         let x = array![[0.0_f32, 2.0]];
         let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
-        assert_eq!(columns.maxima(), vec![0.0, 2.0]);
+        assert_eq!(columns.maxima().unwrap(), vec![0.0, 2.0]);
     }
 }

@@ -49,9 +49,11 @@ impl CoordinateDescent {
     /// [`Error::Interrupted`].
     #[allow(clippy::cast_possible_truncation)] // numbers of columns and ranks fit the row index
     pub fn new(exec: &Executor, sorted: &SortedColumns) -> Result<Self> {
-        let distinct = exec.map_blocks(sorted.n_columns(), |d| sorted.columns()[d].distinct())?;
+        // Columns are numbered without the empty ones here.
+        let stored = sorted.columns();
+        let distinct = exec.map_blocks(stored.len(), |d| stored[d].distinct())?;
         let mut lengths = memory::filled(0, sorted.n_rows())?;
-        for column in sorted.columns() {
+        for column in stored {
             exec.check()?;
             column.for_each(|row, _| lengths[row as usize] += 1);
         }
@@ -59,7 +61,7 @@ impl CoordinateDescent {
         let mut next: Vec<usize> = rows.iter().map(|range| range.start).collect();
         let mut entries =
             memory::filled(Entry::default(), rows.last().map_or(0, |range| range.end))?;
-        for (d, column) in sorted.columns().iter().enumerate() {
+        for (d, column) in stored.iter().enumerate() {
             exec.check()?;
             column.for_each(|row, value| {
                 let rank = distinct[d].0.partition_point(|&v| v < value) as u32;

@@ -50,10 +50,11 @@ impl SortedColumns {
         for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);
             let panel = Panel::<f64>::pack(exec, v.slice(s![.., start..end]), width)?;
-            let forms = exec.map_blocks(self.n_columns(), |d| {
-                run_kernel(width, ColumnForm { column: &self.columns()[d], panel: &panel })
+            let columns = self.columns();
+            let forms = exec.map_blocks(columns.len(), |k| {
+                run_kernel(width, ColumnForm { column: &columns[k], panel: &panel })
             })?;
-            for (d, forms) in forms.iter().enumerate() {
+            for (&d, forms) in self.numbers().iter().zip(&forms) {
                 for (k, form) in forms[..end - start].iter().enumerate() {
                     out[[d, start + k]] = *form;
                 }

@@ -1,5 +1,7 @@
 //! Where to cut a column into a few levels, and which of some levels is the nearest.
 
+use std::hint::select_unpredictable;
+
 use ndarray::{Array2, ArrayView2, s};
 
 use crate::error::{Result, check_length};
@@ -8,6 +10,8 @@ use crate::memory;
 
 /// Rows that are rounded together.
 const ROWS: usize = 256;
+/// Columns whose entries are brought together.
+const COLUMNS: usize = 8;
 
 /// Cuts ascending distinct `values`, held by `counts` rows each, into at most `n_levels` runs of
 /// nearly equal `n h`, `n` being the number of rows in a run and `h` its width, and returns where
@@ -54,27 +58,56 @@ pub fn nearest_levels(
     let cure = "give a row of levels for each column";
     check_length("the number of rows of the levels", levels.nrows(), n_columns, cure)?;
     check_length("the number of levels", levels.ncols().min(1), 1, "give one level at least")?;
-    let mut middles = memory::zeros((n_columns, levels.ncols() - 1))?;
-    for (mut middles, levels) in middles.rows_mut().into_iter().zip(levels.rows()) {
-        for (k, middle) in middles.iter_mut().enumerate() {
-            *middle = 0.5 * (levels[k] + levels[k + 1]);
-        }
-    }
     let mut rounded = memory::zeros((x.nrows(), n_columns))?;
     let out = memory::flat_mut(&mut rounded)?;
     exec.for_chunks(out, ROWS * n_columns, |block, out| {
         let rows = x.slice(s![block * ROWS..x.nrows().min((block + 1) * ROWS), ..]);
-        for (column, (middles, levels)) in middles.rows().into_iter().zip(levels.rows()).enumerate()
-        {
-            let middles = middles.as_slice().unwrap_or(&[]);
-            let out = out.iter_mut().skip(column).step_by(n_columns);
-            for (out, &x) in out.zip(rows.column(column)) {
-                *out = levels[middles.partition_point(|&middle| middle < x)] as f32;
+        let n_rows = rows.nrows();
+        let mut middles = memory::filled(0.0, levels.ncols() - 1)?;
+        let mut tile = memory::filled(0.0, COLUMNS * n_rows)?;
+        let mut below = memory::filled(0, n_rows)?;
+        for first in (0..n_columns).step_by(COLUMNS) {
+            let columns = first..n_columns.min(first + COLUMNS);
+            // Columns are read and written some at a time: those of a row share a line of the cache.
+            for (i, row) in rows.slice(s![.., columns.clone()]).rows().into_iter().enumerate() {
+                for (k, &x) in row.iter().enumerate() {
+                    tile[k * n_rows + i] = x;
+                }
+            }
+            for (tile, d) in tile.chunks_exact_mut(n_rows).zip(columns.clone()) {
+                let levels = levels.row(d);
+                for (k, middle) in middles.iter_mut().enumerate() {
+                    *middle = 0.5 * (levels[k] + levels[k + 1]);
+                }
+                count_below(&middles, tile, &mut below);
+                for (x, &k) in tile.iter_mut().zip(&below) {
+                    *x = levels[k];
+                }
+            }
+            for (i, out) in out.chunks_exact_mut(n_columns).enumerate() {
+                for (k, out) in out[columns.clone()].iter_mut().enumerate() {
+                    *out = tile[k * n_rows + i] as f32;
+                }
             }
         }
         Ok(())
     })?;
     Ok(rounded)
+}
+
+/// For every value how many of the ascending `sorted` are below it.
+///
+/// All values go through the halves together: none waits for another, and no branch depends on them.
+fn count_below(sorted: &[f64], values: &[f64], counts: &mut [usize]) {
+    counts.fill(0);
+    let mut size = sorted.len();
+    while size > 0 {
+        let half = size.div_ceil(2);
+        for (count, &x) in counts.iter_mut().zip(values) {
+            *count += select_unpredictable(sorted[*count + half - 1] < x, half, 0);
+        }
+        size -= half;
+    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl SortedColumns {
         let (others, scanned): (Vec<_>, Vec<_>) = self
             .columns()
             .iter()
-            .filter(|column| column.n_stored() > 0 && !is_read_by_rows(column))
+            .filter(|column| !is_read_by_rows(column))
             .filter_map(|column| Some((column, Scanned::of(column)?)))
             .unzip();
         let blocks = column_blocks(others.into_iter());

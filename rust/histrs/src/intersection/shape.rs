@@ -38,7 +38,8 @@ const FUNCTION_BYTES: usize = 64 << 20;
 /// [`intercepts_and_slopes`](Self::intercepts_and_slopes).
 #[derive(Debug, Clone)]
 pub struct ShapeFunctions {
-    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
+    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0. Columns that
+    /// are empty share the knot at 0 that stands before all others.
     offsets: Vec<usize>,
     knots: Vec<f64>,
     /// `f_d` at each knot, of shape `(n_knots, n_outputs)`.
@@ -66,17 +67,25 @@ impl ShapeFunctions {
         range: Range<usize>,
     ) -> Result<Self> {
         columns.check_rows(alpha.nrows())?;
-        let columns = &columns.columns()[range];
-        let knots = exec.map_blocks(columns.len(), |d| {
-            let distinct = columns[d].distinct()?.0;
+        let numbers = columns.numbers();
+        let [first, last] = [range.start, range.end].map(|d| numbers.partition_point(|&n| n < d));
+        let (numbers, columns) = (&numbers[first..last], &columns.columns()[first..last]);
+        let mut knots = memory::with_capacity(columns.len() + 1)?;
+        knots.push(vec![0.0]);
+        knots.extend(exec.map_blocks(columns.len(), |k| {
+            let distinct = columns[k].distinct()?.0;
             let mut knots = memory::with_capacity(distinct.len() + 1)?;
             knots.push(0.0);
             knots.extend(distinct);
             Ok(knots)
-        })?;
-        let mut offsets = vec![0];
-        for knots in &knots {
-            offsets.push(offsets[offsets.len() - 1] + knots.len());
+        })?);
+        let mut offsets = memory::filled(0, range.len() + 1)?;
+        offsets[0] = 1;
+        for (&d, knots) in numbers.iter().zip(&knots[1..]) {
+            offsets[d - range.start + 1] = knots.len();
+        }
+        for d in 0..range.len() {
+            offsets[d + 1] += offsets[d];
         }
         let knots = memory::concatenated(&knots)?;
         let n_outputs = alpha.ncols();
@@ -85,11 +94,12 @@ impl ShapeFunctions {
         for width in panel_widths::<f64>(n_outputs, MAX_WIDTH) {
             let end = n_outputs.min(start + width);
             let panel = Panel::<f64>::pack(exec, alpha.slice(s![.., start..end]), width)?;
-            let tables = exec.map_blocks(columns.len(), |d| {
-                run_kernel::<f64, _>(width, ColumnTable { column: &columns[d], panel: &panel })
+            let tables = exec.map_blocks(columns.len(), |k| {
+                run_kernel::<f64, _>(width, ColumnTable { column: &columns[k], panel: &panel })
             })?;
-            for (d, table) in tables.iter().enumerate() {
+            for (&d, table) in numbers.iter().zip(&tables) {
                 // The row of the knot at zero stays zero.
+                let d = d - range.start;
                 let rows = offsets[d] + 1..offsets[d + 1];
                 for (row, values_at) in rows.zip(table.chunks_exact(width)) {
                     for (k, value) in values_at[..end - start].iter().enumerate() {
@@ -124,7 +134,7 @@ impl ShapeFunctions {
         if d >= n_columns {
             return Err(Error::NoSuchColumn { column: d, n_columns });
         }
-        let range = self.offsets[d]..self.offsets[d + 1];
+        let range = self.knots_of(d);
         Ok((&self.knots[range.clone()], self.values.slice(s![range, ..])))
     }
 
@@ -196,10 +206,16 @@ impl ShapeFunctions {
         })
     }
 
+    #[inline]
+    fn knots_of(&self, d: usize) -> Range<usize> {
+        let range = self.offsets[d]..self.offsets[d + 1];
+        if range.is_empty() { 0..1 } else { range }
+    }
+
     /// Where a positive entry of a row lies between the knots of its column.
     #[inline]
     fn place(&self, row: usize, d: usize, x: f64) -> Place {
-        let range = self.offsets[d]..self.offsets[d + 1];
+        let range = self.knots_of(d);
         let knots = &self.knots[range.clone()];
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
@@ -305,7 +321,7 @@ impl SortedColumns {
     pub(crate) fn function_ranges(&self, n_outputs: usize) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         let (mut first, mut bytes) = (0, 0);
-        for (d, column) in self.columns().iter().enumerate() {
+        for (d, column) in self.numbered() {
             if d > first && bytes >= FUNCTION_BYTES {
                 ranges.push(first..d);
                 (first, bytes) = (d, 0);
@@ -318,12 +334,16 @@ impl SortedColumns {
         ranges
     }
 
-    /// Number of knots of the [`ShapeFunctions`] of these columns.
+    /// Number of knots that [`ShapeFunctions`] of these columns hold.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn n_knots(&self) -> Result<usize> {
-        self.columns().iter().map(|c| Ok(c.distinct()?.0.len() + 1)).sum()
+        self.columns()
+            .iter()
+            .map(|c| Ok(c.distinct()?.0.len() + 1))
+            .sum::<Result<usize>>()
+            .map(|n| n + 1)
     }
 }

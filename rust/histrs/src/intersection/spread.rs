@@ -20,7 +20,24 @@ impl SortedColumns {
     /// [`Error::Interrupted`](crate::Error::Interrupted), or
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn spreads(&self, exec: &Executor) -> Result<Vec<f64>> {
-        exec.map_blocks(self.n_columns(), |d| spread(&self.columns()[d], self.n_rows()))
+        let columns = self.columns();
+        let found = exec.map_blocks(columns.len(), |k| spread(&columns[k], self.n_rows()))?;
+        self.by_number(found, 0.0)
+    }
+
+    /// 1 over the [`spreads`](Self::spreads), weights with which all columns count alike; 1 for
+    /// constant columns, whose weight is moot, and less than the inverse where that overflows.
+    ///
+    /// # Errors
+    ///
+    /// As [`spreads`](Self::spreads).
+    pub fn inverse_spreads(&self, exec: &Executor) -> Result<Vec<f64>> {
+        let columns = self.columns();
+        let found = exec.map_blocks(columns.len(), |k| {
+            let spread = spread(&columns[k], self.n_rows())?;
+            Ok(if spread == 0.0 { 1.0 } else { 1.0 / spread.max(f64::MIN_POSITIVE) })
+        })?;
+        self.by_number(found, 1.0)
     }
 }
 
@@ -95,6 +112,9 @@ mod tests {
         let rare = 2.0 * (0.001_f64 * 0.999).sqrt();
         assert!((spreads[2] - rare).abs() < 1e-12);
         assert_eq!(&spreads[3..], &[0.0, 0.0]);
+        let inverse = columns.inverse_spreads(&exec).unwrap();
+        assert_eq!(inverse[..3], [0, 1, 2].map(|d| 1.0 / spreads[d]));
+        assert_eq!(&inverse[3..], &[1.0, 1.0]);
     }
 
     #[test]
@@ -107,6 +127,14 @@ mod tests {
         let square = values.iter().map(|v| v * v).sum::<f64>() / 500.0;
         let spread = columns.spreads(&exec).unwrap()[0];
         assert!((spread - (square - mean * mean).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn inverses_do_not_overflow() {
+        let exec = Executor::new(1).unwrap();
+        let x = ndarray::array![[0.0], [1e-320]];
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        assert_eq!(columns.inverse_spreads(&exec).unwrap(), vec![1.0 / f64::MIN_POSITIVE]);
     }
 
     #[test]

@@ -10,9 +10,8 @@ use crate::intersection::columns::SortedColumns;
 use crate::intersection::transform::{Transform, check_weights};
 use crate::memory;
 
-/// Parts that columns are taken in at most: of very many, most are empty and take less time than
-/// a part by itself.
-const MOST_PARTS: usize = 4096;
+/// Columns that are transformed together.
+const COLUMNS: usize = 16;
 
 impl SortedColumns {
     /// The columns of the generalised kernel `sum_d min(w_d g(x(d)), w_d g(y(d)))` (eqs. 14 to
@@ -46,19 +45,17 @@ impl SortedColumns {
     ) -> Result<Self> {
         transform.check()?;
         check_weights(weights, self.n_columns())?;
-        let size = self.n_columns().div_ceil(MOST_PARTS).max(1);
-        let parts = exec.map_blocks(self.n_columns().div_ceil(size), |part| {
-            let columns = part * size..self.n_columns().min((part + 1) * size);
-            let mut done = memory::with_capacity(columns.len())?;
-            for d in columns {
-                let weight = weights.map_or(1.0, |w| w[d]);
-                done.push(transform_column(&self.columns()[d], transform, weight, self.n_rows())?);
-            }
-            Ok(done)
+        let (numbers, columns) = (self.numbers(), self.columns());
+        let parts = exec.map_blocks(columns.len().div_ceil(COLUMNS), |part| {
+            (part * COLUMNS..columns.len().min((part + 1) * COLUMNS))
+                .map(|k| {
+                    let weight = weights.map_or(1.0, |w| w[numbers[k]]);
+                    transform_column(&columns[k], transform, weight, self.n_rows())
+                })
+                .collect::<Result<Vec<_>>>()
         })?;
-        let mut columns = memory::with_capacity(self.n_columns())?;
-        columns.extend(parts.into_iter().flatten());
-        Ok(Self::from_columns(self.n_rows(), columns))
+        let transformed = numbers.iter().copied().zip(parts.into_iter().flatten());
+        Self::from_columns(self.n_rows(), self.n_columns(), transformed)
     }
 
     /// `k(x, x)` of every row.
@@ -159,7 +156,7 @@ mod tests {
         let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
         let levels = |exponent| {
             let power = Transform::Power { exponent };
-            columns.transformed(&exec, &power, None).unwrap().columns()[0].distinct().unwrap()
+            columns.transformed(&exec, &power, None).unwrap().column(0).distinct().unwrap()
         };
         assert_eq!(levels(0.5), (vec![1e-100, 1.0, 2.0], vec![1, 3, 3]));
         assert_eq!(levels(2.0).1, vec![1, 2, 3]);

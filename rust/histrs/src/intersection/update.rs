@@ -50,8 +50,12 @@ impl SortedColumns {
             return Err(Error::TooManyRows { found: n_rows, limit: REMOVED as usize });
         };
         let new = Self::new(exec, x)?;
-        self.rebuilt(exec, n_rows, |d, old, spare, merged| {
-            sorted_pairs(&new.columns()[d], spare)?;
+        let mut numbers = memory::copied(self.numbers())?;
+        memory::extend(&mut numbers, new.numbers().iter().copied())?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        self.rebuilt(exec, n_rows, &numbers, |d, old, spare, merged| {
+            sorted_pairs(new.column(d), spare)?;
             spare.iter_mut().for_each(|pair| pair.1 += first);
             merge(old, spare, merged)
         })
@@ -72,7 +76,7 @@ impl SortedColumns {
             *number = n_rows;
             n_rows += 1;
         }
-        self.rebuilt(exec, n_rows as usize, |_, old, _, kept| {
+        self.rebuilt(exec, n_rows as usize, self.numbers(), |_, old, _, kept| {
             let renumbered = old.iter().map(|&(value, row)| (value, number[row as usize]));
             memory::reserve_growing(kept, old.len())?;
             kept.extend(renumbered.filter(|pair| pair.1 != REMOVED));
@@ -80,28 +84,30 @@ impl SortedColumns {
         })
     }
 
-    /// Encodes anew what `write` makes of the entries of every column; it is given the number of
-    /// the column, its entries, a buffer to use, and an empty one for the result.
+    /// Encodes anew what `write` makes of the entries of some columns, all others being empty; it is
+    /// given the number of the column, its entries, a buffer to use, and an empty one for the
+    /// result.
     fn rebuilt(
         &self,
         exec: &Executor,
         n_rows: usize,
+        numbers: &[usize],
         write: impl Fn(usize, &Pairs, &mut Pairs, &mut Pairs) -> Result<()> + Sync,
     ) -> Result<Self> {
-        let n_columns = self.n_columns();
-        let blocks = exec.map_blocks(n_columns.div_ceil(COLUMNS), |block| {
+        let blocks = exec.map_blocks(numbers.len().div_ceil(COLUMNS), |block| {
             let (mut old, mut spare, mut pairs) = (Pairs::new(), Pairs::new(), Pairs::new());
-            (block * COLUMNS..n_columns.min((block + 1) * COLUMNS))
-                .map(|d| {
+            numbers[block * COLUMNS..numbers.len().min((block + 1) * COLUMNS)]
+                .iter()
+                .map(|&d| {
                     exec.check()?;
-                    sorted_pairs(&self.columns()[d], &mut old)?;
+                    sorted_pairs(self.column(d), &mut old)?;
                     pairs.clear();
                     write(d, &old, &mut spare, &mut pairs)?;
-                    Column::encode(&pairs, n_rows)
+                    Ok((d, Column::encode(&pairs, n_rows)?))
                 })
                 .collect::<Result<Vec<_>>>()
         })?;
-        Ok(Self::from_columns(n_rows, blocks.into_iter().flatten().collect()))
+        Self::from_columns(n_rows, self.n_columns(), blocks.into_iter().flatten())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Matrices read by columns.
 
+use std::ops::Range;
+
 use ndarray::ArrayView2;
 
 use crate::error::{Error, Result};
@@ -39,10 +41,14 @@ pub(crate) enum ColumnReader<'a, T> {
 }
 
 impl<T: Element> ColumnReader<'_, T> {
-    pub(crate) fn n_columns(&self) -> usize {
+    /// The numbers of the columns that may have entries, ascending.
+    pub(crate) fn stored(&self) -> Result<Vec<usize>> {
         match self {
-            Self::Dense(x) => x.ncols(),
-            Self::Sparse(x) => x.offsets.len() - 1,
+            Self::Dense(x) => memory::collected(0..x.ncols()),
+            Self::Sparse(x) => match &x.numbers {
+                Some(numbers) => memory::copied(numbers),
+                None => memory::collected(0..x.n_columns),
+            },
         }
     }
 
@@ -53,7 +59,7 @@ impl<T: Element> ColumnReader<'_, T> {
         entries.values.clear();
         let most = match self {
             Self::Dense(x) => x.nrows(),
-            Self::Sparse(x) => x.offsets[column + 1] - x.offsets[column],
+            Self::Sparse(x) => x.range(column).len(),
         };
         memory::reserve(&mut entries.rows, most)?;
         memory::reserve(&mut entries.values, most)?;
@@ -76,21 +82,38 @@ impl<T: Element> ColumnReader<'_, T> {
 /// A CSR matrix stored by columns.
 #[derive(Debug)]
 pub(crate) struct Transposed<T> {
+    /// The columns with entries, ascending, where there are few of many; all of them otherwise.
+    numbers: Option<Vec<usize>>,
+    n_columns: usize,
+    /// Entries of the `k`-th of these columns are `offsets[k]..offsets[k + 1]`.
     offsets: Vec<usize>,
     rows: Vec<u32>,
     values: Vec<T>,
 }
 
+/// Columns for each entry from which on the empty ones are left out.
+const FEW: usize = 8;
+
 impl<T: Element> Transposed<T> {
     #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
     fn new(x: &CsrView<'_, T>) -> Result<Self> {
         let column = |i: i32| i.unsigned_abs() as usize;
-        let mut offsets = memory::filled(0, x.n_columns() + 1)?;
+        let numbers = if x.n_stored() < x.n_columns() / FEW {
+            let mut numbers = memory::collected(x.indices().iter().map(|&i| column(i)))?;
+            numbers.sort_unstable();
+            numbers.dedup();
+            Some(numbers)
+        } else {
+            None
+        };
+        let place = |i: i32| place_of(numbers.as_deref(), column(i)).unwrap_or_else(|next| next);
+        let n_held = numbers.as_ref().map_or(x.n_columns(), Vec::len);
+        let mut offsets = memory::filled(0, n_held + 1)?;
         for &i in x.indices() {
-            offsets[column(i) + 1] += 1;
+            offsets[place(i) + 1] += 1;
         }
-        for d in 0..x.n_columns() {
-            offsets[d + 1] += offsets[d];
+        for k in 0..n_held {
+            offsets[k + 1] += offsets[k];
         }
         let mut next = memory::copied(&offsets)?;
         let mut rows = memory::filled(0, x.n_stored())?;
@@ -98,18 +121,26 @@ impl<T: Element> Transposed<T> {
         for row in 0..x.n_rows() {
             let (indices, data) = x.row(row);
             for (&i, &value) in indices.iter().zip(data) {
-                let slot = &mut next[column(i)];
+                let slot = &mut next[place(i)];
                 rows[*slot] = row as u32;
                 values[*slot] = value;
                 *slot += 1;
             }
         }
-        Ok(Self { offsets, rows, values })
+        Ok(Self { numbers, n_columns: x.n_columns(), offsets, rows, values })
+    }
+
+    /// Where the entries of a column are.
+    fn range(&self, column: usize) -> Range<usize> {
+        match place_of(self.numbers.as_deref(), column) {
+            Ok(k) => self.offsets[k]..self.offsets[k + 1],
+            Err(_) => 0..0,
+        }
     }
 
     /// There is room for as many entries as the column has.
     fn read(&self, column: usize, entries: &mut ColumnEntries) {
-        let range = self.offsets[column]..self.offsets[column + 1];
+        let range = self.range(column);
         for (&row, value) in self.rows[range.clone()].iter().zip(&self.values[range]) {
             let value = value.to_f64();
             match (entries.rows.last(), entries.values.last_mut()) {
@@ -123,6 +154,12 @@ impl<T: Element> Transposed<T> {
             }
         }
     }
+}
+
+/// The place of a column among some, or of all; or of the next one, where it is not among them.
+#[inline]
+fn place_of(numbers: Option<&[usize]>, column: usize) -> std::result::Result<usize, usize> {
+    numbers.map_or(Ok(column), |numbers| numbers.binary_search(&column))
 }
 
 #[cfg(test)]
@@ -139,5 +176,20 @@ mod tests {
         assert!(entries.rows.is_empty());
         reader.read(1, &mut entries).unwrap();
         assert_eq!((entries.rows, entries.values), (vec![0, 1], vec![3.0, 4.0]));
+    }
+
+    #[test]
+    fn few_entries_of_many_columns() {
+        let exec = Executor::new(1).unwrap();
+        let view = CsrView::new(&[3.0, 1.0, 2.0, 4.0], &[90, 7, 90, 90], &[0, 2, 4], 100).unwrap();
+        let reader = HistogramMatrix::csr(view).by_columns(&exec).unwrap();
+        assert_eq!(reader.stored().unwrap(), vec![7, 90]);
+        let mut entries = ColumnEntries::default();
+        for (d, expected) in
+            [(0, (vec![], vec![])), (7, (vec![0], vec![1.0])), (90, (vec![0, 1], vec![3.0, 6.0]))]
+        {
+            reader.read(d, &mut entries).unwrap();
+            assert_eq!((&entries.rows, &entries.values), (&expected.0, &expected.1), "column {d}");
+        }
     }
 }

@@ -6,11 +6,13 @@
 //! | `csr_parts` | [`CsrParts`]: a sparse matrix as a result |
 //! | `check` | entries, numbers of columns and row numbers, looked at |
 //! | `columns` | the same matrix column by column |
+//! | `select` | some of the columns |
 
 mod check;
 mod columns;
 mod csr;
 mod csr_parts;
+mod select;
 
 use std::ops::Range;
 

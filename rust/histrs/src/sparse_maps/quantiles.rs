@@ -25,7 +25,7 @@ pub fn column_quantiles<T: Element>(
     }
     x.check(exec, "X")?;
     let reader = x.by_columns(exec)?;
-    let columns = exec.map_blocks(reader.n_columns(), |column| {
+    let columns = exec.map_blocks(x.n_columns(), |column| {
         let mut entries = ColumnEntries::default();
         reader.read(column, &mut entries)?;
         Ok(levels(&mut entries.values, n_levels))

@@ -58,7 +58,7 @@ impl CubicFunctions {
         let alpha = alpha.as_standard_layout();
         let alpha = memory::flat(&alpha)?;
         let made = exec.map_blocks(columns.n_columns(), |d| {
-            column_terms(&columns.columns()[d], alpha, n_outputs, slope, n_knots)
+            column_terms(columns.column(d), alpha, n_outputs, slope, n_knots)
         })?;
         let mut offsets = memory::with_capacity(made.len() + 1)?;
         offsets.push(0);

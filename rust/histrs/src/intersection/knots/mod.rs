@@ -32,8 +32,12 @@ const MAX_KNOTS: usize = 255;
 #[derive(Debug, Clone)]
 pub struct KnotProjection {
     n_rows: usize,
+    /// Number of columns of the rows.
+    n_columns: usize,
+    /// Those of them that have knots, ascending.
+    numbers: Vec<usize>,
     columns: Vec<KnotColumn>,
-    /// Features of column `d` are `offsets[d]..offsets[d + 1]`.
+    /// Features of the `k`-th of these are `offsets[k]..offsets[k + 1]`.
     offsets: Vec<usize>,
 }
 
@@ -52,15 +56,16 @@ impl KnotProjection {
                 expected: "1 to 255 knots per column",
             });
         }
-        let n_rows = columns.n_rows();
-        let columns = exec.map_blocks(columns.n_columns(), |d| {
-            KnotColumn::new(&columns.columns()[d], n_rows, n_knots)
+        let (n_rows, n_columns) = (columns.n_rows(), columns.n_columns());
+        let numbers = memory::copied(columns.numbers())?;
+        let columns = exec.map_blocks(numbers.len(), |k| {
+            KnotColumn::new(&columns.columns()[k], n_rows, n_knots)
         })?;
         let mut offsets = vec![0];
         for column in &columns {
             offsets.push(offsets[offsets.len() - 1] + column.knots.len());
         }
-        Ok(Self { n_rows, columns, offsets })
+        Ok(Self { n_rows, n_columns, numbers, columns, offsets })
     }
 
     /// The projection of other rows on the same knots; a value above the last one counts as that.
@@ -70,9 +75,9 @@ impl KnotProjection {
     /// [`Error::Shape`] when there is another number of columns.
     pub fn of_rows(&self, exec: &Executor, columns: &SortedColumns) -> Result<Self> {
         check_columns_of(self, columns.n_columns())?;
-        let columns_of_rows = exec.map_blocks(columns.n_columns(), |d| {
-            let knots = self.columns[d].knots.clone();
-            KnotColumn::place(&columns.columns()[d], columns.n_rows(), knots)
+        let columns_of_rows = exec.map_blocks(self.columns.len(), |k| {
+            let knots = self.columns[k].knots.clone();
+            KnotColumn::place(columns.column(self.numbers[k]), columns.n_rows(), knots)
         })?;
         Ok(self.with_columns(columns.n_rows(), columns_of_rows))
     }
@@ -81,9 +86,12 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when the other has another number of columns.
+    /// [`Error::Shape`] when the other has another number of columns, or of columns with knots.
     pub fn concatenate(&self, exec: &Executor, other: &Self) -> Result<Self> {
-        check_columns_of(self, other.columns.len())?;
+        check_columns_of(self, other.n_columns)?;
+        let cure = "give a projection on the same knots";
+        let found = other.columns.len();
+        check_length("the number of columns with knots", found, self.columns.len(), cure)?;
         let n_rows = self.n_rows + other.n_rows;
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let entries = self.columns[d].entries(0).chain(other.columns[d].entries(self.n_rows));
@@ -116,7 +124,8 @@ impl KnotProjection {
     }
 
     fn with_columns(&self, n_rows: usize, columns: Vec<KnotColumn>) -> Self {
-        Self { n_rows, columns, offsets: self.offsets.clone() }
+        let (numbers, offsets) = (self.numbers.clone(), self.offsets.clone());
+        Self { n_rows, n_columns: self.n_columns, numbers, columns, offsets }
     }
 
     /// Number of rows N.
@@ -164,7 +173,7 @@ fn check_columns_of(projection: &KnotProjection, found: usize) -> Result<()> {
     check_length(
         "the number of columns",
         found,
-        projection.columns.len(),
+        projection.n_columns,
         "give rows with the columns of the projection",
     )
 }

@@ -9,6 +9,7 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
+use crate::intersection::column::Column;
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::lookup::bytes::{ByteTable, Fitted, Steps, fit_column};
 use crate::intersection::lookup::cells::{Cells, linear_cells, nearest_cells};
@@ -58,6 +59,8 @@ pub enum Interpolation {
 #[derive(Debug, Clone)]
 pub struct LookupTable {
     n_columns: usize,
+    /// The columns that the table is of, ascending, where most are empty; all of them otherwise.
+    held: Option<Vec<usize>>,
     n_outputs: usize,
     /// The table in bytes, in place of the columns.
     bytes: Option<ByteTable>,
@@ -135,6 +138,15 @@ impl LookupTable {
             });
         }
         columns.check_rows(alpha.nrows())?;
+        if 2 * columns.numbers().len() < columns.n_columns() {
+            let held = memory::copied(columns.numbers())?;
+            let weights = compact.flatten().map(|w| memory::collected(held.iter().map(|&d| w[d])));
+            let weights = weights.transpose()?;
+            let compact = compact.map(|_| weights.as_deref());
+            let narrow = columns.without_empty()?;
+            let table = Self::tabulate(exec, &narrow, alpha, n_bins, interpolation, compact)?;
+            return Ok(Self { n_columns: columns.n_columns(), held: Some(held), ..table });
+        }
         let scale = output_scales(columns, alpha);
         // One vector at least: cells have a size even when nobody asks for a score.
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
@@ -149,7 +161,7 @@ impl LookupTable {
             let functions = ShapeFunctions::of_range(exec, columns, alpha, range)?;
             let fitted = fits.is_some();
             let built = exec.map_blocks(functions.n_columns(), |d| {
-                let counts = columns.columns()[first + d].distinct()?.1;
+                let counts = columns.column(first + d).distinct()?.1;
                 let (knots, values) = functions.column(d)?;
                 let scaled = &values / &scale;
                 let weight = compact.flatten().map_or(1.0, |weights| weights[first + d]);
@@ -171,8 +183,16 @@ impl LookupTable {
             }
         }
         let scale = scale.to_vec();
-        let mut table =
-            Self { n_columns, n_outputs, bytes: None, width, columns: tables, scale, error_bound };
+        let mut table = Self {
+            n_columns,
+            held: None,
+            n_outputs,
+            bytes: None,
+            width,
+            columns: tables,
+            scale,
+            error_bound,
+        };
         if let Some(fits) = fits
             && ByteTable::is_exact(n_columns)
             && let Some(steps) =
@@ -202,6 +222,7 @@ impl LookupTable {
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.columns.iter().map(|c| c.n_bytes()).sum::<usize>()
+            + self.held.as_ref().map_or(0, |held| size_of_val(&held[..]))
             + self.bytes.as_ref().map_or(0, ByteTable::n_bytes)
     }
 
@@ -217,6 +238,21 @@ impl LookupTable {
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<f64>> {
         check_columns(COLUMNS_OF_X, x, self.n_columns)?;
+        match &self.held {
+            None => self.evaluate_held(exec, x),
+            Some(held) => {
+                x.check(exec, "X")?;
+                self.evaluate_held(exec, &x.select(exec, held)?.view()?)
+            }
+        }
+    }
+
+    /// The score of rows that have the columns of the table alone.
+    fn evaluate_held<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+    ) -> Result<Array2<f64>> {
         if let Some(bytes) = &self.bytes {
             return bytes.evaluate(exec, x);
         }
@@ -251,7 +287,8 @@ impl LookupTable {
     ///
     /// [`Error::Shape`] when `x` has another number of columns.
     pub fn evaluate_bytes(&self, exec: &Executor, x: ArrayView2<'_, u8>) -> Result<Array2<f64>> {
-        if let Some(bytes) = self.bytes.as_ref().filter(|_| x.ncols() == self.n_columns) {
+        let is_whole = self.held.is_none() && x.ncols() == self.n_columns;
+        if let Some(bytes) = self.bytes.as_ref().filter(|_| is_whole) {
             return Ok(bytes.evaluate_dense(exec, &x)?.0);
         }
         let single = memory::collected(x.iter().map(|&value| f32::from(value)))?;
@@ -320,7 +357,7 @@ fn spreads<T: Element>(
 
 /// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.
 fn output_scales<T: Element>(columns: &SortedColumns, alpha: ArrayView2<'_, T>) -> Array1<f64> {
-    let largest = columns.maxima().into_iter().fold(0.0, f64::max);
+    let largest = columns.columns().iter().map(Column::largest).fold(0.0, f64::max);
     alpha.map_axis(Axis(0), |alpha| {
         let scale = largest * alpha.iter().map(|a| a.to_f64().abs()).sum::<f64>();
         if scale > 0.0 { scale.min(f64::MAX) } else { 1.0 }
