@@ -81,3 +81,19 @@ def test_features_that_were_never_seen_add_to_the_variance_alone(rows):
     assert_allclose(after[0], before[0])
     rise = after[1] ** 2 - before[1] ** 2
     assert_allclose(rise, 2.0 * model.amplitude_ * y.var(), rtol=1e-6)
+
+
+def test_terms_and_tables_of_empty_columns_are_zero(rows):
+    narrow, wide, y = rows
+    few, all_ = (
+        IntersectionGPRegressor(noise=0.1, optimizer=None).fit(X, y) for X in (narrow, wide)
+    )
+    numbers = np.unique(wide.indices)
+    wanted, found = few.explain(narrow[:3]), all_.explain(wide[:3])
+    for name in ("values", "std"):
+        terms = getattr(found, name)
+        assert_allclose(terms[:, numbers], getattr(wanted, name), rtol=1e-6, atol=1e-12)
+        assert not np.any(np.delete(terms, numbers, axis=1))
+    tables = all_.export_tables(16)
+    scores = few.export_tables(16).scores(narrow[:9].toarray())
+    assert_allclose(tables.scores(wide[:9].toarray()), scores)

@@ -43,15 +43,21 @@ def explain(
     data = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
     if posterior.system.smooth is not None:
         return _explain_smoothly(posterior, data, names, units)
-    # One row for each entry, where the mean is the term of that feature.
-    columns = np.tile(np.arange(d, dtype=np.int32), n)
-    # A copy, since zeros are taken out in place.
-    entries = data.ravel().copy()
-    single = sparse.csr_array((entries, columns, np.arange(n * d + 1)), shape=(n * d, d))
-    single.eliminate_zeros()
+    # A row for each entry above zero, where the mean is the term of that feature; others add none.
+    held = np.flatnonzero(data)
+    columns = (held % d).astype(np.int32)
+    single = sparse.csr_array(
+        (data.ravel()[held], columns, np.arange(len(held) + 1)), shape=(len(held), d)
+    )
     offset = posterior.intercept("mean")
-    values = posterior.read_features("mean", single, n_threads).reshape(n, d, len(offset))
-    std = np.sqrt(posterior.feature_variance(single)).reshape(n, d, -1)
+
+    def for_all(of_held: Array) -> Array:
+        terms = np.zeros((n * d, of_held.shape[1]))
+        terms[held] = of_held
+        return terms.reshape(n, d, -1)
+
+    values = for_all(posterior.read_features("mean", single, n_threads))
+    std = for_all(np.sqrt(posterior.feature_variance(single)))
     of_pairs = posterior.system.kernel.pairs
     pairs = np.empty((0, 2), np.intp) if of_pairs is None else of_pairs.pairs
     if of_pairs is not None:

@@ -17,6 +17,9 @@ from histrs._validation import to_core
 from histrs.gaussian_process._interactions.tables import PairTable, pair_tables
 from histrs.gaussian_process._posterior import Posterior
 
+# Entries of training rows whose functions are held at a time.
+_ENTRIES = 1 << 20
+
 if TYPE_CHECKING:
     import onnx
 
@@ -106,16 +109,22 @@ def tables_of(
 ) -> AdditiveTables:
     """Return a readout of the posterior mean as tables of at most so many nodes per feature."""
     system = posterior.system
-    weights = posterior.weights @ posterior.readouts[readout].matrix
+    weights = np.ascontiguousarray(posterior.weights @ posterior.readouts[readout].matrix)
     scales = system.kernel.weights
     n_features, n_outputs = system.X.shape[1], weights.shape[1]
     rows = sparse.csc_array(system.X) if sparse.issparse(system.X) else system.X
     found = []
-    for d in range(n_features):
-        scale = 1.0 if scales is None else float(scales[d])
-        column = _column(rows, d)
-        knots, values = _function(column, weights, n_threads)
-        found.append(_thinned(knots, values * scale, column, n_bins))
+    step = max(_ENTRIES // max(rows.shape[0], 1), 1)
+    for start in range(0, n_features, step):
+        some: Any = rows[:, start : start + step]
+        dense = np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64)
+        functions = _histrs.ShapeFunctions(
+            _histrs.SortedColumns(to_core(dense), n_threads), weights, n_threads
+        )
+        for d, column in enumerate(dense.T):
+            knots, values = functions.column(d)
+            scale = 1.0 if scales is None else float(scales[start + d])
+            found.append(_thinned(knots, values * scale, column, n_bins))
     n_nodes = max((len(t) for t, _, _ in found), default=1)
     nodes = np.full((n_features, n_nodes), np.inf)
     tables = np.zeros((2, n_features, n_nodes, n_outputs))
@@ -128,20 +137,6 @@ def tables_of(
     offset = np.broadcast_to(posterior.intercept(readout), (n_outputs,)).copy()
     pairs = pair_tables(posterior, readout)
     return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes, pairs)
-
-
-def _column(rows: Any, d: int) -> Array:
-    """Return a feature of the training rows, dense and of shape (n_rows, 1)."""
-    column: Any = rows[:, [d]]
-    column = column.toarray() if sparse.issparse(rows) else column
-    return np.ascontiguousarray(column, dtype=np.float64)
-
-
-def _function(column: Array, weights: Array, n_threads: int) -> tuple[Array, Array]:
-    """Return the knots of a feature's function, and its values there."""
-    columns = _histrs.SortedColumns(to_core(column), n_threads)
-    functions = _histrs.ShapeFunctions(columns, np.ascontiguousarray(weights), n_threads)
-    return functions.column(0)
 
 
 def _thinned(knots: Array, values: Array, column: Array, most: int) -> tuple[Array, Array, Array]:
