@@ -90,13 +90,14 @@ class LearnedKernel(SolvedKernel):
         intercept = self._variance_of_intercept(system)
         start = replace(start, kernel=replace(start.kernel, intercept_variance=intercept))
         likelihood = self._make_likelihood(make_system, columns, centred)
+        likelihood.with_columns(system)
         if start.kernel.is_smooth:
             values = self._learn_smoothly(X, centred, start, likelihood)
         else:
             values = self._learn_hyperparameters(start, likelihood)
         values = self._with_interactions(X, centred, values, likelihood, make_system)
         first, *others = values.scales()
-        system = make_system(values.kernel, first, columns)
+        system = likelihood.with_columns(make_system(values.kernel, first, columns))
         systems = [system, *(system.with_scales(scales) for scales in others)]
         self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
 

@@ -185,11 +185,18 @@ class Likelihood(BaseLikelihood):
             if self._smooth_rows is None and system.smooth is not None:
                 self._smooth_rows = system.smooth.rows
             return replace(system, smooth_rows=self._smooth_rows)
-        if self._columns is None or not self._columns[0].same_as(kernel):
-            self._columns = (kernel, system.columns)
+        system = self.with_columns(system)
         if self._pair_rows is None and system.pairs is not None:
             self._pair_rows = system.pairs.rows
-        return replace(system, transformed_columns=self._columns[1], pair_rows=self._pair_rows)
+        return replace(system, pair_rows=self._pair_rows)
+
+    def with_columns(self, system: KernelSystem) -> KernelSystem:
+        """Return a system with the columns of the last one, if its kernel takes the same minima."""
+        if system.kernel.is_smooth:
+            return system
+        if self._columns is None or not self._columns[0].same_as(system.kernel):
+            self._columns = (system.kernel, system.columns)
+        return replace(system, transformed_columns=self._columns[1])
 
     def is_exact(self, system: KernelSystem) -> bool:
         """Whether all is computed from the factor: few rows, or factorised anyway."""

@@ -1,6 +1,7 @@
 //! The functions of generalised kernels, and the weights of columns.
 
 use crate::error::{Error, Result, check_length};
+use crate::simd::Vectors;
 
 /// An increasing function `g` with `g(0) = 0`, applied to every feature (eq. 14).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,12 +143,11 @@ pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result
     let Some(weights) = weights else { return Ok(()) };
     let cure = "give one for every column of X";
     check_length("the number of feature weights", weights.len(), n_columns, cure)?;
-    let is_weight = |w: f64| (w > 0.0) & (w < f64::INFINITY);
-    // Branches would keep it from looking at several at a time.
-    if weights.iter().fold(true, |valid, &w| valid & is_weight(w)) {
+    let n_zeros: u64 = weights.iter().map(|w| u64::from(*w == 0.0)).sum();
+    if n_zeros == 0 && f64::all_non_negative(weights) {
         return Ok(());
     }
-    match weights.iter().find(|w| !is_weight(**w)) {
+    match weights.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
         None => Ok(()),
         Some(&value) => Err(Error::Parameter {
             name: "feature_weights",

@@ -24,6 +24,17 @@ impl Term for Hellinger {
     ) -> T::Vector<S> {
         T::mul(simd, x.value, y.value)
     }
+
+    /// One operation where the machine has it.
+    #[inline(always)]
+    fn add<T: Element, S: Simd>(
+        simd: S,
+        sum: T::Vector<S>,
+        x: Entry<T::Vector<S>>,
+        y: Entry<T::Vector<S>>,
+    ) -> T::Vector<S> {
+        T::mul_add(simd, x.value, y.value, sum)
+    }
 }
 
 impl Projection for Hellinger {

@@ -12,7 +12,7 @@ impl<T: Element> HistogramMatrix<'_, T> {
     ///
     /// [`Error::Negative`] or [`Error::NotFinite`], which name the index.
     pub fn check(&self, exec: &Executor, name: &'static str) -> Result<()> {
-        self.check_rows(exec, name, all_valid)
+        self.check_rows(exec, name, T::all_non_negative)
     }
 
     /// Fails at the first entry, in row order, that is not finite.
@@ -21,7 +21,7 @@ impl<T: Element> HistogramMatrix<'_, T> {
     ///
     /// [`Error::NotFinite`], which names the index.
     pub fn check_finite(&self, exec: &Executor, name: &'static str) -> Result<()> {
-        self.check_rows(exec, name, all_finite)
+        self.check_rows(exec, name, T::all_finite)
     }
 
     fn check_rows(
@@ -114,23 +114,35 @@ pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Re
         .collect()
 }
 
-/// Whether all are non-negative and finite. Looks at every value, without the branches that would keep it from taking several at a time.
-pub(crate) fn all_valid<T: Element>(values: &[T]) -> bool {
-    let infinity = T::from_f64(f64::INFINITY);
-    values.iter().fold(true, |valid, &v| valid & (v >= T::default()) & (v < infinity))
-}
-
-/// As [`all_valid`], of either sign.
-fn all_finite<T: Element>(values: &[T]) -> bool {
-    let infinity = T::from_f64(f64::INFINITY);
-    let negative = T::from_f64(f64::NEG_INFINITY);
-    values.iter().fold(true, |valid, &v| valid & (v > negative) & (v < infinity))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ndarray::array;
+
+    #[test]
+    fn values_at_the_ends_of_the_range() {
+        fn check<T: Element>(ends: [f64; 2]) {
+            let [tiny, huge] = ends.map(T::from_f64);
+            let nan = T::from_f64(f64::NAN);
+            let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(T::from_f64);
+            let zeros = [0.0, -0.0].map(T::from_f64);
+            assert!(T::all_non_negative(&[]) && T::all_finite(&[]));
+            for good in [tiny, huge, zeros[0], zeros[1], T::from_f64(1.0)] {
+                assert!(T::all_non_negative(&[good; 9]) && T::all_finite(&[good; 9]), "{good:?}");
+            }
+            let negative = [-tiny.to_f64(), -huge.to_f64(), -1.0].map(T::from_f64);
+            for bad in negative.into_iter().chain([nan, T::from_f64(-f64::NAN), least, most]) {
+                for at in 0..9 {
+                    let mut values = [huge; 9];
+                    values[at] = bad;
+                    assert!(!T::all_non_negative(&values), "{bad:?} at {at}");
+                    assert_eq!(T::all_finite(&values), bad.to_f64().is_finite(), "{bad:?} at {at}");
+                }
+            }
+        }
+        check::<f32>([f64::from(f32::from_bits(1)), f64::from(f32::MAX)]);
+        check::<f64>([f64::from_bits(1), f64::MAX]);
+    }
 
     #[test]
     fn the_first_bad_entry_is_named() {

@@ -20,7 +20,7 @@ pub use csr::CsrView;
 pub use csr_parts::CsrParts;
 use ndarray::{ArrayView2, s};
 
-pub(crate) use check::{COLUMNS_OF_X, all_valid, check_columns, row_numbers};
+pub(crate) use check::{COLUMNS_OF_X, check_columns, row_numbers};
 pub(crate) use columns::ColumnEntries;
 pub(crate) use csr_parts::check_width;
 

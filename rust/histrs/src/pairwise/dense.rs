@@ -97,7 +97,7 @@ fn tile_sums<T: Element, K: Term, S: Simd>(
                 for j in 0..TILE {
                     let left = Entry { value: value[i], log: log[i] };
                     let right = Entry { value: other[j], log: other_log[j] };
-                    acc[i][j] = T::add(simd, acc[i][j], K::of::<T, S>(simd, left, right));
+                    acc[i][j] = K::add::<T, S>(simd, acc[i][j], left, right);
                 }
             }
         }

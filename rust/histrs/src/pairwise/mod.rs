@@ -60,6 +60,17 @@ pub(crate) trait Term: Copy + Send + Sync {
         y: Entry<T::Vector<S>>,
     ) -> T::Vector<S>;
 
+    /// A sum with one more summand.
+    #[inline(always)]
+    fn add<T: Element, S: Simd>(
+        simd: S,
+        sum: T::Vector<S>,
+        x: Entry<T::Vector<S>>,
+        y: Entry<T::Vector<S>>,
+    ) -> T::Vector<S> {
+        T::add(simd, sum, Self::of::<T, S>(simd, x, y))
+    }
+
     /// The entry of the matrix that follows from the sum of a row of `x` and one of `y`.
     fn finish(self, sum: f64, _row: usize, _column: usize) -> f64 {
         sum

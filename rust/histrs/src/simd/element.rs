@@ -62,6 +62,12 @@ pub trait Vectors: Sized {
 
     /// The same slice, where this is `f32`.
     fn singles(x: &[Self]) -> Option<&[f32]>;
+
+    /// Whether all are finite and not negative. Looks at every value, as integers, of which several
+    /// are compared at a time.
+    fn all_non_negative(x: &[Self]) -> bool;
+    /// Whether all are finite.
+    fn all_finite(x: &[Self]) -> bool;
 }
 
 macro_rules! impl_element {
@@ -140,6 +146,21 @@ macro_rules! impl_element {
             }
             fn singles(x: &[Self]) -> Option<&[f32]> {
                 $singles(x)
+            }
+            // The first bit says what is negative; added to what has no end, this sets it, too.
+            fn all_non_negative(x: &[Self]) -> bool {
+                let step = <$t>::MIN_POSITIVE.to_bits();
+                let seen = x.iter().fold(0, |seen, &x| {
+                    // -0 is 0.
+                    let bits = (x + 0.0).to_bits();
+                    seen | bits | bits.wrapping_add(step)
+                });
+                !<$t>::from_bits(seen).is_sign_negative()
+            }
+            fn all_finite(x: &[Self]) -> bool {
+                let step = <$t>::MIN_POSITIVE.to_bits();
+                let seen = x.iter().fold(0, |seen, &x| seen | (x.abs().to_bits() + step));
+                !<$t>::from_bits(seen).is_sign_negative()
             }
         }
 

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
-use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, all_valid, check_columns};
+use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, check_columns};
 use crate::memory;
 use crate::simd::{AlignedVec, Element, Vectors, clip, dispatch, lanes};
 
@@ -190,9 +190,9 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
         all_least = T::min(simd, all_least, least[r]);
         all_zeros = T::add(simd, all_zeros, zeros[r]);
     }
-    all_valid(T::elements::<S>(&[all_least]))
+    T::all_non_negative(T::elements::<S>(&[all_least]))
         & (T::reduce_sum(simd, all_zeros) == T::default())
-        & x_tails.iter().all(|tail| all_valid(tail))
+        & x_tails.iter().all(|tail| T::all_non_negative(tail))
 }
 
 /// `sign(w) min(x, |w|)` for `x >= 0`.
@@ -242,8 +242,8 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
         for (row, out) in (start..).zip(out.chunks_exact_mut(n_classes)) {
             let (indices, values) = x.row_sums_of_duplicates(row);
             // What is added up may hide what it is added up from.
-            valid &= all_valid(&values)
-                && (matches!(values, Cow::Borrowed(_)) || all_valid(x.row(row).1));
+            valid &= T::all_non_negative(&values)
+                && (matches!(values, Cow::Borrowed(_)) || T::all_non_negative(x.row(row).1));
             if n_classes == 1 {
                 sums[0] = sparse_score(&indices, &values, weights);
             } else {
