@@ -22,9 +22,10 @@ from histrs._labels import check_labels, encode
 from histrs._progress import StepProgress
 from histrs._scale import may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
+from histrs.spd._mean import Float64, MetricName, mean_of, weights_of
 from histrs.spd._reference import Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
@@ -107,7 +108,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     inverse_temperature_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [NameOptions(METRICS)],
+        "metric": [NameOptions(MEANS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],

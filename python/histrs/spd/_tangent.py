@@ -16,8 +16,9 @@ from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
 from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, exponential, roots, unpacked, weights_of
+from histrs.spd._mean import Float64, MetricName, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
     Running,
     given_reference,
@@ -92,7 +93,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     weight_seen_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "reference": [NameOptions(METRICS), "array-like"],
+        "reference": [NameOptions(MEANS), "array-like"],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],

@@ -18,8 +18,9 @@ from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
 from histrs._scale import check_computed, may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, roots, weights_of
+from histrs.spd._mean import Float64, MetricName, roots, weights_of
 from histrs.spd._reference import Running, reference_mean
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
@@ -85,7 +86,7 @@ class Whitening(TransformerMixin, BaseEstimator):
     weights_seen_: Float64
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [NameOptions(METRICS)],
+        "metric": [NameOptions(MEANS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
