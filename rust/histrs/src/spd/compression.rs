@@ -15,7 +15,7 @@ use crate::small_matrix::triangle;
 use crate::spd::factors::{LogDeterminant, keep_factors};
 use crate::spd::lanes::{Groups, Interleaved, Shared, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
-use crate::spd::logarithm::ln_product;
+use crate::spd::ln_product::ln_product;
 use crate::spd::stack::{SymmetricStack, check_same_size};
 
 /// Parts that the training matrices are cut into; each has sums of its own.
