@@ -78,7 +78,7 @@ pub struct LassoPath {
 /// let problem = LassoProblem::new(
 ///     gram.view(), cross.view(), y_squares.view(), &[1, 2], &[1.0, 1.0],
 /// )?;
-/// let penalties = [Penalty { l1: 1.0, l2: 0.0 }];
+/// let penalties = [Penalty::new(1.0)];
 /// let stop = Stop::default().with_tol(1e-12);
 /// let start = array![[0.0, 0.0]];
 /// let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;

@@ -8,11 +8,26 @@ use crate::error::{Error, Result, check_length};
 
 /// Strengths of the two penalties of `sum_g l1 weight_g |w_g| + l2 |w|^2 / 2`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Penalty {
     /// Of the norms of the groups; positive.
     pub l1: f64,
     /// Of the squares; non-negative.
     pub l2: f64,
+}
+
+impl Penalty {
+    /// Of the norms of the groups alone.
+    #[must_use]
+    pub const fn new(l1: f64) -> Self {
+        Self { l1, l2: 0.0 }
+    }
+
+    /// With another [`l2`](Self::l2).
+    #[must_use]
+    pub const fn with_l2(self, l2: f64) -> Self {
+        Self { l2, ..self }
+    }
 }
 
 /// `w^T G w / 2 - v^T w` and groups of coefficients, for some targets.
