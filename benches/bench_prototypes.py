@@ -39,7 +39,7 @@ def _problem(n: int, m: int) -> tuple[NDArray[Any], ...]:
 
 
 def jax_loss(X: Any, labels: Any, own: Any, M: Any) -> Any:
-    """Return the same loss with plain Sinkhorn iterations, all pairs of 50 rows at a time.
+    """Return the same loss with unaccelerated Sinkhorn iterations, all pairs of 50 rows at a time.
 
     The gradient is that of the dual with its variables held, so that no iteration is
     differentiated.

@@ -11,7 +11,7 @@ from histrs.gaussian_process import IntersectionGPRegressor
 NOISE = 0.1
 SOLVERS: dict[str, dict[str, Any]] = {
     "conjugate gradients, preconditioned": {"solver": "cg"},
-    "conjugate gradients, plain": {"solver": "cg", "preconditioner": None},
+    "conjugate gradients, unpreconditioned": {"solver": "cg", "preconditioner": None},
     "coordinate descent (Wu)": {"solver": "coordinate-descent"},
     "greedy blocks (Bo and Sminchisescu)": {"solver": "greedy-block"},
     "Cholesky": {"solver": "cholesky"},

@@ -57,7 +57,7 @@ def follow(n_iterations, **parameters):
 
 solvers = {
     "conjugate gradients, preconditioned": {"solver": "cg"},
-    "conjugate gradients, plain": {"solver": "cg", "preconditioner": None},
+    "conjugate gradients, unpreconditioned": {"solver": "cg", "preconditioner": None},
     "coordinate descent": {"solver": "coordinate-descent"},
     "greedy blocks": {"solver": "greedy-block"},
 }

@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel as sklearn_additive_ch
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.svm import SVC
 
+from histrs.gaussian_process import SPDGPClassifier
 from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap
 from histrs.metrics import (
     additive_chi2_kernel,
@@ -27,12 +28,22 @@ from histrs.metrics import (
 )
 from histrs.metrics._registry import (
     ADDITIVE_KERNELS,
+    CODE_METRICS,
+    COVARIANCE_KERNELS,
     KERNELS,
+    MEANS,
     METRICS,
     AdditiveKernelName,
+    CodeMetricName,
+    CovarianceKernelName,
     KernelName,
 )
 from histrs.neighbors import MetricKNNClassifier
+from histrs.quantization import ProductQuantizer
+from histrs.quantization._metrics import METRICS as CODE_METRICS_OF_KMEANS
+from histrs.spd import MDM, TangentSpace, Whitening
+from histrs.spd._mean import MetricName as MeanMetricName
+from histrs.spd._mean import mean_of
 from histrs.testing import count_matrices, histograms
 from tests.helpers import CONTAINERS, awkward_histograms, dense
 from tests.oracles import chi2, minmax
@@ -395,6 +406,26 @@ def test_very_wide_sparse_rows(rng, metric):
 def test_names_of_the_registry_are_those_of_its_types():
     assert set(get_args(KernelName)) == set(KERNELS)
     assert set(get_args(AdditiveKernelName)) == ADDITIVE_KERNELS
+    assert set(get_args(CovarianceKernelName)) == set(COVARIANCE_KERNELS)
+    assert set(get_args(CodeMetricName)) == CODE_METRICS
+    assert set(get_args(MeanMetricName)) == MEANS
+
+
+def test_what_the_registry_says_of_codewords_and_means_is_there(rng):
+    assert set(CODE_METRICS_OF_KMEANS) == CODE_METRICS
+    A = rng.normal(size=(5, 3, 9))
+    stack, weights = A @ A.mT, np.full(5, 0.2)
+    for name in MEANS:
+        assert mean_of(stack, weights, name).residual < 1e-7
+
+
+@pytest.mark.parametrize("name", sorted(COVARIANCE_KERNELS))
+def test_kernels_of_covariances_are_those_of_their_distance(rng, name):
+    A = rng.normal(size=(6, 3, 9))
+    X = A @ A.mT
+    D = METRICS[name].distances(X, X, n_jobs=1)
+    D = D**2 if name == "logeuclid" else D  # the divergence is a square already
+    np.testing.assert_allclose(COVARIANCE_KERNELS[name](X, gamma=1.5), np.exp(-1.5 * D), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
@@ -421,6 +452,11 @@ def test_additive_kernels_are_sums_over_columns(rng, name):
         (MetricKNNClassifier, "metric", METRICS),
         (KernelProjectionMap, "kernel", KERNELS),
         (SparseAdditiveMap, "kernel", ADDITIVE_KERNELS),
+        (ProductQuantizer, "metric", CODE_METRICS),
+        (MDM, "metric", MEANS),
+        (Whitening, "metric", MEANS),
+        (TangentSpace, "reference", MEANS),
+        (SPDGPClassifier, "kernel", COVARIANCE_KERNELS),
     ],
 )
 def test_a_wrong_name_lists_the_right_ones(estimator, parameter, names):

@@ -30,7 +30,22 @@ from histrs.transport import grid_ground_distance
 from histrs.transport._pairs import sinkhorn_of_pairs
 from tests.oracles import transport
 
-METRICS = {"jbld": jbld_distances, "airm": airm_distances}
+
+def registered(name):
+    """The distance by its name, whose rounding decides between matrices that are equally near."""
+
+    def distances(X, Y=None):
+        return EVERY_METRIC[name].distances(X, X if Y is None else Y, n_jobs=1)
+
+    return distances
+
+
+METRICS = {
+    "jbld": jbld_distances,
+    "airm": airm_distances,
+    "logeuclid": registered("logeuclid"),
+    "euclid": registered("euclid"),
+}
 each_metric = pytest.mark.parametrize("metric", METRICS)
 
 
@@ -41,6 +56,21 @@ def matrices(rng, n, p=3):
     X = A @ A.transpose(0, 2, 1)
     X[n // 2] = X[0]
     return X, np.array(["c", "a", "b"])[y]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["logeuclid", "euclid"])
+def test_flat_distances_are_their_definition(rng, metric, dtype):
+    X, Y = matrices(rng, 7)[0].astype(dtype), matrices(rng, 4)[0].astype(dtype)
+
+    def points(Z):
+        values, V = np.linalg.eigh(Z.astype(np.float64))
+        return Z if metric == "euclid" else (V * np.log(values)[:, None]) @ V.mT
+
+    D = METRICS[metric](X, Y)
+    expected = np.linalg.norm(points(X)[:, None] - points(Y)[None], axis=(2, 3))
+    assert D.dtype == dtype
+    np.testing.assert_allclose(D, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
 
 
 def brute_force(D, k):

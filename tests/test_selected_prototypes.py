@@ -34,7 +34,7 @@ from histrs.prototypes import (
 from histrs.prototypes._base import Training
 from histrs.prototypes._condensed import condense
 from histrs.prototypes._random_mutation import hill_climb
-from histrs.spd import jbld_mean
+from histrs.spd import jbld_mean, log_euclidean_mean
 from histrs.transport import grid_ground_distance, sinkhorn_barycenter
 from tests.oracles import prototypes as oracle
 
@@ -229,6 +229,13 @@ def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng
     for label in range(3):
         D = jbld_distances(X[y == label], jbld_mean(X[y == label])[None])[:, 0]
         assert chosen[label] == np.flatnonzero(y == label)[D.argmin()]
+    for metric in ("logeuclid", "euclid"):
+        chosen = FastCondensedNN(metric=metric).fit(X, y).sample_indices_
+        for label in range(3):
+            Z = X[y == label]
+            mean = Z.mean(axis=0) if metric == "euclid" else log_euclidean_mean(Z)
+            D = METRICS[metric].distances(Z, mean[None], n_jobs=1)[:, 0]
+            assert chosen[label] == np.flatnonzero(y == label)[D.argmin()]
     X, y = data_for("sinkhorn", rng)
     chosen = FastCondensedNN(metric="sinkhorn", metric_params=PARAMS["sinkhorn"]).fit(X, y)
     for label in range(3):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
 from histrs.prototypes import (
     CondensedNN,
@@ -14,21 +15,23 @@ from histrs.prototypes import (
     ReducedNN,
 )
 from histrs.quantization import ProductQuantizer
+from histrs.spd import MDM, SPDProjection, TangentSpace, Whitening
 from tests.all_estimators import CASES, data
 
 # Of those whose case has nothing to search or to learn by iterations.
 INSTEAD = {
     MetricKNNClassifier: {"n_neighbors": "auto"},
     MetricKNNRegressor: {"n_neighbors": "auto"},
+    ExpChi2Sampler: {"gamma": "auto"},
 }
 SPEAKING = [case for case in CASES if "verbose" in case.make().get_params(deep=False)]
 each = pytest.mark.parametrize("case", SPEAKING, ids=lambda case: type(case.make()).__name__)
 
 
 def fitted(case, verbose):
-    X, y = data(case)
     model = case.make()
     model.set_params(verbose=verbose, **INSTEAD.get(type(model), {}))
+    X, y = data(case._replace(make=lambda: model))
     return model.fit(X, y)
 
 
@@ -37,16 +40,21 @@ def test_those_that_take_long_can_be_asked():
     assert names >= {
         "BagOfVisualWords",
         "CondensedNN",
+        "ExpChi2Sampler",
         "FastCondensedNN",
         "FisherVector",
         "KernelProjectionMap",
+        "MDM",
         "MetricKNNClassifier",
         "MetricKNNRegressor",
         "PartDetector",
         "ProductQuantizer",
         "RandomMutationNN",
         "ReducedNN",
+        "SPDProjection",
         "SparseKernelMap",
+        "TangentSpace",
+        "Whitening",
     }
 
 
@@ -118,3 +126,43 @@ def test_compressors_tell_of_every_loss(rng, capfd, monkeypatch):
         assert capfd.readouterr().err == ""
         loud = model.set_params(verbose=1).fit(X, y)
         assert len(capfd.readouterr().err.splitlines()) == loud.n_iter_ == quiet.n_iter_
+
+
+def test_means_of_covariances_tell_of_each(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    A = rng.normal(size=(12, 3, 9))
+    X, group = A @ A.mT, np.repeat([0, 1, 2], [3, 4, 5])
+    for model, arguments, sizes in (
+        (MDM(), {"y": group}, [3, 4, 5]),
+        (Whitening(), {"domain": group}, [3, 4, 5]),
+        (TangentSpace(), {}, [12]),
+    ):
+        model.set_params(verbose=1).fit(X, **arguments)
+        lines = capfd.readouterr().err.splitlines()
+        name = type(model).__name__
+        assert len(lines) == len(sizes)
+        for k, (line, size) in enumerate(zip(lines, sizes, strict=True), 1):
+            assert line.startswith(f"{name}: iteration {k}, mean of {size} matrices, ")
+            assert float(line.split("residual ")[1]) <= 1e-8
+
+
+def test_a_projection_tells_of_its_objective(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    A = rng.normal(size=(20, 4, 9)) * (1 + np.arange(20) % 2)[:, None, None]
+    model = SPDProjection(2, verbose=1).fit(A @ A.mT, np.arange(20) % 2)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) > model.n_iter_
+    assert float(lines[-1].split("best ")[1]) == pytest.approx(model.objective_, rel=1e-5)
+
+
+def test_a_search_for_the_scale_tells_of_every_candidate(rng, capfd, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X = rng.random((40, 5))
+    sampler = ExpChi2Sampler(4, gamma="auto", random_state=0, verbose=1).fit(X, X[:, 0])
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 7
+    errors = [float(line.split("error left out ")[1]) for line in lines]
+    best = float(lines[int(np.argmin(errors))].split("gamma ")[1].split(",")[0])
+    assert best == pytest.approx(sampler.gamma_, rel=1e-2)
+    sampler.set_params(gamma="scale").fit(X)
+    assert capfd.readouterr().err == ""

@@ -376,8 +376,8 @@ def figure_6(run: Run) -> tuple[Points, str]:
 
 def judge_solvers(points: Points) -> list[Claim]:
     """Judge the order of the solvers at the least residual."""
-    plain, descent, greedy = list(SOLVERS)[1:4]
-    last = points.at(plain, "seconds")[-1]
+    unpreconditioned, descent, greedy = list(SOLVERS)[1:4]
+    last = points.at(unpreconditioned, "seconds")[-1]
     times = {name: points.centre(name, "seconds", last) for name in SOLVERS}
     first = min(times[n] for n in list(SOLVERS)[:2])
     # Each is timed once: seconds and their order are said, but no factors.
@@ -444,7 +444,8 @@ def figure_7(run: Run) -> tuple[Points, str]:
         run.progress(seed + 1, n_splits, "splits")
     note = (
         f"{_SCENES}; the {len(data.names)} largest classes, {len(split.X)} rows, {n_splits} "
-        f"splits, noise {NOISE}, plain conjugate gradients. The exponent is learned once a split."
+        f"splits, noise {NOISE}, unpreconditioned conjugate gradients. The exponent is learned "
+        "once a split."
     )
     return points, note
 

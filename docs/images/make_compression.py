@@ -18,7 +18,7 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, title, comparison in zip(
     axes,
-    ("Spoken digits, covariances", "Pictures, histograms of light"),
+    ("Spoken digits, covariances", "Images, histograms of light"),
     (digits(quick=False), light(quick=False)),
     strict=True,
 ):

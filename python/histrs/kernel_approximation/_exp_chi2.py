@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._estimator import BaseEstimator
 from histrs._out import apart_from, checked_out
+from histrs._progress import StepProgress
 from histrs._scale import may_overflow
 from histrs._threads import leavable
 from histrs._validation import (
@@ -93,6 +94,9 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core. The features are the same for any number.
+    verbose : int, default=0
+        Above 0, the search of `gamma="auto"` shows a progress bar (tqdm where installed, lines on
+        stderr where not).
 
     Attributes
     ----------
@@ -146,6 +150,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -157,6 +162,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         projection: ProjectionName = "structured",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.gamma = gamma
@@ -164,6 +170,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.projection = projection
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike | Matrix, y: ArrayLike | None = None) -> Self:
@@ -276,6 +283,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
+        tags.target_tags.required = self.gamma == "auto"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -326,7 +334,11 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         targets = signed_targets(y, X.shape[0], rows)
         distances = chi2_distances(X[rows], n_jobs=self.n_jobs)
         candidates = scale * _MULTIPLES
-        errors = [leave_one_out_error(np.exp(-g * distances), targets) for g in candidates]
+        errors = np.full(len(candidates), np.inf)
+        with StepProgress("ExpChi2Sampler", self.verbose, len(candidates)) as progress:
+            for i, gamma in enumerate(candidates):
+                errors[i] = leave_one_out_error(np.exp(-gamma * distances), targets)
+                progress(f"gamma {gamma:.3g}, error left out {errors[i]:.3g}")
         return float(candidates[np.argmin(errors)])
 
     def _total_variance(self, X: Matrix) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ _BLOCK = 64
 def induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
     """Return the squared distance ``k(x, x) + k(y, y) - 2 k(x, y)``."""
 
+    @wraps(kernel)
     def distances(
         X: Matrix | Checked, Y: Matrix | Checked, *, n_jobs: int | None, **params: Any
     ) -> NDArray[Any]:

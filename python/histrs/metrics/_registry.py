@@ -14,23 +14,33 @@ from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bou
 from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
 from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
 from histrs.metrics._euclidean import euclidean_distances
+from histrs.metrics._flat_covariances import (
+    euclid_centroid,
+    euclid_distances,
+    log_euclidean_centroid,
+    log_euclidean_distances,
+)
 from histrs.metrics._hellinger import hellinger_kernel
 from histrs.metrics._induced import induced_by
 from histrs.metrics._intersection import intersection_kernel
 from histrs.metrics._jensen_shannon import jensen_shannon_kernel
 from histrs.metrics._minmax import minmax_distances, minmax_kernel
 from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._kernels import jbld_kernel, log_euclidean_kernel
 from histrs.spd._stack import STACK_CHECKS
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances, emd_of_pairs
 from histrs.transport._pairs import sinkhorn_of_pairs
 
 Kind = Literal["covariances", "histograms", "vectors"]
-# Names of those that have a kernel, and of those whose kernel is a sum over columns.
+# Names of those that have a kernel, by what it is between, and of those whose kernel is a sum over
+# columns; and of those in which codewords are learned. (Those of means are `spd`'s.)
 KernelName: TypeAlias = Literal[
     "intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"
 ]
 AdditiveKernelName: TypeAlias = Literal["intersection", "chi2", "hellinger", "jensen_shannon"]
+CovarianceKernelName: TypeAlias = Literal["jbld", "logeuclid"]
+CodeMetricName: TypeAlias = Literal["euclidean", "hellinger", "chi2", "intersection"]
 Pairwise: TypeAlias = Callable[..., NDArray[Any]]
 
 
@@ -39,8 +49,9 @@ class Metric(NamedTuple):
 
     `bounds` are never above the distance, and `of_pairs`, of `(X, Y, rows, columns, *, n_jobs,
     **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
-    distance, is what the maps on landmarks approximate; it `is_additive` if it is a sum over
-    columns.
+    distance, is positive semi-definite: of histograms it is what the maps on landmarks approximate,
+    and it `is_additive` if it is a sum over columns. What k-means needs of a metric that
+    `has_codewords` is in `quantization`, and the mean of matrices that `has_mean` in `spd`.
     """
 
     distances: Pairwise
@@ -50,10 +61,16 @@ class Metric(NamedTuple):
     centroid: Centroid = mean_centroid
     bounds: Bounds | None = None
     of_pairs: Pairwise | None = None
+    has_codewords: bool = False
+    has_mean: bool = False
 
 
-def _of_kernel(kernel: Pairwise, *, is_additive: bool = False) -> Metric:
-    return Metric(induced_by(kernel), "histograms", kernel, is_additive)
+def _of_kernel(
+    kernel: Pairwise, *, is_additive: bool = False, has_codewords: bool = False
+) -> Metric:
+    return Metric(
+        induced_by(kernel), "histograms", kernel, is_additive, has_codewords=has_codewords
+    )
 
 
 def _airm_of_pairs(
@@ -72,8 +89,11 @@ METRICS: Mapping[str, Metric] = {
         centroid=jbld_centroid,
         bounds=airm_bounds,
         of_pairs=_airm_of_pairs,
+        has_mean=True,
     ),
-    "chi2": Metric(chi2_distances, "histograms", additive_chi2_kernel, is_additive=True),
+    "chi2": Metric(
+        chi2_distances, "histograms", additive_chi2_kernel, is_additive=True, has_codewords=True
+    ),
     "emd": Metric(
         emd_distances,
         "histograms",
@@ -81,12 +101,23 @@ METRICS: Mapping[str, Metric] = {
         bounds=emd_bounds,
         of_pairs=emd_of_pairs,
     ),
-    "euclidean": Metric(euclidean_distances, "vectors"),
+    # Of covariances, by pyRiemann's name.
+    "euclid": Metric(euclid_distances, "covariances", centroid=euclid_centroid, has_mean=True),
+    "euclidean": Metric(euclidean_distances, "vectors", has_codewords=True),
     "exp_chi2": _of_kernel(exp_chi2_kernel),
-    "hellinger": _of_kernel(hellinger_kernel, is_additive=True),
-    "intersection": _of_kernel(intersection_kernel, is_additive=True),
-    "jbld": Metric(jbld_distances, "covariances", centroid=jbld_centroid),
+    "hellinger": _of_kernel(hellinger_kernel, is_additive=True, has_codewords=True),
+    "intersection": _of_kernel(intersection_kernel, is_additive=True, has_codewords=True),
+    "jbld": Metric(
+        jbld_distances, "covariances", jbld_kernel, centroid=jbld_centroid, has_mean=True
+    ),
     "jensen_shannon": _of_kernel(jensen_shannon_kernel, is_additive=True),
+    "logeuclid": Metric(
+        log_euclidean_distances,
+        "covariances",
+        log_euclidean_kernel,
+        centroid=log_euclidean_centroid,
+        has_mean=True,
+    ),
     "minmax": Metric(minmax_distances, "histograms", minmax_kernel),
     "sinkhorn": Metric(
         sinkhorn_distances,
@@ -96,10 +127,22 @@ METRICS: Mapping[str, Metric] = {
         of_pairs=sinkhorn_of_pairs,
     ),
 }
-KERNELS: Mapping[str, Pairwise] = {
-    name: metric.kernel for name, metric in METRICS.items() if metric.kernel is not None
-}
+
+
+def _kernels(kind: Kind) -> Mapping[str, Pairwise]:
+    return {
+        name: metric.kernel
+        for name, metric in METRICS.items()
+        if metric.kernel is not None and metric.kind == kind
+    }
+
+
+KERNELS = _kernels("histograms")
+COVARIANCE_KERNELS = _kernels("covariances")
 ADDITIVE_KERNELS = {name for name, metric in METRICS.items() if metric.is_additive}
+CODE_METRICS = {name for name, metric in METRICS.items() if metric.has_codewords}
+# pyRiemann's name of "airm" is one as well.
+MEANS = {name for name, metric in METRICS.items() if metric.has_mean} | {"riemann"}
 
 
 def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> None:
@@ -113,7 +156,7 @@ def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> 
     metric, given = METRICS[name], {"n_jobs", *(params or {})}
     options = {
         option.name: option
-        for option in list(signature(metric.kernel or metric.distances).parameters.values())[2:]
+        for option in list(signature(metric.distances).parameters.values())[2:]
         # All pairs are asked for, and nothing beside their distances, of which none may be missing;
         # who passes parameters on has none of its own.
         if option.name not in ("paired", "return_info", "on_error")

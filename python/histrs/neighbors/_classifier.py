@@ -37,8 +37,9 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
-        Between covariance matrices "jbld" and "airm"; between histograms "chi2", "minmax",
-        "sinkhorn" and "emd", each as the function of `histrs.metrics` of that name, and
+        Between covariance matrices "jbld", "airm", "logeuclid" (Euclidean between logarithms)
+        and "euclid"; between histograms "chi2", "minmax", "sinkhorn" and "emd", each as the
+        function of `histrs.metrics` of that name, and
         :math:`k(x, x) + k(y, y) - 2 k(x, y)` of the kernels "intersection" (which is the sum of
         :math:`|x - y|`), "hellinger", "jensen_shannon", "additive_chi2" and "exp_chi2"; between
         vectors "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and

@@ -22,7 +22,7 @@ class FastCondensedNN(SelectedPrototypes):
     nearest to the centroids of the classes; then in each round every prototype brings in, of the
     samples of other classes that are nearest to it of all prototypes, the nearest one, until
     there are none. Nothing is random, and the order of the samples only decides ties. Centroids
-    are :func:`~histrs.spd.jbld_mean` for "jbld" and "airm",
+    are :func:`~histrs.spd.jbld_mean` for "jbld" and "airm", the mean of "logeuclid" and "euclid",
     :func:`~histrs.transport.sinkhorn_barycenter` for "sinkhorn" and "emd" (regularised by a
     hundredth of the largest ground distance at least), and the mean for other metrics, as in
     [2]_.

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from histrs import _histrs
 from histrs._scale import may_overflow
 from histrs._validation import Matrix, to_core
-from histrs.quantization._metrics import METRICS, CodeMetric, MetricName
+from histrs.metrics._registry import CodeMetricName
+from histrs.quantization._metrics import METRICS, CodeMetric
 from histrs.quantization._rotation import check_range, rotated
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
@@ -27,7 +28,7 @@ class Blocks:
     """Blocks of columns, and the metric in which a codeword is near to a part of a row."""
 
     offsets: NDArray[np.int64]
-    metric_name: MetricName
+    metric_name: CodeMetricName
     n_threads: int
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from histrs.quantization._inner_product import (
 )
 
 Array: TypeAlias = NDArray[np.float64]
-MetricName: TypeAlias = Literal["euclidean", "hellinger", "chi2", "intersection"]
 
 _NEWTON_STEPS = 4
 
@@ -105,6 +104,7 @@ def _chi2_centres(values: Array, codes: NDArray[Any], centres: Array) -> Array:
     return z
 
 
+# An entry for each of the registry that `has_codewords`.
 METRICS: Mapping[str, CodeMetric] = {
     "euclidean": CodeMetric(
         _square_error,

@@ -34,6 +34,7 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.kernel_approximation import InnerProduct
+from histrs.metrics._registry import CODE_METRICS, CodeMetricName
 from histrs.quantization import _codebooks
 from histrs.quantization._archived import MOST_CODES, parts_of, state_of
 from histrs.quantization._coder import Blocks, Coder, Codes, gathered
@@ -41,7 +42,6 @@ from histrs.quantization._learning import Learner, counts_of, moved
 from histrs.quantization._metrics import (
     METRICS,
     CodeMetric,
-    MetricName,
     inner_product,
 )
 from histrs.quantization._rotation import rotated
@@ -173,7 +173,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_codes": [Interval(Integral, 2, MOST_CODES, closed="both")],
-        "metric": [NameOptions(METRICS)],
+        "metric": [NameOptions(CODE_METRICS)],
         "rotation": [StrOptions({"opq"}), None],
         # A level more than there are bits in a number says nothing; each is learned by itself.
         "n_levels": [Interval(Integral, 1, 64, closed="both")],
@@ -196,7 +196,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self,
         n_blocks: int = 8,
         n_codes: int = 256,
-        metric: MetricName = "euclidean",
+        metric: CodeMetricName = "euclidean",
         *,
         rotation: Literal["opq"] | None = None,
         n_levels: int = 1,

@@ -23,6 +23,10 @@ return_n_iter : bool, default=False
 n_jobs : int, default=None
     Number of threads; None and -1 mean one per core.
 """,
+    "verbose": """
+verbose : int, default=0
+    Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+""",
     "C": """
 C : ndarray of shape (p, p)
     The mean, in the precision of `X`.

@@ -19,11 +19,13 @@ from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import check_labels, encode
+from histrs._progress import StepProgress
 from histrs._scale import may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, mean_of, weights_of
+from histrs.spd._mean import Float64, MetricName, mean_of, weights_of
 from histrs.spd._reference import Running, reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
@@ -56,6 +58,7 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     {forgetting}
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one per core. Results do not depend on it.
+    {verbose}
 
     Attributes
     ----------
@@ -105,9 +108,10 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
     inverse_temperature_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [NameOptions(METRICS)],
+        "metric": [NameOptions(MEANS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -116,10 +120,12 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         *,
         forgetting: float = 0.0,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.forgetting = forgetting
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -232,15 +238,17 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _add(self, stack: Stack, indices: NDArray[np.int64], weights: Float64) -> None:
         means, seen = self.means_.copy(), self.weights_seen_.copy()
-        for index in np.unique(indices):
-            own = indices == index
-            total = float(weights[own].sum())
-            share = weights_of(weights[own], int(own.sum()))
-            mean = reference_mean("MDM", stack[own], share, self.metric, self.n_jobs)
-            if seen[index] > 0.0:
-                running = Running(means[index], seen[index])
-                mean, total = running.updated(mean, total, self.forgetting, self.metric)
-            means[index], seen[index] = mean, total
+        present = np.unique(indices)
+        with StepProgress("MDM", self.verbose, len(present)) as progress:
+            for index in present:
+                own = indices == index
+                total = float(weights[own].sum())
+                share = weights_of(weights[own], int(own.sum()))
+                mean = reference_mean("MDM", stack[own], share, self.metric, self.n_jobs, progress)
+                if seen[index] > 0.0:
+                    running = Running(means[index], seen[index])
+                    mean, total = running.updated(mean, total, self.forgetting, self.metric)
+                means[index], seen[index] = mean, total
         self.means_, self.weights_seen_ = means, seen
 
     def _without_itself(

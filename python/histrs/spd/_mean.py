@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,6 @@ from histrs.spd._stack import Stack, as_stack, symmetric
 Float64: TypeAlias = NDArray[np.float64]
 MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
 
-METRICS = set(get_args(MetricName))
 # Whose exponential, and the sum of some of them, double precision holds.
 _LARGEST_LOGARITHM = 700.0
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._progress import StepProgress
 from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
@@ -20,10 +21,19 @@ _MAX_ITER = 100
 
 
 def reference_mean(
-    owner: str, stack: Stack, weights: Float64, metric: MetricName, n_jobs: int | None
+    owner: str,
+    stack: Stack,
+    weights: Float64,
+    metric: MetricName,
+    n_jobs: int | None,
+    progress: StepProgress | None = None,
 ) -> Float64:
     """Return a mean, with a warning where it did not converge; `weights` add up to 1."""
     found = mean_of(stack, weights, metric, tol=_TOL, max_iter=_MAX_ITER, n_jobs=n_jobs)
+    if progress is not None:
+        progress(
+            f"mean of {len(stack)} matrices, {found.n_iter} steps, residual {found.residual:.1e}"
+        )
     if found.residual > _TOL:
         warn(
             f"{owner}: the mean stopped after {found.n_iter} iterations with a residual of "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels, encode
+from histrs._progress import TrainingProgress
 from histrs._validation import check_random_state, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
@@ -58,6 +59,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         Start at the leading eigenvectors of the mean of the training matrices, or at random.
     n_jobs : int or None, default=None
         Number of threads in the search for neighbours; None and -1 mean one per core.
+    {verbose}
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         "init": [StrOptions({"pca", "random"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -122,6 +125,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         init: str = "pca",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors_within = n_neighbors_within
@@ -131,6 +135,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         self.init = init
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -166,17 +171,7 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         # The objective does not change with scale; products stay in range.
         stack = stack / (np.trace(stack, axis1=1, axis2=2).mean() / p)
 
-        def loss(w: Float64) -> tuple[float, Float64]:
-            value, gradient = objective(w.reshape(p, -1), stack, pairs)
-            return value, gradient.ravel()
-
-        result = minimize(
-            loss,
-            self._start(stack).ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
-        )
+        result = self._minimised(stack, pairs)
         if result.status == 1:
             warn(
                 f"SPDProjection stopped after {result.nit} iterations with a gradient of "
@@ -187,6 +182,24 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         self.components_ = np.linalg.qr(result.x.reshape(p, -1))[0]
         self.objective_ = float(result.fun)
         self.n_iter_ = int(result.nit)
+
+    def _minimised(self, stack: Stack, pairs: Pairs) -> OptimizeResult:
+        """Return what L-BFGS says of the objective, its argument flattened."""
+        progress = TrainingProgress("SPDProjection", self.verbose)
+
+        def loss(w: Float64) -> tuple[float, Float64]:
+            value, gradient = objective(w.reshape(stack.shape[1], -1), stack, pairs)
+            progress(value)
+            return value, gradient.ravel()
+
+        with progress:
+            return minimize(
+                loss,
+                self._start(stack).ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
+            )
 
     def _start(self, stack: Stack) -> Float64:
         p = stack.shape[1]

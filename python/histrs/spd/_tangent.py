@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
 from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, exponential, roots, unpacked, weights_of
+from histrs.spd._mean import Float64, MetricName, exponential, roots, unpacked, weights_of
 from histrs.spd._reference import (
     Running,
     given_reference,
@@ -46,6 +48,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     {forgetting}
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one per core. Results do not depend on it.
+    {verbose}
 
     Attributes
     ----------
@@ -90,9 +93,10 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     weight_seen_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "reference": [NameOptions(METRICS), "array-like"],
+        "reference": [NameOptions(MEANS), "array-like"],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -101,10 +105,12 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         *,
         forgetting: float = 0.0,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.reference = reference
         self.forgetting = forgetting
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -164,7 +170,8 @@ class TangentSpace(TransformerMixin, BaseEstimator):
             total += 0.0 if reset else self.weight_seen_
         else:
             metric: Any = self.reference
-            mean = reference_mean("TangentSpace", stack, weights, metric, self.n_jobs)
+            with StepProgress("TangentSpace", self.verbose, 1) as progress:
+                mean = reference_mean("TangentSpace", stack, weights, metric, self.n_jobs, progress)
             if not reset:
                 running = Running(self.reference_, self.weight_seen_)
                 mean, total = running.updated(mean, total, self.forgetting, metric)

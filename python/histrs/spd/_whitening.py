@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
 from histrs._scale import check_computed, may_overflow
 from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import METRICS, Float64, MetricName, roots, weights_of
+from histrs.spd._mean import Float64, MetricName, roots, weights_of
 from histrs.spd._reference import Running, reference_mean
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 
@@ -42,6 +45,7 @@ class Whitening(TransformerMixin, BaseEstimator):
         call.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean one per core. Results do not depend on it.
+    {verbose}
 
     Attributes
     ----------
@@ -82,9 +86,10 @@ class Whitening(TransformerMixin, BaseEstimator):
     weights_seen_: Float64
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "metric": [NameOptions(METRICS)],
+        "metric": [NameOptions(MEANS)],
         "forgetting": [Interval(Real, 0, 1, closed="left")],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -93,10 +98,12 @@ class Whitening(TransformerMixin, BaseEstimator):
         *,
         forgetting: float = 0.0,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.forgetting = forgetting
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -156,12 +163,7 @@ class Whitening(TransformerMixin, BaseEstimator):
             known = {
                 d: Running(*part) for d, part in zip(self.domains_.tolist(), parts, strict=True)
             }
-        for d in np.unique(own).tolist():
-            members = stack[own == d]
-            mean = reference_mean(
-                "Whitening", members, weights_of(None, len(members)), self.metric, self.n_jobs
-            )
-            weight = float(len(members))
+        for d, mean, weight in self._own_means(stack, own):
             if d in known:
                 known[d] = known[d].updated(mean, weight, self.forgetting, self.metric)
             else:
@@ -171,6 +173,18 @@ class Whitening(TransformerMixin, BaseEstimator):
         self.references_ = np.stack([known[d].matrix for d in order])
         self.weights_seen_ = np.array([known[d].weight for d in order])
         self.whiteners_ = np.stack([roots(M)[1] for M in self.references_])
+
+    def _own_means(self, stack: Stack, own: NDArray[Any]) -> Iterator[tuple[Any, Float64, float]]:
+        """Yield each domain with the mean of its matrices and their number."""
+        domains = np.unique(own).tolist()
+        with StepProgress("Whitening", self.verbose, len(domains)) as progress:
+            for d in domains:
+                members = stack[own == d]
+                weights = weights_of(None, len(members))
+                mean = reference_mean(
+                    "Whitening", members, weights, self.metric, self.n_jobs, progress
+                )
+                yield d, mean, float(len(members))
 
     def transform(self, X: ArrayLike, *, domain: ArrayLike | None = None) -> NDArray[Any]:
         """Recentre matrices.

@@ -24,6 +24,11 @@ def unique(labels: Any) -> NDArray[Any]:
     return classes_of(labels)
 
 
+def are_indicators(labels: Any) -> bool:
+    """Say whether labels are a column each, of which a row may have several."""
+    return np.ndim(labels) == 2 and not is_dask(labels)
+
+
 def partitions(rows: Array, targets: Any, weights: Any) -> list[tuple[Any, Any, Any]]:
     """Return the partitions of rows, whole rows each, of their targets and of their weights.
 

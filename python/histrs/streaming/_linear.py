@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
@@ -20,6 +20,7 @@ from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
+from histrs.streaming._readers import given_rows
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
@@ -58,14 +59,16 @@ class LinearModel(BaseEstimator):
         chunk_size: int = CHUNK_SIZE,
     ) -> RowSource:
         """Return rows to learn from."""
-        if is_dask(rows) and feature_map is None:
-            set_n_features(self, rows.shape[1])
-        return RowSource(
+        source = RowSource(
             *(rows, Y, feature_map, weights),
             chunk_size=chunk_size,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+        n_features = source.reader.n_features
+        if n_features is not None and feature_map is None:
+            set_n_features(self, n_features)
+        return source
 
     def _needs_rows(self) -> str:
         """Return the parameter, if any, for which moments are not enough."""
@@ -166,18 +169,10 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If the data are not as above, or a parameter does not fit them.
         """
         with unchanged_on_error(self):
-            if not is_dask(X):
-                X, y = validate_data(
-                    self,
-                    X,
-                    y,
-                    multi_output=True,
-                    y_numeric=True,
-                    ensure_min_samples=2,
-                    **ROW_CHECKS,
-                )
-                y = np.asarray(y, dtype=np.float64)
-                sample_weight = weights_of(sample_weight, len(y))
+            numbers = partial(np.asarray, dtype=np.float64)
+            X, y, sample_weight = given_rows(X).checked(
+                *(self, y, sample_weight, numbers), multi_output=True, y_numeric=True
+            )
             self._forget()
             self._learn_source(self._source(X, y, sample_weight))
             if np.ndim(y) == 1:

@@ -16,7 +16,6 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, may_overflow
@@ -25,6 +24,7 @@ from histrs._validation import Matrix, check_array, unchanged_on_error, validate
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
+from histrs.streaming._readers import given_rows
 from histrs.streaming._row_space import row_space
 from histrs.streaming._rows import ROW_CHECKS, set_n_features
 from histrs.streaming._source import RowSource
@@ -161,19 +161,12 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If `n_components` is larger than the number of features, or `X` is not as above.
         """
         with unchanged_on_error(self):
-            rows: Any = X
-            if is_dask(rows):
-                set_n_features(self, rows.shape[1])
-            else:
-                # The moments are not made of rows that are not finite, and name the first.
-                rows = validate_data(
-                    self, rows, ensure_min_samples=2, ensure_all_finite=False, **ROW_CHECKS
-                )
-                sample_weight = weights_of(sample_weight, rows.shape[0])
-            self._checked_n_components(rows.shape[1])
-            source = RowSource(
-                rows, weights=sample_weight, n_jobs=self.n_jobs, verbose=self.verbose
+            # The moments are not made of rows that are not finite, and name the first.
+            rows, _, weights = given_rows(X).checked(
+                self, weights=sample_weight, ensure_all_finite=False
             )
+            self._checked_n_components(rows.shape[1])
+            source = RowSource(rows, weights=weights, n_jobs=self.n_jobs, verbose=self.verbose)
             if not self._learn_few(source):
                 self._set_moments(Moments._gathered(source))
                 self._decompose()

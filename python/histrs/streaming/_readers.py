@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from histrs._dask import is_dask
 from histrs._sparse import is_sparse, sound
+from histrs._validation import validate_data
 from histrs.streaming._dask import computed_partitions
-from histrs.streaming._rows import Chunk, Rows, n_columns
+from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features
 from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
+from histrs.streaming._weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class RowReader(ABC):
     @property
     def n_rows(self) -> int | None:
         """Number of rows, where it is known before they are read."""
+        return None
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, where only the source knows it: no pass brings rows here."""
         return None
 
     @property
@@ -86,10 +93,54 @@ class FileReader(RowReader):
         return _slices(_NpyFile(self.rows), Y, weights, chunk_size)
 
 
-class DaskReader(RowReader):
+def _as_given(targets: Any) -> Any:
+    return targets
+
+
+class GivenRows(RowReader):
+    """Rows that `fit` takes: they are in memory, or stay where they are."""
+
+    @abstractmethod
+    def checked(
+        self,
+        model: Any,
+        Y: Any = "no_validation",
+        weights: Any = None,
+        made: Callable[[Any], Any] = _as_given,
+        *,
+        used_only: bool = False,
+        **checks: Any,
+    ) -> tuple[Any, Any, Any]:
+        """Return rows, what is made of targets, and weights; the model notes its features.
+
+        What is in memory is checked, as `validate_data` does with `checks`; with `used_only`, rows
+        of no weight are left out of it.
+        """
+
+
+class DaskReader(GivenRows):
     """A dask array, whose partitions are chunks."""
 
     is_distributed = True
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, where only the source knows it: no pass brings rows here."""
+        return int(self.rows.shape[1])
+
+    def checked(
+        self,
+        model: Any,
+        Y: Any = "no_validation",
+        weights: Any = None,
+        made: Callable[[Any], Any] = _as_given,
+        *,
+        used_only: bool = False,
+        **checks: Any,
+    ) -> tuple[Any, Any, Any]:
+        """Return rows and weights as they are, and targets unless they are in memory."""
+        set_n_features(model, self.rows.shape[1])
+        return self.rows, Y if is_dask(Y) else made(Y), weights
 
     @classmethod
     def of(cls, rows: Rows) -> Self | None:
@@ -101,8 +152,27 @@ class DaskReader(RowReader):
         return computed_partitions(self.rows, Y, weights)
 
 
-class ArrayReader(RowReader):
+class ArrayReader(GivenRows):
     """An array of any library, a frame, or a sparse matrix."""
+
+    def checked(
+        self,
+        model: Any,
+        Y: Any = "no_validation",
+        weights: Any = None,
+        made: Callable[[Any], Any] = _as_given,
+        *,
+        used_only: bool = False,
+        **checks: Any,
+    ) -> tuple[Any, Any, Any]:
+        """Return rows, what is made of targets, and weights, all checked."""
+        X = validate_data(model, self.rows, Y, ensure_min_samples=2, **ROW_CHECKS, **checks)
+        X, Y = X if isinstance(X, tuple) else (X, None)
+        Y, weights = made(Y), weights_of(weights, X.shape[0])
+        if used_only and weights is not None and not np.all(weights):
+            used = np.flatnonzero(weights)
+            X, Y, weights = X[used], Y[used], weights[used]
+        return X, Y, weights
 
     @classmethod
     def of(cls, rows: Rows) -> Self | None:
@@ -177,6 +247,11 @@ def reader_of(rows: Rows) -> RowReader:
         if reader is not None:
             return reader
     raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
+
+
+def given_rows(rows: Any) -> GivenRows:
+    """Return the reader of what `fit` was given; what is not on a cluster is to be an array."""
+    return DaskReader.of(rows) or ArrayReader(rows)
 
 
 class _NpyFile:

@@ -15,15 +15,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
-from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._labels import best_class, classes_of, labels_or_indicator
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._class_targets import SignedTargets
-from histrs.streaming._dask import unique
+from histrs.streaming._dask import are_indicators, unique
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._linear import learns_in_chunks
 from histrs.streaming._moments import Moments
+from histrs.streaming._readers import given_rows
 from histrs.streaming._ridge_of_classes import RidgeOfClasses
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE
@@ -173,19 +173,12 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
             data are not as above.
         """
         with unchanged_on_error(self):
-            if not is_dask(X):
-                X, y = validate_data(
-                    self, X, y, ensure_min_samples=2, multi_output=True, **ROW_CHECKS
-                )
-                y = labels_or_indicator(y)
-                sample_weight = weights_of(sample_weight, len(y))
-                if sample_weight is not None and not np.all(sample_weight):
-                    used = np.flatnonzero(sample_weight)
-                    X, y, sample_weight = X[used], y[used], sample_weight[used]
-            elif not is_dask(y):
-                y = labels_or_indicator(y)
+            # A class whose rows have no weight is none.
+            X, y, sample_weight = given_rows(X).checked(
+                *(self, y, sample_weight, labels_or_indicator), used_only=True, multi_output=True
+            )
             self._forget()
-            if np.ndim(y) == 2 and not is_dask(y):
+            if are_indicators(y):
                 self._set_labels(np.shape(y)[1])
             else:
                 self._set_classes(unique(y))

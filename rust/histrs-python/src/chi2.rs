@@ -1,11 +1,11 @@
 //! Feature maps of the chi-square kernel.
 
-use histrs::{HistogramMatrix, Real, chi2 as core};
+use histrs::{Error, HistogramMatrix, Real, chi2 as core};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, filled, with_histograms};
-use crate::executor::{call, with_executor};
+use crate::executor::{call, to_python, with_executor};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -70,6 +70,7 @@ impl AdditiveMap {
             HistogramMatrix::Csr(x) => {
                 csr_parts(py, with_executor(py, n_threads, |e| self.0.transform_csr(e, x))?)
             }
+            _ => Err(to_python(Error::Internal("a matrix is neither dense nor CSR"))),
         }
     }
 }

@@ -74,7 +74,7 @@ impl PartModel {
             call(|| {
                 let parts = parts.iter().map(|(filter, anchor, deformation)| {
                     let filter = core::Filter::new(filter.as_array())?;
-                    Ok(core::Part { filter, anchor: *anchor, deformation: *deformation })
+                    Ok(core::Part::new(filter, *anchor, *deformation))
                 });
                 let parts = parts.collect::<Result<_, histrs::Error>>()?;
                 model.push(core::Filter::new(root.as_array())?, *bias, parts)

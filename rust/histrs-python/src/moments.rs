@@ -28,7 +28,7 @@ pub(crate) fn group_lasso_path<'py>(
     let (ends, weights) = (groups.0.as_slice()?, groups.1.as_slice()?);
     let problem = call(|| core::LassoProblem::new(gram, cross, y_squares, ends, weights))?;
     let penalties: Vec<_> =
-        penalties.into_iter().map(|(l1, l2)| core::Penalty { l1, l2 }).collect();
+        penalties.into_iter().map(|(l1, l2)| core::Penalty::new(l1).with_l2(l2)).collect();
     let stop = core::Stop::default().with_tol(tol).with_max_iter(max_iter);
     let start = start.as_array();
     let path = with_executor(py, n_threads, |e| {

@@ -14,8 +14,11 @@ pub(crate) fn labels_of<'a>(
     prototypes: &'a PyReadonlyArray1<'_, i64>,
     weights: Option<&'a PyReadonlyArray1<'_, f64>>,
 ) -> PyResult<Labels<'a>> {
-    let weights = weights.map(|weights| weights.as_slice()).transpose()?;
-    Ok(Labels { of_rows: rows.as_slice()?, of_prototypes: prototypes.as_slice()?, weights })
+    let labels = Labels::new(rows.as_slice()?, prototypes.as_slice()?);
+    Ok(match weights {
+        Some(weights) => labels.with_weights(weights.as_slice()?),
+        None => labels,
+    })
 }
 
 /// Which prototypes are left when those without which nothing gets worse are dropped.

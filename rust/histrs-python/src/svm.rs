@@ -62,11 +62,7 @@ pub(crate) fn svm_scores<'py>(
 macro_rules! targets {
     ($targets:expr) => {{
         let (labels, weights, positive) = &$targets;
-        core::Targets {
-            labels: labels.as_slice()?,
-            weights: weights.as_slice()?,
-            positive: positive.as_slice()?,
-        }
+        core::Targets::new(labels.as_slice()?, weights.as_slice()?, positive.as_slice()?)
     }};
 }
 
@@ -83,7 +79,7 @@ pub(crate) fn svm_line_losses<'py>(
     n_threads: usize,
 ) -> PyResult<(NewMatrix<'py>, NewMatrix<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
-    let line = core::Line { start: start.as_array(), end: end.as_array() };
+    let line = core::Line::new(start.as_array(), end.as_array());
     let (targets, points) = (targets!(targets), points.as_array());
     let found = with_executor(py, n_threads, |e| line.losses(e, loss, &targets, points))?;
     Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
@@ -104,7 +100,7 @@ pub(crate) fn svm_line_step<'py>(
     n_threads: usize,
 ) -> PyResult<NewVector<'py>> {
     let loss = loss.parse().map_err(to_python)?;
-    let line = core::LineMut { start: start.as_array_mut(), end: end.as_array_mut() };
+    let line = core::LineMut::new(start.as_array_mut(), end.as_array_mut());
     let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
     let losses = with_executor(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
     Ok(losses.into_pyarray(py))

@@ -23,7 +23,7 @@ fn main() -> histrs::Result<()> {
     let ends: Vec<i64> = (1..=6).collect();
     let weights = [1.0; 6];
     let problem = LassoProblem::new(gram.view(), cross.view(), squares.view(), &ends, &weights)?;
-    let penalties = [0.05, 0.01, 0.001].map(|l1| Penalty { l1, l2: 0.0 });
+    let penalties = [0.05, 0.01, 0.001].map(Penalty::new);
     let start = Array2::zeros((1, 6));
     let stop = Stop::default().with_tol(1e-8);
     let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;

@@ -95,10 +95,8 @@ proptest! {
             })
             .collect();
         let mut model = PartModel::new();
-        let laid_out = |(w, anchor, deformation): &(Array4<f32>, [i64; 2], [f64; 4])| Part {
-            filter: Filter::new(w.view()).unwrap(),
-            anchor: *anchor,
-            deformation: *deformation,
+        let laid_out = |(w, anchor, deformation): &(Array4<f32>, [i64; 2], [f64; 4])| {
+            Part::new(Filter::new(w.view()).unwrap(), *anchor, *deformation)
         };
         let own = parts.iter().map(laid_out).collect();
         model.push(Filter::new(root.view()).unwrap(), -1.5, own).unwrap();
@@ -154,7 +152,7 @@ proptest! {
             Filter::new(w.view().into_shape_with_order((h, width, 1, m * d)).unwrap()).unwrap()
         };
         let mut written = PartModel::new();
-        let own = parts.iter().map(|p| Part { filter: flat(&p.0), ..laid_out(p) }).collect();
+        let own = parts.iter().map(|p| Part::new(flat(&p.0), p.1, p.2)).collect();
         written.push(flat(&root), -1.5, own).unwrap();
         let cells = (cells, Cells::Features(&features, n_blocks * n_codes));
         let all = |cells, model| {
@@ -210,8 +208,7 @@ fn what_is_wrong_is_said() {
     assert!(Filter::new(Array4::zeros((0, 1, 1, 1)).view()).is_err());
     assert!(Filter::new(Array4::from_elem((1, 1, 1, 1), f32::NAN).view()).is_err());
     let filter = || Filter::new(Array4::zeros((1, 1, 2, 3)).view()).unwrap();
-    let part =
-        |square| Part { filter: filter(), anchor: [0, 0], deformation: [0.0, square, 0.0, 1.0] };
+    let part = |square| Part::new(filter(), [0, 0], [0.0, square, 0.0, 1.0]);
     let mut model = PartModel::new();
     assert!(model.push(filter(), f64::INFINITY, Vec::new()).is_err());
     assert!(model.push(filter(), 0.0, vec![part(-1.0)]).is_err());

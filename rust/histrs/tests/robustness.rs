@@ -467,8 +467,8 @@ fn weights_in_any_layout_score_alike() {
 #[test]
 fn whole_numbers_are_printed_as_they_are() {
     let x = Array3::from_shape_fn((1, 2, 2), |(_, i, j)| f64::from(u8::from(i == j)));
-    let label = 9_007_199_254_740_993;
-    let labels = Labels { of_rows: &[label], of_prototypes: &[1], weights: None };
+    let label = [9_007_199_254_740_993];
+    let labels = Labels::new(&label, &[1]);
     let error = compression_loss(exec(), x.view(), x.view(), labels, 1.0).unwrap_err();
     assert!(error.to_string().contains("9007199254740993"), "{error}");
 }

@@ -143,7 +143,7 @@ fn bad_matrices_are_named() {
 }
 
 fn labels_of<'a>(of_rows: &'a [i64], of_prototypes: &'a [i64]) -> Labels<'a> {
-    Labels { of_rows, of_prototypes, weights: None }
+    Labels::new(of_rows, of_prototypes)
 }
 
 #[test]
@@ -174,24 +174,24 @@ fn a_row_of_weight_two_counts_as_two() {
     let (x, y) = (stack(6, 4, 7), stack(2, 4, 8));
     let (of_rows, of_prototypes) = ([0, 1, 0, 1, 0, 1], [0, 1]);
     let weights = [1.0, 2.0, 0.0, 1.0, 3.0, 1.0];
-    let labels = Labels { of_rows: &of_rows, of_prototypes: &of_prototypes, weights: None };
-    let weighted = Labels { weights: Some(&weights), ..labels };
+    let labels = Labels::new(&of_rows, &of_prototypes);
+    let weighted = labels.with_weights(&weights);
     let found = compression_loss(exec(), x.view(), y.view(), weighted, 1.3).unwrap();
     let indices = [0, 1, 1, 3, 4, 4, 4, 5];
     let again = x.select(Axis(0), &indices);
     let of_rows = indices.map(|index| of_rows[index]);
-    let repeated = Labels { of_rows: &of_rows, ..labels };
+    let repeated = Labels::new(&of_rows, &of_prototypes);
     let want = compression_loss(exec(), again.view(), y.view(), repeated, 1.3).unwrap();
     assert!((found.loss - want.loss).abs() <= 1e-13 * want.loss);
     let close = |a: &f64, b: &f64| (a - b).abs() < 1e-13;
     assert!(found.inverse_sums.iter().zip(&want.inverse_sums).all(|(a, b)| close(a, b)));
     assert!(found.weight_sums.iter().zip(&want.weight_sums).all(|(a, b)| close(a, b)));
     for bad in [[-1.0; 6], [f64::NAN; 6], [f64::INFINITY; 6]] {
-        let labels = Labels { weights: Some(&bad), ..labels };
+        let labels = labels.with_weights(&bad);
         let error = compression_loss(exec(), x.view(), y.view(), labels, 1.3);
         assert!(matches!(error, Err(Error::Parameter { name: "weights", .. })));
     }
-    let few = Labels { weights: Some(&weights[..5]), ..labels };
+    let few = labels.with_weights(&weights[..5]);
     let error = compression_loss(exec(), x.view(), y.view(), few, 1.3);
     assert!(matches!(error, Err(Error::Shape { .. })));
 }

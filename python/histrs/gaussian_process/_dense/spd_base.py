@@ -12,17 +12,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._sparse import refuse_sparse
-from histrs._validation import validate_data, validate_fit
+from histrs._validation import NameOptions, validate_data, validate_fit
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel, GaussianKernel
 from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.metrics._registry import COVARIANCE_KERNELS, CovarianceKernelName
 from histrs.spd._distances import check_definite
 from histrs.spd._mean import roots
 from histrs.spd._reference import reference_mean, tangent_rows
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked
 
-KernelName: TypeAlias = Literal["tangent", "logeuclid", "jbld"]
+KernelName: TypeAlias = Literal["tangent"] | CovarianceKernelName
 
 # Kernel coefficient of the Gaussian, in units of one over the mean squared distance of training
 # rows.
@@ -36,7 +37,7 @@ class BaseSPDGP(BaseDenseGP):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseDenseGP._parameter_constraints,
-        "kernel": [StrOptions({"tangent", "logeuclid", "jbld"})],
+        "kernel": [NameOptions({"tangent", *COVARIANCE_KERNELS})],
         "gamma": [StrOptions({"learned"}), Interval(Real, 0, None, closed="neither")],
     }
 

@@ -16,6 +16,7 @@ const LANES: usize = 8;
 
 /// The cells of a pyramid, by their features or by their codes, a cell per row.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Cells<'a> {
     /// Features, so many per cell.
     Features(&'a [f32], usize),

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 
 /// A part of a component.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Part {
     /// What it looks like, an octave below the root.
     pub filter: Filter,
@@ -13,6 +14,14 @@ pub struct Part {
     pub anchor: [i64; 2],
     /// `[b_y, a_y, b_x, a_x]`: what a displacement costs.
     pub deformation: [f64; 4],
+}
+
+impl Part {
+    /// A part that looks like `filter`.
+    #[must_use]
+    pub const fn new(filter: Filter, anchor: [i64; 2], deformation: [f64; 4]) -> Self {
+        Self { filter, anchor, deformation }
+    }
 }
 
 /// One aspect of an object.

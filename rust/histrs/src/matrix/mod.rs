@@ -31,6 +31,7 @@ use crate::simd::Element;
 
 /// A matrix of histograms, one per row: dense with any strides, or CSR.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum HistogramMatrix<'a, T> {
     /// A dense view.
     Dense(ArrayView2<'a, T>),

@@ -78,7 +78,7 @@ pub struct LassoPath {
 /// let problem = LassoProblem::new(
 ///     gram.view(), cross.view(), y_squares.view(), &[1, 2], &[1.0, 1.0],
 /// )?;
-/// let penalties = [Penalty { l1: 1.0, l2: 0.0 }];
+/// let penalties = [Penalty::new(1.0)];
 /// let stop = Stop::default().with_tol(1e-12);
 /// let start = array![[0.0, 0.0]];
 /// let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;
@@ -230,6 +230,114 @@ impl WithSimd for Subtract<'_> {
     fn with_simd<S: Simd>(self, _: S) {
         for (from, row) in self.from.iter_mut().zip(self.row) {
             *from -= self.factor * row;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ndarray::{Array1, array};
+
+    use super::*;
+
+    const ENDS: [i64; 3] = [1, 3, 4];
+    const WEIGHTS: [f64; 3] = [1.0, 0.5, 2.0];
+
+    fn moments() -> (Array2<f64>, Array2<f64>, Array1<f64>) {
+        let gram = array![
+            [2.0, 0.3, -0.2, 0.5],
+            [0.3, 1.0, 0.0, 0.4],
+            [-0.2, 0.0, 3.0, 0.1],
+            [0.5, 0.4, 0.1, 0.5]
+        ];
+        (gram, array![[1.0, -0.8, 0.6, 0.3], [-0.2, 0.9, 1.5, -0.4]], array![4.0, 9.0])
+    }
+
+    /// Proximal gradient steps, very many of them.
+    fn slowly(gram: &Array2<f64>, v: &[f64], penalty: Penalty) -> Vec<f64> {
+        let step = 0.2;
+        let mut w = Array1::zeros(4);
+        for _ in 0..20_000 {
+            let gradient = gram.dot(&w) - Array1::from(v.to_vec()) + penalty.l2 * &w;
+            w = &w - &(step * gradient);
+            for (group, weight) in [0..1, 1..3, 3..4].into_iter().zip(WEIGHTS) {
+                let mut part = w.slice_mut(ndarray::s![group]);
+                let norm = part.dot(&part).sqrt();
+                let least = step * penalty.l1 * weight;
+                part *= if norm > least { 1.0 - least / norm } else { 0.0 };
+            }
+        }
+        w.to_vec()
+    }
+
+    #[test]
+    fn every_solution_of_a_path_is_that_of_small_steps() {
+        let (gram, cross, squares) = moments();
+        let problem =
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS).unwrap();
+        let penalties = [4.0, 0.5, 0.1, 1e-3].map(|l1| Penalty::new(l1).with_l2(0.3 * l1));
+        let stop = Stop::default().with_tol(1e-14);
+        let exec = Executor::new(2).unwrap();
+        let start = Array2::zeros((2, 4));
+        let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop).unwrap();
+        for (k, &penalty) in penalties.iter().enumerate() {
+            for (target, v) in cross.rows().into_iter().enumerate() {
+                let want = slowly(&gram, v.as_slice().unwrap(), penalty);
+                for (i, want) in want.into_iter().enumerate() {
+                    let found = path.coefficients[[k, target, i]];
+                    assert!((found - want).abs() < 1e-9, "{k} {target} {i}: {found} {want}");
+                }
+                assert!(path.gaps[[k, target]] <= 1e-14 * squares[target]);
+            }
+        }
+        // The largest penalty leaves nothing, and takes no pass.
+        assert!(path.coefficients.slice(ndarray::s![0, .., ..]).iter().all(|&w| w == 0.0));
+        assert_eq!(path.n_iter[[0, 0]], 0);
+    }
+
+    #[test]
+    fn a_descent_that_is_stopped_says_how_far_it_may_be() {
+        let (gram, cross, squares) = moments();
+        let problem =
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS).unwrap();
+        let exec = Executor::new(1).unwrap();
+        let penalty = [Penalty::new(0.1)];
+        let start = Array2::zeros((2, 4));
+        let path = |max_iter| {
+            let stop = Stop::default().with_tol(1e-15).with_max_iter(max_iter);
+            group_lasso_path(&exec, &problem, &penalty, start.view(), stop).unwrap()
+        };
+        let (early, late) = (path(1), path(10_000));
+        let objective = |path: &LassoPath, target: usize| {
+            let w: Array1<f64> = path.coefficients.slice(ndarray::s![0, target, ..]).to_owned();
+            let norms = w[0].abs() + 0.5 * w[1].hypot(w[2]) + 2.0 * w[3].abs();
+            0.5 * w.dot(&gram.dot(&w)) - cross.row(target).dot(&w) + 0.1 * norms
+        };
+        for target in 0..2 {
+            assert_eq!(early.n_iter[[0, target]], 1);
+            let above = objective(&early, target) - objective(&late, target);
+            assert!(above > 0.0 && above <= early.gaps[[0, target]], "{above}");
+        }
+    }
+
+    #[test]
+    fn a_start_of_another_shape_and_penalties_out_of_range_are_refused() {
+        let (gram, cross, squares) = moments();
+        let problem =
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS).unwrap();
+        let exec = Executor::new(1).unwrap();
+        let with = |penalty, shape| {
+            let start = Array2::zeros(shape);
+            group_lasso_path(&exec, &problem, &[penalty], start.view(), Stop::default()).map(|_| ())
+        };
+        assert!(with(Penalty::new(1.0), (2, 4)).is_ok());
+        for shape in [(1, 4), (2, 3)] {
+            assert!(matches!(with(Penalty::new(1.0), shape), Err(Error::Shape { .. })));
+        }
+        for penalty in [Penalty::new(0.0), Penalty::new(1.0).with_l2(-1.0), Penalty::new(f64::NAN)]
+        {
+            assert!(matches!(with(penalty, (2, 4)), Err(Error::Parameter { .. })));
         }
     }
 }

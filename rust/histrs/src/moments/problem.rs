@@ -8,11 +8,26 @@ use crate::error::{Error, Result, check_length};
 
 /// Strengths of the two penalties of `sum_g l1 weight_g |w_g| + l2 |w|^2 / 2`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Penalty {
     /// Of the norms of the groups; positive.
     pub l1: f64,
     /// Of the squares; non-negative.
     pub l2: f64,
+}
+
+impl Penalty {
+    /// Of the norms of the groups alone.
+    #[must_use]
+    pub const fn new(l1: f64) -> Self {
+        Self { l1, l2: 0.0 }
+    }
+
+    /// With another [`l2`](Self::l2).
+    #[must_use]
+    pub const fn with_l2(self, l2: f64) -> Self {
+        Self { l2, ..self }
+    }
 }
 
 /// `w^T G w / 2 - v^T w` and groups of coefficients, for some targets.
@@ -150,5 +165,67 @@ impl<'a> Target<'a> {
             start = range.end;
             (range, weight)
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ndarray::{Array2, array};
+
+    use super::*;
+
+    fn gram() -> Array2<f64> {
+        array![[-1e-18, 0.5, 0.0], [0.5, 2.0, 0.25], [0.0, 0.25, 3.0]]
+    }
+
+    #[test]
+    fn a_target_has_its_own_row_and_all_groups() {
+        let (gram, cross, squares) =
+            (gram(), array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], array![7.0, 8.0]);
+        let problem =
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), &[2, 3], &[0.5, 2.0])
+                .unwrap();
+        assert_eq!((problem.n_features(), problem.n_targets()), (3, 2));
+        let target = problem.target(1).unwrap();
+        assert_eq!((target.v, target.y_square), (&[4.0, 5.0, 6.0][..], 8.0));
+        assert_eq!(target.gram_row(1), [0.5, 2.0, 0.25]);
+        // What rounding has left below zero is zero.
+        assert_eq!([0, 1, 2].map(|i| target.curvature(i)), [0.0, 2.0, 3.0]);
+        assert_eq!(target.groups().collect::<Vec<_>>(), [(0..2, 0.5), (2..3, 2.0)]);
+    }
+
+    #[test]
+    fn what_is_no_problem_is_refused() {
+        let (gram, cross, squares) = (gram(), array![[1.0, 2.0, 3.0]], array![7.0]);
+        let with = |ends: &[i64], weights: &[f64]| {
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), ends, weights).map(|_| ())
+        };
+        assert!(with(&[1, 3], &[1.0, 1.0]).is_ok());
+        for ends in [[0, 3], [-1, 3], [3, 3]] {
+            assert!(matches!(with(&ends, &[1.0, 1.0]), Err(Error::Number { name: "groups", .. })));
+        }
+        assert!(matches!(with(&[1, 2], &[1.0, 1.0]), Err(Error::Shape { .. })));
+        assert!(matches!(with(&[1, 3], &[1.0]), Err(Error::Shape { .. })));
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = with(&[1, 3], &[1.0, bad]);
+            assert!(matches!(error, Err(Error::Parameter { name: "weights", .. })));
+        }
+    }
+
+    #[test]
+    fn moments_are_finite_and_in_rows() {
+        let (cross, squares) = (array![[1.0, 2.0, 3.0]], array![7.0]);
+        let with = |gram: ArrayView2<'_, f64>, squares: ArrayView1<'_, f64>| {
+            LassoProblem::new(gram, cross.view(), squares, &[3], &[1.0]).map(|_| ())
+        };
+        let mut bad = gram();
+        bad[[2, 1]] = f64::NAN;
+        let error = with(bad.view(), squares.view());
+        assert!(matches!(error, Err(Error::NotFinite { name: "G", row: 2, column: 1, .. })));
+        let error = with(gram().view(), array![f64::INFINITY].view());
+        assert!(matches!(error, Err(Error::NotFinite { name: "y_squares", row: 0, .. })));
+        let error = with(gram().t(), squares.view());
+        assert!(matches!(error, Err(Error::NotInRows { name: "G" })));
     }
 }

@@ -15,6 +15,7 @@ pub(crate) use softmax::Neighborhood;
 
 /// Classes of training samples and of prototypes, and what the samples weigh.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Labels<'a> {
     /// The class of each training sample, any integer.
     pub of_rows: &'a [i64],
@@ -22,4 +23,18 @@ pub struct Labels<'a> {
     pub of_prototypes: &'a [i64],
     /// Factors of the samples' terms of the objective; None for 1.
     pub weights: Option<&'a [f64]>,
+}
+
+impl<'a> Labels<'a> {
+    /// Classes of samples that weigh the same.
+    #[must_use]
+    pub const fn new(of_rows: &'a [i64], of_prototypes: &'a [i64]) -> Self {
+        Self { of_rows, of_prototypes, weights: None }
+    }
+
+    /// With [`weights`](Self::weights).
+    #[must_use]
+    pub const fn with_weights(self, weights: &'a [f64]) -> Self {
+        Self { weights: Some(weights), ..self }
+    }
 }

@@ -23,7 +23,7 @@ const ROWS: usize = 1 << 10;
 ///
 /// let exec = Executor::new(1)?;
 /// let distances = array![[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]];
-/// let labels = Labels { of_rows: &[0, 0, 1], of_prototypes: &[0, 0, 1], weights: None };
+/// let labels = Labels::new(&[0, 0, 1], &[0, 0, 1]);
 /// // Either of the first two is enough for both of their samples.
 /// let needed = needed_prototypes(&exec, distances.view(), labels)?;
 /// assert_eq!(needed, [false, true, true]);

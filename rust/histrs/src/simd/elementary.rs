@@ -16,7 +16,7 @@ pub(crate) trait Elementary:
     /// normal numbers give the nearest end of it.
     fn exp_in_range(self) -> Self;
 
-    /// `ln(self)` of a positive normal number, within a few roundings of `1 + |ln(self)|`.
+    /// `ln(self)` of a positive normal number, within a few roundings of itself.
     fn ln_of_normal(self) -> Self;
 
     /// Magnitude.
@@ -112,6 +112,22 @@ mod tests {
     fn elementary_functions_are_accurate() {
         check::<f64>(700.0);
         check::<f32>(86.0);
+    }
+
+    /// Also near 1, where the logarithm is small.
+    #[test]
+    fn logarithms_have_a_small_relative_error() {
+        for k in -3000..3000 {
+            for x in [(f64::from(k) * 0.2357).exp(), 1.0 + f64::from(k) * 1e-10] {
+                let error = (x.ln_of_normal() - x.ln()).abs();
+                assert!(!x.is_normal() || error <= 2.0 * f64::EPSILON * x.ln().abs(), "{x}");
+            }
+            #[expect(clippy::cast_possible_truncation)]
+            let x = (1.0 + f64::from(k) * 1e-6) as f32;
+            let exact = f64::from(x).ln();
+            let error = (f64::from(x.ln_of_normal()) - exact).abs();
+            assert!(error <= 2.0 * f64::from(f32::EPSILON) * exact.abs(), "{x}");
+        }
     }
 
     #[test]

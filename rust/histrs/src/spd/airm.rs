@@ -5,14 +5,13 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::simd::Element;
+use crate::simd::{Element, Elementary};
 use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
 use crate::spd::ldl::add_products;
 use crate::spd::log_map::{self, reduce, reduced_logarithm, squared_norm};
-use crate::spd::logarithm::ln;
 use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 use crate::spd::tridiagonal::Tridiagonal;
@@ -234,7 +233,7 @@ fn norm_of_logarithms<S: Simd>(
     for values in eigenvalues.chunks_exact(S::F64_LANES) {
         for lane in 0..S::F64_LANES {
             valid[lane] &= values[lane] > floor && values[lane] < f64::INFINITY;
-            let logarithm = ln(values[lane]) + log_scale[lane];
+            let logarithm = values[lane].ln_of_normal() + log_scale[lane];
             squares[lane] += logarithm * logarithm;
         }
     }
@@ -322,7 +321,7 @@ fn scaled_gram<S: Simd>(simd: S, p: usize, k: &[S::f64s], out: &mut [S::f64s]) -
     for lane in 0..S::F64_LANES {
         // Outside the range of a double nothing can be said.
         let normal = scales[lane] >= f64::MIN_POSITIVE && scales[lane] < f64::INFINITY;
-        logarithms[lane] = if normal { ln(scales[lane]) } else { f64::NAN };
+        logarithms[lane] = if normal { scales[lane].ln_of_normal() } else { f64::NAN };
     }
     logarithms
 }

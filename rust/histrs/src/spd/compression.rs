@@ -15,7 +15,7 @@ use crate::small_matrix::triangle;
 use crate::spd::factors::{LogDeterminant, keep_factors};
 use crate::spd::lanes::{Groups, Interleaved, Shared, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
-use crate::spd::logarithm::ln_product;
+use crate::spd::ln_product::ln_product;
 use crate::spd::stack::{SymmetricStack, check_same_size};
 
 /// Parts that the training matrices are cut into; each has sums of its own.
@@ -62,7 +62,7 @@ pub struct CompressionLoss {
 ///
 /// let exec = Executor::new(1)?;
 /// let x = array![[[1.0]], [[4.0]]];
-/// let labels = Labels { of_rows: &[0, 1], of_prototypes: &[0, 1], weights: None };
+/// let labels = Labels::new(&[0, 1], &[0, 1]);
 /// let result = compression_loss(&exec, x.view(), x.view(), labels, 1.0)?;
 /// // D_J(1, 4) = ln(5/4), so that each is right with probability 1 / (1 + 4/5).
 /// assert!((result.loss - 2.0 * 1.8_f64.ln()).abs() < 1e-15);

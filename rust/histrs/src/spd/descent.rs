@@ -13,7 +13,7 @@
 //! `S -> (A S + S A) / 2`, where `A` is the sum of `phi'(log of X_i)`, and the step by that bound, which
 //! is Newton's where the matrices commute, decides when to stop, and leads there.
 
-use ndarray::{Array2, Array3, ArrayView2, ArrayView3};
+use ndarray::{Array2, ArrayView2, ArrayView3, Axis};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
@@ -23,7 +23,7 @@ use crate::spd::direction::{Direction, exponential, product};
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::mean::Dispersion;
 use crate::spd::spectra::square;
-use crate::spd::spread::Spread;
+use crate::spd::spread::{Point, Spread};
 use crate::spd::stack::SymmetricStack;
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
@@ -86,6 +86,26 @@ pub fn dispersion_mean<T: Element>(
     max_iter: usize,
 ) -> Result<Mean> {
     let stack = SymmetricStack::new(exec, "X", x)?;
+    check(&stack, weights, start.as_ref())?;
+    let spread = Spread::new(exec, &stack, weights, dispersion)?;
+    let first = start.map_or_else(|| arithmetic(&stack, weights), |m| m.to_owned());
+    let mut descent = Descent::new(exec, spread, first)?;
+    let residual = match dispersion {
+        // No curvature is less than 1: the gradient is at least as long as the step that is left.
+        Dispersion::Airm => {
+            descent.descend(tol, max_iter)?;
+            descent.at.residual()
+        }
+        Dispersion::Jbld => descent.descend_by_turns(tol, max_iter)?,
+    };
+    Ok(Mean { matrix: descent.mean(), n_iter: descent.n_iter, residual })
+}
+
+fn check(
+    stack: &SymmetricStack,
+    weights: &[f64],
+    start: Option<&ArrayView2<'_, f64>>,
+) -> Result<()> {
     let (n, p) = (stack.n(), stack.p());
     check_length("the number of weights", weights.len(), n, "give a weight for each matrix")?;
     if n == 0 || p == 0 {
@@ -93,112 +113,168 @@ pub fn dispersion_mean<T: Element>(
         let cure = "a mean takes at least one matrix of at least one row";
         return Err(Error::Shape { what, found: 0, expected: 1, cure });
     }
-    if let Some(start) = &start {
+    if let Some(start) = start {
         square("a side of the start", p, start)?;
     }
-    let mut spread = Spread::new(exec, &stack, weights, dispersion)?;
-    let first = start.map_or_else(|| arithmetic(&stack, weights), |m| m.to_owned());
-    let first = first.into_shape_with_order((1, p, p)).unwrap_or_else(|_| Array3::zeros((1, p, p)));
-    let first = SymmetricStack::new(exec, "the first mean", first.view())?;
-    let groups = first.groups()?;
-    let whitener = keep_factors::<InverseCholesky>(exec, "the first mean", &first, &groups)?;
-    let root = keep_factors::<TransposedCholesky>(exec, "the first mean", &first, &groups)?;
-    // Rows of the root are columns of what was kept.
-    let kept = root.matrices()?;
-    let mut root = vec![0.0; p * p];
-    for i in 0..p {
-        for j in 0..p {
-            root[i * p + j] = kept[j * p + i];
+    Ok(())
+}
+
+/// A mean on its way to the minimum.
+struct Descent<'a> {
+    exec: &'a Executor,
+    p: usize,
+    spread: Spread,
+    /// `R` of the mean `R R^T`.
+    root: Vec<f64>,
+    at: Point,
+    /// The last values, the newest one behind.
+    values: Vec<f64>,
+    /// Length of the next step, in gradients.
+    step: f64,
+    n_iter: usize,
+}
+
+/// A step by the least curvature, and what is known of where it ends.
+struct LeastCurvatureStep {
+    direction: Direction,
+    length: f64,
+    /// The length at which the gradient along the step vanishes, by its change.
+    end: f64,
+    tried: Option<Point>,
+    /// How far the minimum is, at most.
+    residual: f64,
+}
+
+impl<'a> Descent<'a> {
+    fn new(exec: &'a Executor, mut spread: Spread, first: Array2<f64>) -> Result<Self> {
+        let p = first.nrows();
+        let first = first.insert_axis(Axis(0));
+        let first = SymmetricStack::new(exec, "the first mean", first.view())?;
+        let groups = first.groups()?;
+        let whitener = keep_factors::<InverseCholesky>(exec, "the first mean", &first, &groups)?;
+        let root = keep_factors::<TransposedCholesky>(exec, "the first mean", &first, &groups)?;
+        // Rows of the root are columns of what was kept.
+        let kept = root.matrices()?;
+        let root = (0..p * p).map(|k| kept[(k % p) * p + k / p]).collect();
+        let at = spread.moved(exec, &whitener.matrices()?)?;
+        spread.accept();
+        let (values, step) = (vec![at.value], 2.0 / (1.0 + at.curvature));
+        Ok(Self { exec, p, spread, root, at, values, step, n_iter: 0 })
+    }
+
+    /// Goes down until the gradient is below `target`; false where rounding is all that is left.
+    fn descend(&mut self, target: f64, max_iter: usize) -> Result<bool> {
+        while self.at.residual() > target && self.n_iter < max_iter {
+            let Some(next) = self.searched()? else {
+                return Ok(false);
+            };
+            self.spread.accept();
+            let moved = exponential(self.p, &self.at.gradient, -0.5 * self.step);
+            self.root = product(self.p, &self.root, &moved);
+            self.n_iter += 1;
+            self.step = self.next_step(&next);
+            self.values.push(next.value);
+            if self.values.len() > MEMORY {
+                self.values.remove(0);
+            }
+            self.at = next;
+        }
+        Ok(true)
+    }
+
+    /// The end of a step along the gradient that is halved until it gains enough.
+    fn searched(&mut self) -> Result<Option<Point>> {
+        let residual = self.at.residual();
+        let worst = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        for _ in 0..MOST_HALVINGS {
+            self.step = self.step.min(LONGEST / residual);
+            let moved = exponential(self.p, &self.at.gradient, 0.5 * self.step);
+            let found = self.spread.moved(self.exec, &moved)?;
+            let enough = worst - ENOUGH * self.step * residual * residual;
+            // Near the minimum values differ by rounding, and the gradient decides.
+            if found.value <= enough || found.residual() < residual {
+                return Ok(Some(found));
+            }
+            self.step *= 0.5;
+        }
+        Ok(None)
+    }
+
+    /// The step of Barzilai and Borwein from the next point: the long and the short one in turn.
+    fn next_step(&self, next: &Point) -> f64 {
+        let step = self.step;
+        let (mut along, mut size) = (0.0, 0.0);
+        for (old, new) in self.at.gradient.iter().zip(&next.gradient) {
+            along -= step * old * (new - old);
+            size += (new - old) * (new - old);
+        }
+        if along <= 0.0 {
+            2.0 * step
+        } else if self.n_iter % 2 == 1 {
+            (step * self.at.residual()).powi(2) / along
+        } else {
+            along / size
         }
     }
-    let mut at = spread.moved(exec, &whitener.matrices()?)?;
-    spread.accept();
-    let mut values = vec![at.value];
-    let mut step = 2.0 / (1.0 + at.curvature);
-    let mut n_iter = 0;
-    let near = if dispersion == Dispersion::Airm { tol } else { tol.max(NEAR) };
-    let (mut target, mut is_stuck) = (near, false);
-    let residual = loop {
-        while at.residual() > target && n_iter < max_iter {
-            let residual = at.residual();
-            let worst = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mut next = None;
-            for _ in 0..MOST_HALVINGS {
-                step = step.min(LONGEST / residual);
-                let found = spread.moved(exec, &exponential(p, &at.gradient, 0.5 * step))?;
-                let enough = worst - ENOUGH * step * residual * residual;
-                // Near the minimum values differ by rounding, and the gradient decides.
-                if found.value <= enough || found.residual() < residual {
-                    next = Some(found);
-                    break;
-                }
-                step *= 0.5;
+
+    /// Goes down along gradients and, near the minimum, by the least curvature; how far it is then.
+    fn descend_by_turns(&mut self, tol: f64, max_iter: usize) -> Result<f64> {
+        let mut target = tol.max(NEAR);
+        loop {
+            let moves = self.descend(target, max_iter)?;
+            let step = self.least_curvature_step()?;
+            if step.residual <= tol || self.n_iter >= max_iter || !moves {
+                return Ok(step.residual);
             }
-            // Rounding is all that is left.
-            let Some(next) = next else {
-                is_stuck = true;
-                break;
-            };
-            spread.accept();
-            root = product(p, &root, &exponential(p, &at.gradient, -0.5 * step));
-            n_iter += 1;
-            let (mut along, mut size) = (0.0, 0.0);
-            for (old, new) in at.gradient.iter().zip(&next.gradient) {
-                along -= step * old * (new - old);
-                size += (new - old) * (new - old);
+            self.n_iter += 1;
+            if !self.take(step)? {
+                let residual = self.at.residual();
+                target = (AGAIN * residual).max(0.5 * tol.min(residual));
             }
-            step = if along <= 0.0 {
-                2.0 * step
-            } else if n_iter % 2 == 1 {
-                (step * residual).powi(2) / along
-            } else {
-                along / size
-            };
-            values.push(next.value);
-            if values.len() > MEMORY {
-                values.remove(0);
-            }
-            at = next;
         }
-        // Of "airm" no curvature is less than 1.
-        if dispersion == Dispersion::Airm {
-            break at.residual();
-        }
-        let left = spread.step_left(exec, &at.gradient)?;
-        let direction = Direction::new(p, &left.step)?;
-        let mut length = 1.0_f64.min(LONGEST_NEWTON / left.size);
-        let tried = spread.tried(exec, &direction.exponential(0.5 * length))?;
-        // How far it is to where the gradient along the step vanishes, by its change.
-        let along: f64 = left.step.iter().zip(&at.gradient).map(|(s, g)| s * g).sum();
-        let rest = tried
-            .as_ref()
-            .map_or(along, |next| left.step.iter().zip(&next.gradient).map(|(s, g)| s * g).sum());
+    }
+
+    fn least_curvature_step(&mut self) -> Result<LeastCurvatureStep> {
+        let left = self.spread.step_left(self.exec, &self.at.gradient)?;
+        let direction = Direction::new(self.p, &left.step)?;
+        let length = 1.0_f64.min(LONGEST_NEWTON / left.size);
+        let tried = self.spread.tried(self.exec, &direction.exponential(0.5 * length))?;
+        let slope = |point: &Point| -> f64 {
+            left.step.iter().zip(&point.gradient).map(|(s, g)| s * g).sum()
+        };
+        let along = slope(&self.at);
+        let rest = tried.as_ref().map_or(along, slope);
         let end = if rest < along { length * along / (along - rest) } else { length };
-        let residual = at.residual().max(end * left.size).max(left.rounding);
-        if residual <= tol || n_iter >= max_iter || is_stuck {
-            break residual;
-        }
-        n_iter += 1;
-        let tried = if end < 0.5 * length {
+        let residual = self.at.residual().max(end * left.size).max(left.rounding);
+        Ok(LeastCurvatureStep { direction, length, end, tried, residual })
+    }
+
+    /// Takes a step where it shortens the gradient enough; says whether it did.
+    fn take(&mut self, step: LeastCurvatureStep) -> Result<bool> {
+        let LeastCurvatureStep { direction, mut length, end, mut tried, .. } = step;
+        if end < 0.5 * length {
             // Where matrices do not commute, the curvature is more than the least.
             length = end;
-            spread.tried(exec, &direction.exponential(0.5 * length))?
-        } else {
-            tried
-        };
-        if let Some(next) = tried.filter(|next| next.residual() < NEWTON * at.residual()) {
-            spread.accept();
-            root = product(p, &root, &direction.exponential(-0.5 * length));
-            values = vec![next.value];
-            at = next;
-        } else {
-            target = (AGAIN * at.residual()).max(0.5 * tol.min(at.residual()));
+            tried = self.spread.tried(self.exec, &direction.exponential(0.5 * length))?;
         }
-    };
-    let matrix = Array2::from_shape_fn((p, p), |(i, j)| {
-        (0..p).map(|k| root[i * p + k] * root[j * p + k]).sum()
-    });
-    Ok(Mean { matrix, n_iter, residual })
+        let enough = NEWTON * self.at.residual();
+        let Some(next) = tried.filter(|next| next.residual() < enough) else {
+            return Ok(false);
+        };
+        self.spread.accept();
+        self.root = product(self.p, &self.root, &direction.exponential(-0.5 * length));
+        self.values = vec![next.value];
+        self.at = next;
+        Ok(true)
+    }
+
+    /// `R R^T`.
+    fn mean(&self) -> Array2<f64> {
+        let (p, root) = (self.p, &self.root);
+        Array2::from_shape_fn((p, p), |(i, j)| {
+            (0..p).map(|k| root[i * p + k] * root[j * p + k]).sum()
+        })
+    }
 }
 
 /// The weighted sum of the matrices.

@@ -14,7 +14,7 @@ use crate::simd::{AlignedVec, dispatch};
 use crate::small_matrix::triangle;
 use crate::spd::lanes::{Groups, Interleaved, minus, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
-use crate::spd::logarithm::ln_product;
+use crate::spd::ln_product::ln_product;
 use crate::spd::stack::SymmetricStack;
 
 /// Groups in a block.

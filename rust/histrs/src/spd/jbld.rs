@@ -9,7 +9,7 @@ use crate::simd::Element;
 use crate::spd::factors::{LogDeterminant, keep_factors};
 use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
 use crate::spd::ldl::{Factor, factorize};
-use crate::spd::logarithm::ln_product;
+use crate::spd::ln_product::ln_product;
 use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 

@@ -153,3 +153,84 @@ pub(crate) fn vectors<S: Simd>(group: &[f64]) -> &[S::f64s] {
 pub(crate) fn vectors_mut<S: Simd>(group: &mut [f64]) -> &mut [S::f64s] {
     f64::vectors_mut::<S>(group).0
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pulp::WithSimd;
+
+    use super::*;
+    use crate::simd::dispatch;
+
+    fn entry(matrix: usize, e: usize) -> f64 {
+        f64::from(u32::try_from(10 * matrix + e).unwrap())
+    }
+
+    #[test]
+    fn matrices_are_found_in_their_lanes_and_come_back() {
+        let lanes = lanes::<f64>();
+        for n in [1, lanes, lanes + 1, 3 * lanes - 1] {
+            let stored: Vec<Vec<f64>> =
+                (0..n).map(|i| (0..3).map(|e| entry(i, e)).collect()).collect();
+            let groups = Groups::new(n, 3, |i| &stored[i]).unwrap();
+            assert_eq!((groups.n(), groups.n_groups()), (n, n.div_ceil(lanes)));
+            for group in 0..groups.n_groups() {
+                for (k, &value) in groups.group(group).iter().enumerate() {
+                    let matrix = (group * lanes + k % lanes).min(n - 1);
+                    assert_eq!(value, entry(matrix, k / lanes), "{n} {group} {k}");
+                }
+            }
+            assert_eq!(groups.matrices().unwrap(), stored.concat());
+        }
+        assert_eq!(Groups::zeros(0, 3).unwrap().matrices().unwrap(), []);
+        assert_eq!(Groups::zeros(2, 0).unwrap().matrices().unwrap(), []);
+    }
+
+    #[test]
+    fn writing_to_a_group_changes_its_matrices_alone() {
+        let n = 2 * lanes::<f64>();
+        let mut groups = Groups::zeros(n, 2).unwrap();
+        groups.group_mut(1).fill(1.0);
+        let want: Vec<f64> = (0..2 * n).map(|k| if k < n { 0.0 } else { 1.0 }).collect();
+        assert_eq!(groups.matrices().unwrap(), want);
+        assert_eq!(groups.all_mut().len(), groups.n_groups() * groups.group_len());
+    }
+
+    /// Entry `e` from `start` on, of one matrix for all lanes and of one for each, and less both.
+    struct Read {
+        start: usize,
+        e: usize,
+    }
+
+    impl WithSimd for Read {
+        type Output = [Vec<f64>; 3];
+
+        fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+            let Self { start, e } = self;
+            let flat: Vec<f64> = (0..5).map(|e| entry(9, e)).collect();
+            let stored: Vec<Vec<f64>> =
+                (0..S::F64_LANES).map(|i| (0..5).map(|e| entry(i, e)).collect()).collect();
+            let groups = Groups::new(stored.len(), 5, |i| &stored[i]).unwrap();
+            let lanes_of = |x: S::f64s| pulp::bytemuck::cast_slice(&[x]).to_vec();
+            let shared = <Shared as Entries<S>>::part(Shared(&flat), start, 2);
+            let own = <Interleaved<S::f64s> as Entries<S>>::part(
+                Interleaved(vectors::<S>(groups.group(0))),
+                start,
+                2,
+            );
+            let own = own.get(simd, e);
+            [lanes_of(shared.get(simd, e)), lanes_of(own), lanes_of(minus(simd, own))]
+        }
+    }
+
+    #[test]
+    fn entries_are_those_of_the_matrix_of_each_lane() {
+        for (start, e) in [(0, 0), (0, 1), (3, 0), (3, 1)] {
+            let [shared, own, negative] = dispatch(Read { start, e });
+            assert!(shared.iter().all(|&x| x == entry(9, start + e)));
+            for (lane, (&x, &y)) in own.iter().zip(&negative).enumerate() {
+                assert_eq!((x, y), (entry(lane, start + e), -entry(lane, start + e)));
+            }
+        }
+    }
+}

@@ -7,9 +7,9 @@
 
 use pulp::Simd;
 
+use crate::simd::Elementary;
 use crate::small_matrix::triangle;
 use crate::spd::lanes::LaneValues;
-use crate::spd::logarithm::ln;
 use crate::spd::rational::{self, Bounds, bounds, logarithm};
 use crate::spd::tridiagonal::{Tridiagonal, back, scratch_len, tridiagonalize};
 
@@ -128,7 +128,7 @@ pub(crate) fn logarithms<S: Simd>(values: S::f64s) -> LaneValues {
     let values: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&values));
     for (logarithm, &value) in logarithms.iter_mut().zip(values) {
         let normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&value);
-        *logarithm = if normal { ln(value) } else { f64::NAN };
+        *logarithm = if normal { value.ln_of_normal() } else { f64::NAN };
     }
     logarithms
 }

@@ -14,7 +14,7 @@
 //! | `lanes` | matrices interleaved, a lane each; where a kernel reads its entries | |
 //! | `ldl` | the factorisation `A = L D L^T` in all lanes at once | |
 //! | `factors` | what is kept of the factorisation of each matrix | |
-//! | `logarithm` | logarithms and log-determinants in all lanes | |
+//! | `ln_product` | log-determinants in all lanes | |
 //! | `tridiagonal`, `eigenvalues` | Householder reduction and QL iteration in all lanes | |
 //! | `rational`, `log_map` | logarithms without iteration, of matrices of moderate condition | |
 //! | `pairs` | all pairs, or row by row, in blocks | |
@@ -43,8 +43,8 @@ mod jacobi;
 mod jbld;
 mod lanes;
 mod ldl;
+mod ln_product;
 mod log_map;
-mod logarithm;
 mod mean;
 mod pairs;
 mod rational;

@@ -8,6 +8,7 @@ use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
+use crate::simd::Elementary;
 use crate::small_matrix::triangle;
 use crate::spd::factors::{TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
@@ -16,7 +17,6 @@ use crate::spd::ldl::add_products;
 use crate::spd::log_map::{
     self, add_outer, divide_by, logarithms, reduce, reduced_logarithm, restore, scale,
 };
-use crate::spd::logarithm::ln;
 use crate::spd::stack::SymmetricStack;
 
 /// Rows and columns of a register tile.
@@ -259,7 +259,7 @@ pub(crate) fn function<S: Simd>(
     for (squares, weights) in squares.chunks_exact(lanes).zip(weights.chunks_exact_mut(lanes)) {
         for lane in 0..lanes {
             valid[lane] &= squares[lane] > floor && squares[lane] < f64::INFINITY;
-            let logarithm = ln(squares[lane]) + log_scale[lane];
+            let logarithm = squares[lane].ln_of_normal() + log_scale[lane];
             valid[lane] &= logarithm.is_finite();
             weights[lane] = phi(logarithm) / squares[lane];
             see(lane, logarithm);

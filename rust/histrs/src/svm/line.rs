@@ -22,6 +22,7 @@ const GAPS: Error = Error::NotInRows { name: "scores" };
 ///
 /// Problem `c` asks whether a row is of class `positive[c]`: its sign is 1 there, -1 elsewhere.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Targets<'a> {
     /// The class of each row.
     pub labels: &'a [i32],
@@ -32,6 +33,12 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
+    /// The problems of the classes `positive`.
+    #[must_use]
+    pub const fn new(labels: &'a [i32], weights: &'a [f64], positive: &'a [i32]) -> Self {
+        Self { labels, weights, positive }
+    }
+
     fn part(&self, problem: usize, rows: Range<usize>) -> Part<'a> {
         Part {
             labels: &self.labels[rows.clone()],
@@ -43,6 +50,7 @@ impl<'a> Targets<'a> {
 
 /// Scores on the line from `start` to `end`, a problem per row and a sample per column.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Line<'a> {
     /// Scores at 0.
     pub start: ArrayView2<'a, f64>,
@@ -62,6 +70,7 @@ pub struct LineLoss {
 
 /// Scores as in [`Line`], for [`step`](LineMut::step) to write over.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LineMut<'a> {
     /// Scores at 0.
     pub start: ArrayViewMut2<'a, f64>,
@@ -69,7 +78,21 @@ pub struct LineMut<'a> {
     pub end: ArrayViewMut2<'a, f64>,
 }
 
+impl<'a> LineMut<'a> {
+    /// The line from `start` to `end`.
+    #[must_use]
+    pub const fn new(start: ArrayViewMut2<'a, f64>, end: ArrayViewMut2<'a, f64>) -> Self {
+        Self { start, end }
+    }
+}
+
 impl<'a> Line<'a> {
+    /// The line from `start` to `end`.
+    #[must_use]
+    pub const fn new(start: ArrayView2<'a, f64>, end: ArrayView2<'a, f64>) -> Self {
+        Self { start, end }
+    }
+
     fn check(&self, targets: &Targets<'_>) -> Result<(&'a [f64], &'a [f64])> {
         let (n_problems, n_rows) = self.start.dim();
         let cure = "give a problem per row and a sample per column";

@@ -71,3 +71,58 @@ impl Margin for Logistic {
         (below + (1.0 + t).ln_of_normal(), -share / (1.0 + t))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARGINS: [f64; 11] = [-700.0, -30.0, -1.5, -0.2, 0.0, 0.3, 0.99, 1.01, 2.0, 40.0, 700.0];
+
+    /// Beside the definition, and the slope beside a difference quotient where there is no corner.
+    fn check<M: Margin>(definition: impl Fn(f64) -> f64) {
+        for z in MARGINS {
+            let (loss, slope) = M::at(z);
+            let want = definition(z);
+            assert!((loss - want).abs() <= 1e-15 * (1.0 + want), "{z}: {loss} {want}");
+            let h = 1e-6 * (1.0 + z.abs());
+            let quotient = (definition(z + h) - definition(z - h)) / (2.0 * h);
+            assert!((slope - quotient).abs() <= 1e-8 * (1.0 + slope.abs()), "{z}: {slope}");
+        }
+    }
+
+    #[test]
+    fn losses_and_slopes_are_their_definitions() {
+        check::<Hinge>(|z| (1.0 - z).max(0.0));
+        check::<SquaredHinge>(|z| (1.0 - z).max(0.0).powi(2));
+        check::<Logistic>(|z| if z < 0.0 { (z.exp()).ln_1p() - z } else { (-z).exp().ln_1p() });
+    }
+
+    #[test]
+    fn at_the_corner_of_the_hinge_is_a_subgradient() {
+        let (loss, slope) = Hinge::at(1.0);
+        assert_eq!(loss, 0.0);
+        assert!((-1.0..=0.0).contains(&slope));
+        assert_eq!(SquaredHinge::at(1.0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn huge_margins_stay_in_range() {
+        let (loss, slope) = Logistic::at(-1e300);
+        assert_eq!((loss, slope), (1e300, -1.0 / (1.0 + Logistic::at(1e300).1.abs())));
+        let (loss, slope) = Logistic::at(1e300);
+        assert!((0.0..1e-300).contains(&loss) && (-1e-300..=0.0).contains(&slope));
+    }
+
+    #[test]
+    fn losses_are_known_by_name() {
+        for (name, loss) in [
+            ("hinge", Loss::Hinge),
+            ("squared_hinge", Loss::SquaredHinge),
+            ("logistic", Loss::Logistic),
+        ] {
+            assert_eq!(name.parse(), Ok(loss));
+        }
+        let error = "squared-hinge".parse::<Loss>();
+        assert!(matches!(error, Err(Error::Unknown { name: "loss", .. })));
+    }
+}

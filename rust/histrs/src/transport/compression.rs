@@ -73,7 +73,7 @@ pub struct HistogramLoss {
 /// let m = array![[0.0, 1.0], [1.0, 0.0]];
 /// let options = Sinkhorn::new(0.01).with_tol(1e-9);
 /// let x = HistogramMatrix::dense(x.view());
-/// let labels = Labels { of_rows: &[0, 1], of_prototypes: &[0, 1], weights: None };
+/// let labels = Labels::new(&[0, 1], &[0, 1]);
 /// let result =
 ///     histogram_compression_loss(&exec, [&x, &x], labels, m.view(), 1.0, &options, None)?;
 /// // 0.8 of the mass moves by 1, so that each is right with probability 1 / (1 + exp(-0.8)).

@@ -233,3 +233,150 @@ impl<'a, T: Elementary, D: Domain<T>> Engine<'a, T, D> {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::transport::step::Step;
+
+    const COST: [[f64; 3]; 3] = [[0.0, 1.0, 3.0], [0.5, 0.0, 1.5], [2.0, 0.7, 0.0]];
+    const LIMITS: Limits =
+        Limits { tol: 1e-11, max_iter: 10_000, patience: 200, unaccelerated_after: 100 };
+
+    fn kernel(i: usize, j: usize) -> f64 {
+        (-2.0 * COST[i][j]).exp()
+    }
+
+    /// The scaling of the target that makes its marginal exact.
+    fn other(u: [f64; 3], target: [f64; 3]) -> [f64; 3] {
+        [0, 1, 2].map(|j| target[j] / (0..3).map(|i| u[i] * kernel(i, j)).sum::<f64>())
+    }
+
+    fn cost(u: [f64; 3], v: [f64; 3]) -> f64 {
+        let pairs = (0..3).flat_map(|i| (0..3).map(move |j| (i, j)));
+        pairs.map(|(i, j)| u[i] * kernel(i, j) * v[j] * COST[i][j]).sum()
+    }
+
+    /// Sinkhorn's iteration in every lane, by loops.
+    struct Naive {
+        scalings: Vec<[[f64; 3]; 2]>,
+        kept: Vec<[[f64; 3]; 2]>,
+    }
+
+    impl Naive {
+        fn new() -> Self {
+            let nothing = vec![[[0.0; 3]; 2]; stride::<f64>()];
+            Self { scalings: nothing.clone(), kept: nothing }
+        }
+    }
+
+    impl Domain<f64> for Naive {
+        fn shape(&self) -> (usize, usize) {
+            (3, 3)
+        }
+
+        fn step(&mut self, step: Step<'_, f64>) {
+            for lane in 0..step.width {
+                let column = |rows: &[f64]| [0, 1, 2].map(|i| rows[i * step.stride + lane]);
+                let (source, target) = (column(step.source), column(step.target));
+                let u = column(step.potential).map(f64::exp);
+                let v = other(u, target);
+                self.scalings[lane] = [u, v];
+                for i in 0..3 {
+                    let sum: f64 = (0..3).map(|j| u[i] * kernel(i, j) * v[j]).sum();
+                    step.errors[lane] += (sum - source[i]).abs();
+                    let at = i * step.stride + lane;
+                    step.residual[at] = (source[i] / sum).ln();
+                    step.unaccelerated[at] = step.potential[at] + step.residual[at];
+                }
+            }
+        }
+
+        fn keep(&mut self, lane: usize, slot: usize) {
+            self.kept[slot] = self.scalings[lane];
+        }
+
+        fn results(&mut self, n: usize) -> Vec<(f64, [Vec<f64>; 2])> {
+            let logs = |scaling: [f64; 3]| scaling.map(f64::ln).to_vec();
+            self.kept[..n].iter().map(|&[u, v]| (cost(u, v), [logs(u), logs(v)])).collect()
+        }
+    }
+
+    /// Sources, of which the last is no histogram, and targets.
+    fn marginals() -> Marginals {
+        Marginals {
+            sources: vec![0.2, 0.3, 0.5, 0.8, 0.1, 0.1, 0.05, 0.9, 0.05, 1.5, -1.0, 0.5],
+            targets: vec![0.6, 0.3, 0.1, 0.1, 0.1, 0.8],
+        }
+    }
+
+    /// More pairs than lanes; `n_sources` of the sources take part.
+    fn jobs(n_sources: usize) -> Vec<Job> {
+        let n = 3 * stride::<f64>() + 5;
+        (0..n)
+            .map(|k| Job { source: k % n_sources, target: (k / 7) % 2, ..Job::default() })
+            .collect()
+    }
+
+    fn solved(jobs: &[Job], limits: Limits) -> Vec<Solved> {
+        let exec = Executor::new(1).unwrap();
+        solve(&exec, &mut Naive::new(), &marginals(), jobs, limits).unwrap()
+    }
+
+    /// Sums of potentials: those themselves are known up to a constant.
+    fn plan(solved: &Solved) -> Vec<f64> {
+        let [source, target] = &solved.potentials;
+        source.iter().flat_map(|u| target.iter().map(move |v| u + v)).collect()
+    }
+
+    #[test]
+    fn every_pair_ends_where_a_long_iteration_of_its_own_does() {
+        let jobs = jobs(3);
+        let found = solved(&jobs, LIMITS);
+        assert_eq!(found.len(), jobs.len());
+        for (job, found) in jobs.iter().zip(&found) {
+            let [a, b] = marginals()
+                .of(job, (3, 3))
+                .map(|histogram| [histogram[0], histogram[1], histogram[2]]);
+            let mut u = [1.0; 3];
+            for _ in 0..5000 {
+                let v = other(u, b);
+                u = [0, 1, 2].map(|i| a[i] / (0..3).map(|j| kernel(i, j) * v[j]).sum::<f64>());
+            }
+            assert_eq!(found.status, Status::Converged);
+            assert!(found.error <= LIMITS.tol && found.n_iter > 1);
+            assert!((found.transport - cost(u, other(u, b))).abs() < 1e-9);
+        }
+    }
+
+    /// Whatever was in its lane before and is beside it; up to the order of sums over its history.
+    #[test]
+    fn a_pair_is_solved_as_if_it_were_alone() {
+        let jobs = jobs(4);
+        for (k, found) in solved(&jobs, LIMITS).iter().enumerate() {
+            let alone = &solved(&jobs[k..=k], LIMITS)[0];
+            assert_eq!(found.status, alone.status, "{k}");
+            assert!(found.n_iter.abs_diff(alone.n_iter) <= 2, "{k}");
+            if jobs[k].source == 3 {
+                assert_eq!(found.status, Status::Failed);
+            } else {
+                assert!((found.transport - alone.transport).abs() < 1e-10, "{k}");
+                let mut both = plan(found).into_iter().zip(plan(alone));
+                assert!(both.all(|(a, b)| (a - b).abs() < 1e-8), "{k}");
+            }
+        }
+    }
+
+    #[test]
+    fn iterations_run_out_those_done_before_among_them() {
+        let jobs = [Job::default(), Job { n_iter: 5, ..Job::default() }];
+        let found = solved(&jobs, Limits { tol: 0.0, max_iter: 8, ..LIMITS });
+        assert!(found.iter().all(|s| s.status == Status::Limit && s.n_iter == 8));
+        assert!(found[0].error < found[1].error);
+        // From where the pair ended no step is needed.
+        let end = &solved(&jobs[..1], LIMITS)[0];
+        let again = Job { start: end.potentials[0].clone(), ..Job::default() };
+        assert_eq!(solved(&[again], LIMITS)[0].n_iter, 1);
+    }
+}

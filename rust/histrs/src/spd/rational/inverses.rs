@@ -2,8 +2,8 @@
 
 use pulp::Simd;
 
+use crate::simd::Elementary;
 use crate::spd::lanes::{LaneValues, minus};
-use crate::spd::logarithm::ln;
 use crate::spd::rational::Bounds;
 use crate::spd::rational::approximations::MOST_TERMS;
 use crate::spd::tridiagonal::{heads, tile_rows};
@@ -131,7 +131,7 @@ fn terms<S: Simd>(
         n_terms = n_terms.max(approximation.terms.len());
         // The eigenvalues over `unit` are between the roots.
         let unit = largest / approximation.condition.sqrt();
-        constants[lane] = approximation.sum + (log_scale[lane] + ln(unit));
+        constants[lane] = approximation.sum + (log_scale[lane] + unit.ln_of_normal());
         for (k, &(shift, weight)) in approximation.terms.iter().enumerate() {
             shifts[k * lanes + lane] = shift * unit;
             weights[k * lanes + lane] = -weight * unit;

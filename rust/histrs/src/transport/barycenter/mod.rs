@@ -64,6 +64,7 @@ impl Barycenter {
 
 /// What [`sinkhorn_barycenters`] found.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Barycenters {
     /// A barycentre per row, of the mass of the histograms.
     pub values: Array2<f64>,
