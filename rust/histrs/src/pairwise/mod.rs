@@ -31,6 +31,8 @@ use sparse::SparseRows;
 
 /// Rows in a block: two packed blocks fit the second-level cache for a thousand columns.
 const BLOCK: usize = 64;
+/// Bytes of rows that are held packed, or one block.
+const PACKED_BYTES: usize = 32 << 20;
 
 /// An entry of a row, and its binary logarithm where the term asks for it (0 for 0).
 #[derive(Debug, Clone, Copy)]
@@ -125,33 +127,60 @@ fn of_checked<'a, T: Element, K: Term>(
     let n_columns = other.n_rows();
     let mut out = memory::zero_matrix((x.n_rows(), n_columns))?;
     let flat = memory::flat_mut(&mut out)?;
-    exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
-        let start = block * BLOCK;
-        let n_rows = rows.len() / n_columns;
-        // Columns before the block are the mirror image of rows before it.
-        let first = if y.is_none() { start } else { 0 };
-        match other {
-            HistogramMatrix::Csr(y) => {
-                exec.check()?;
-                dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })?;
-            }
-            HistogramMatrix::Dense(_) => {
-                let left = PackedRows::new::<K>(x, start, n_rows)?;
-                for from in (first..n_columns).step_by(BLOCK) {
-                    exec.check()?;
-                    let right = PackedRows::new::<K>(other, from, BLOCK.min(n_columns - from))?;
-                    let out = &mut rows[from..];
-                    let (stride, origin) = (n_columns, (start, from));
-                    dispatch(DenseTile { term, left: &left, right: &right, out, stride, origin });
-                }
+    // Columns before a block of rows are the mirror image of rows before it.
+    let first_of = |start: usize| if y.is_none() { start } else { 0 };
+    match other {
+        HistogramMatrix::Csr(y) => exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
+            exec.check()?;
+            let (start, n_rows) = (block * BLOCK, rows.len() / n_columns);
+            let first = first_of(start);
+            dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })
+        })?,
+        HistogramMatrix::Dense(_) => {
+            for from in (0..n_columns).step_by(rows_at_once::<T>(x.n_columns())) {
+                let right = packed::<T, K>(exec, other, from)?;
+                exec.for_chunks(flat, BLOCK * n_columns, |block, rows| {
+                    let (start, n_rows) = (block * BLOCK, rows.len() / n_columns);
+                    let needed = (from..).step_by(BLOCK).zip(&right);
+                    let mut needed = needed.filter(|(from, _)| *from >= first_of(start)).peekable();
+                    if needed.peek().is_none() {
+                        return Ok(());
+                    }
+                    let left = PackedRows::new::<K>(x, start, n_rows)?;
+                    for (from, right) in needed {
+                        exec.check()?;
+                        let out = &mut rows[from..];
+                        let (stride, origin) = (n_columns, (start, from));
+                        dispatch(DenseTile { term, left: &left, right, out, stride, origin });
+                    }
+                    Ok(())
+                })?;
             }
         }
-        Ok(())
-    })?;
+    }
     if y.is_none() {
         mirror(exec, &mut out)?;
     }
     Ok(out)
+}
+
+/// Rows that are packed together, so that each is packed once for many blocks of others.
+fn rows_at_once<T: Element>(n_columns: usize) -> usize {
+    let n_rows = PACKED_BYTES / (n_columns.max(1) * size_of::<T>());
+    n_rows.max(1).next_multiple_of(BLOCK)
+}
+
+/// As many rows from one on, packed in blocks.
+fn packed<T: Element, K: Term>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+    from: usize,
+) -> Result<Vec<PackedRows<T>>> {
+    let to = x.n_rows().min(from + rows_at_once::<T>(x.n_columns()));
+    exec.map_blocks((to - from).div_ceil(BLOCK), |block| {
+        let start = from + block * BLOCK;
+        PackedRows::new::<K>(x, start, BLOCK.min(to - start))
+    })
 }
 
 /// The sum of the minima of every row of `x`, and of `y`, with itself, to the bit as [`pairwise`]
