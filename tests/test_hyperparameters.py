@@ -447,6 +447,16 @@ def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng)
     assert std == 0.0
 
 
+def test_the_bound_takes_an_eigenvalue_for_each_output(rng):
+    X, Y = rng.random((20, 3)), rng.normal(size=(20, 2))
+    likelihood, system = likelihood_and_system(X, Y, log_det="bound")
+    values = np.linalg.eigvalsh(system.kernel_matrix() + system.s * np.eye(20))
+    for n_outputs in (1, 2):
+        squares = np.sum(values[-n_outputs:] ** 2)
+        expected = log_det_bound(20, values[-1], values.sum(), squares)
+        assert likelihood._bound(system, n_outputs) == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
     X, Y = regression(rng)
