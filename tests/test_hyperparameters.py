@@ -403,6 +403,8 @@ def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, 1000.0 * Y, solver="cg", tol=0.1)
     Y, A = likelihood.targets, system.kernel_matrix() + system.s * np.eye(60)
+    # From a start that is near enough already, and no one that iterations have made.
+    likelihood._solutions[0] = np.linalg.solve(A, Y + 0.05 * rng.random(Y.shape))
     B, form, solved = likelihood._solve(system, slice(0, 2))
     residual = Y - A @ B
     assert solved
@@ -455,6 +457,15 @@ def test_the_bound_takes_an_eigenvalue_for_each_output(rng):
         squares = np.sum(values[-n_outputs:] ** 2)
         expected = log_det_bound(20, values[-1], values.sum(), squares)
         assert likelihood._bound(system, n_outputs) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_a_ratio_out_of_range_has_no_likelihood(rng, solver):
+    X, Y = regression(rng)
+    likelihood, system = likelihood_and_system(X, Y, solver=solver)
+    values = Hyperparameters(np.array([1e200]), np.array([1e-200]), system.kernel)
+    with pytest.raises(ValueError, match="out of range"):
+        likelihood.evaluate(values)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])

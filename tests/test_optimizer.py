@@ -1,13 +1,23 @@
 """The search for hyper-parameters, by objectives of which all is known."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from histrs import _histrs
 from histrs.gaussian_process import _optimizer
-from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
+from histrs.gaussian_process._hyperparameters import (
+    Hyperparameters,
+    Scales,
+    SearchSpace,
+    check_bounds,
+    given_hyperparameters,
+)
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._optimizer import History, Search
 from histrs.gaussian_process._spectrum import Evaluation
 
@@ -189,3 +199,250 @@ def test_corners_of_the_first_simplex_are_within_the_bounds_and_apart(start):
     assert np.all(np.abs(simplex) <= 2.0 + 1e-12)
     np.testing.assert_allclose(np.abs(simplex[1:] - simplex[0]), 0.5 * np.eye(2), atol=1e-12)
     assert options["maxiter"] == 200
+
+
+# ---- searches ------------------------------------------------------------------------------------
+
+
+class Dense(BaseLikelihood):
+    """The likelihood of `A + w B` for `w`, the weight of interactions, by dense algebra."""
+
+    def __init__(self, A, B, Y):
+        super().__init__(Y)
+        self.A, self.B, self.n_evaluations = A, B, 0
+
+    def matrix(self, kernel):
+        return self.A + kernel.interaction_weight * self.B
+
+    def diagonal_mean(self, values):
+        return float(np.mean(np.diag(self.matrix(values.kernel))))
+
+    def spectrum(self, kernel):
+        K = self.matrix(kernel)
+        system = SimpleNamespace(kernel_matrix=K.copy)
+        return self._spectrum_of(system, lambda: 0, exact=True)
+
+    def evaluate(self, values, names=()):
+        self.n_evaluations += 1
+        outputs = values.outputs(self.shape[1])
+        spectrum = self.spectrum(values.kernel)
+        value = sum(
+            spectrum.evaluate(scales, part).value
+            for scales, part in zip(values.scales(), outputs, strict=True)
+        )
+        return Evaluation(value, 0.0, {}, True)
+
+
+@pytest.fixture
+def likelihood(rng):
+    X = rng.random((40, 4))
+    A, B = (np.minimum(M[:, None], M[None]).sum(axis=2) for M in (X[:, :2], X[:, 2:]))
+    roots = np.linalg.cholesky(3.0 * A + 0.05 * np.eye(40)), np.linalg.cholesky(A + np.eye(40))
+    return Dense(A, B, np.column_stack([root @ rng.normal(size=40) for root in roots]))
+
+
+def no_generator():
+    raise AssertionError("nothing is drawn")
+
+
+def search_of(likelihood, start, names, **options):
+    bounds = {name: (1e-4, 1e4) for name in names}
+    told = []
+    method = options.pop("method", "l-bfgs-b")
+    search = Search(likelihood, SearchSpace(start, bounds), method, told.append, **options)
+    return search, told
+
+
+@pytest.mark.parametrize("names", [["noise"], ["amplitude"], ["noise", "amplitude"]])
+@pytest.mark.parametrize(("noise", "amplitude"), [(1.0, 1.0), (300.0, 0.02), (0.001, 50.0)])
+def test_noise_and_amplitude_are_the_likeliest(likelihood, names, noise, amplitude):
+    start = start_at(noise, amplitude)
+    search, told = search_of(likelihood, start, names)
+    optimum = search.run(0, no_generator)
+    assert optimum.complaint is None
+    assert optimum.likelihood == pytest.approx(likelihood.evaluate(optimum.values).value)
+    assert told == search.history.likelihoods
+    assert max(told) == optimum.likelihood
+    for name in ("noise", "amplitude"):
+        found = optimum.values.get(name)
+        if name not in names:
+            np.testing.assert_array_equal(found, start.get(name))
+            continue
+        for factor in (0.01, 0.8, 1.25, 100.0):
+            other = optimum.values.with_values({name: np.clip(factor * found, 1e-4, 1e4)})
+            assert likelihood.evaluate(other).value <= optimum.likelihood + 0.01
+
+
+def test_outputs_that_do_not_share_scales_are_searched_one_by_one(likelihood):
+    start = Hyperparameters(np.ones(2), np.ones(2), GeneralizedKernel())
+    search, told = search_of(likelihood, start, ["noise", "amplitude"])
+    optimum = search.run(0, no_generator)
+    assert optimum.likelihood == pytest.approx(likelihood.evaluate(optimum.values).value)
+    for k in range(2):
+        alone = Dense(likelihood.A, likelihood.B, likelihood.targets[:, k : k + 1])
+        single, _ = search_of(alone, start_at(1.0, 1.0), ["noise", "amplitude"])
+        expected = single.run(0, no_generator).values
+        np.testing.assert_allclose(optimum.values.noise[k], expected.noise[0], rtol=1e-3)
+        np.testing.assert_allclose(optimum.values.amplitude[k], expected.amplitude[0], rtol=1e-3)
+    # The history is of both together.
+    assert told == [optimum.likelihood]
+    assert len(search.history.values) == 1
+
+
+@pytest.mark.parametrize("names", [["noise", "amplitude"], []])
+def test_a_search_begins_with_the_best_kernel(likelihood, names):
+    kernels = [GeneralizedKernel(interaction_weight=w) for w in (100.0, 0.0, 10.0)]
+    start = start_at(3.0, 1.0)
+    search, _ = search_of(likelihood, start, names, kernels=kernels)
+    found = search._best_start()
+    if names:
+        # With the scales that suit it best, and not with those of the start.
+        assert found.kernel.interaction_weight == 0.0
+        assert found.noise[0] != 3.0
+    else:
+        values = [likelihood.evaluate(replace(start, kernel=kernel)).value for kernel in kernels]
+        assert found == replace(start, kernel=kernels[int(np.argmax(values))])
+    alone, _ = search_of(likelihood, start_at(0.1, 2.0), names)
+    assert alone._best_start() is alone._space.start
+
+
+class Refined:
+    """Quadratic likelihoods of the logarithm of noise, each finer than the one before."""
+
+    def __init__(self, centres, tops):
+        self.centres, self.tops, self.n = centres, tops, 0
+
+    def refine(self):
+        if self.n + 1 == len(self.centres):
+            return False
+        self.n += 1
+        return True
+
+    def evaluate(self, values, outputs):
+        off = np.log(values.noise) - self.centres[self.n]
+        slope = {"noise": np.array([-20.0 * off])}
+        return Evaluation(self.tops[self.n] - 10.0 * off**2, 0.0, slope)
+
+
+@pytest.mark.parametrize(
+    ("centres", "tops", "n_refinements"),
+    [
+        # Neither the place nor the likelihood is settled.
+        ([2.0, 1.0, 0.0, -1.0], [100.0, 110.0, 120.0, 130.0], 3),
+        # The place is, ...
+        ([2.0, 1.0, 0.96, -1.0], [100.0, 110.0, 120.0, 130.0], 2),
+        ([2.0, 1.94, 0.96, -1.0], [100.0, 110.0, 120.0, 130.0], 3),
+        # ... or the likelihood, by 1e-5 of a hundred samples.
+        ([2.0, 1.0, 0.0, -1.0], [100.0, 100.0009, 120.0, 130.0], 1),
+        ([2.0, 1.0, 0.0, -1.0], [100.0, 100.0011, 100.0022, 100.0033], 3),
+    ],
+)
+def test_quadratures_are_refined_until_place_or_likelihood_is_settled(centres, tops, n_refinements):
+    spectrum = Refined(centres, tops)
+    stub = SimpleNamespace(
+        shape=(100, 1), has_gradient=True, spectrum=lambda _: spectrum, diagonal_mean=lambda _: 1.0
+    )
+    search, _ = search_of(stub, start_at(1.0, 1.0), ["noise"])
+    optimum = search.run(0, no_generator)
+    assert spectrum.n == n_refinements
+    assert np.log(optimum.values.noise[0]) == pytest.approx(centres[n_refinements], abs=1e-3)
+
+
+def test_steps_that_gain_little_a_sample_and_output_are_the_last(likelihood):
+    search, _ = search_of(likelihood, start_at(1.0, 1.0), ["noise"])
+    assert search._gradient_options(3)["callback"]._least_gain == pytest.approx(1e-4 * 40 * 3)
+
+
+@pytest.mark.parametrize("n_restarts", [1, 3])
+def test_restarts_are_drawn_between_the_bounds_and_the_best_is_kept(likelihood, n_restarts):
+    search, _ = search_of(likelihood, start_at(1.0, 1.0), ["noise"])
+    runs = []
+
+    def run(start):
+        runs.append(float(start.noise[0]))
+        if len(runs) == 2:
+            raise np.linalg.LinAlgError
+        return _optimizer.Optimum(start, -abs(len(runs) - 3.0), None)
+
+    search._run = run
+    optimum = search.run(n_restarts, lambda: np.random.default_rng(0))
+    expected = np.exp(np.random.default_rng(0).uniform(np.log(1e-4), np.log(1e4), n_restarts))
+    np.testing.assert_allclose(runs, [1.0, *expected])
+    # The second cannot be solved, and the third is the best.
+    best = runs[0] if n_restarts == 1 else runs[2]
+    assert float(optimum.values.noise[0]) == best
+
+
+# ---- what is given -------------------------------------------------------------------------------
+
+
+def given(**changed):
+    X = np.array([[0.0, 4.0, 7.0], [2.0, 4.0, 9.0]])
+    parameters = {
+        "noise": 0.1,
+        "amplitude": 1.0,
+        "transform": "identity",
+        "exponent": 1.0,
+        "feature_weights": None,
+        "columns": _histrs.SortedColumns(X, 1),
+        "n_pairs": 2,
+        "n_threads": 1,
+    }
+    return given_hyperparameters(**{**parameters, **changed})
+
+
+def test_given_numbers_are_for_all_outputs_or_for_each():
+    values = given(noise=0.3, amplitude=[2.0, 5.0])
+    np.testing.assert_array_equal(values.noise, [0.3, 0.3])
+    np.testing.assert_array_equal(values.amplitude, [2.0, 5.0])
+    assert values.kernel.weights is None
+    np.testing.assert_array_equal(given(feature_weights=[1, 2, 3]).kernel.weights, [1.0, 2.0, 3.0])
+    weights = given(feature_weights="scale").kernel.weights
+    # Of a constant column it does not matter; the spreads of the others are alike.
+    assert weights[1] == 1.0
+    assert weights[0] == weights[2]
+    wide = _histrs.SortedColumns(np.array([[0.0, 1.0], [2.0, 21.0]]), 1)
+    scaled = given(feature_weights="scale", columns=wide).kernel.weights
+    assert scaled[0] == pytest.approx(10.0 * scaled[1])
+    assert scaled[0] == pytest.approx(1.0 / wide.spreads(1)[0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"exponent": 2.0}, "no effect"),
+        ({"noise": [0.1, 0.2, 0.3]}, r"noise has shape \(3,\)"),
+        ({"amplitude": [1.0]}, r"amplitude has shape \(1,\)"),
+        ({"noise": 0.0}, "positive and finite"),
+        ({"noise": [0.1, np.inf]}, "positive and finite"),
+        ({"amplitude": [1.0, -1.0]}, "positive and finite"),
+        ({"feature_weights": [1.0, 2.0]}, "3 features"),
+        ({"feature_weights": [1.0, 2.0, np.inf]}, r"feature_weights\[2\] = inf"),
+        ({"feature_weights": [1.0, 0.0, 2.0]}, r"feature_weights\[1\] = 0\.0"),
+    ],
+)
+def test_what_cannot_be_given_is_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        given(**changed)
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 2.0), [3, 3], "fixed"])
+def test_bounds_are_ascending_or_fixed(bounds):
+    assert check_bounds("noise", bounds) == ("fixed" if bounds == "fixed" else tuple(bounds))
+
+
+@pytest.mark.parametrize(
+    "bounds", [(2.0, 1.0), (0.0, 1.0), (1.0, np.inf), (1.0, 2.0, 3.0), (1.0,), 1.0, "free"]
+)
+def test_other_bounds_are_refused(bounds):
+    with pytest.raises(ValueError, match="noise_bounds = "):
+        check_bounds("noise", bounds)
+
+
+@pytest.mark.parametrize(
+    ("noise", "amplitude", "fails"),
+    [(1e-200, 1e-200, False), (1e299, 1.0, False), (1e200, 1e-200, True), (1e-200, 1e200, True)],
+)
+def test_noise_has_a_size_beside_the_amplitude(noise, amplitude, fails):
+    with pytest.raises(ValueError, match="out of range") if fails else nullcontext():
+        Scales(noise, amplitude).check()
