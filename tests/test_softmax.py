@@ -105,6 +105,26 @@ def test_modes_of_any_size(n, n_classes, amplitude, equal, seed):
     np.testing.assert_allclose(again.log_posterior, mode.log_posterior, atol=1e-3)
 
 
+def test_a_mode_is_known_when_it_is_seen_and_found_from_anywhere():
+    X, t, w, _ = sample(11)
+    prior = SoftmaxPrior(intersection_kernel(X, X), 20.0)
+    mode = prior.find_mode(t, 3, w, 1e-7)
+    assert 3 <= mode.n_steps <= 15
+    # What is the same for all classes says nothing, and a step is taken anyway.
+    again = prior.find_mode(t, 3, w, 1e-7, mode.alpha + np.arange(40.0)[:, None])
+    assert again.n_steps == 1
+    np.testing.assert_allclose(again.f, mode.f, atol=1e-6)
+    assert prior.find_mode(t, 3, w, 10.0).n_steps == 1
+    far = prior.find_mode(t, 3, w, 1e-7, 100.0 * np.random.default_rng(0).normal(size=(40, 3)))
+    # That is worse than nothing, from which it starts then.
+    assert far.n_steps == mode.n_steps
+    np.testing.assert_array_equal(far.f, mode.f)
+    # Rounding leaves more than that.
+    close = prior.find_mode(t, 3, w, 1e-30)
+    assert 0.0 < close.residual < 1e-9
+    assert close.n_steps < 30
+
+
 def test_blocks_of_rows_do_not_matter(monkeypatch):
     X, t, w, _ = sample(9)
     prior = SoftmaxPrior(intersection_kernel(X, X), 3.0)
