@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from histrs import _histrs
 from histrs._solvers.block_cg import Solution
 from histrs.gaussian_process import _system
 from histrs.gaussian_process._hyperparameters import Scales
@@ -115,7 +116,7 @@ def test_many_outputs_are_solved_in_parts_of_one_size(rng, X, monkeypatch):
 
     def solve(self, Y, tol, X0, callback, max_iter):
         callback(np.full(Y.shape[1], 0.5))
-        seen.append((Y.shape[1], X0.copy(), max_iter))
+        seen.append((Y.shape[1], X0, max_iter))
         residual = np.full(Y.shape[1], 0.1 * len(seen))
         n_iter = np.full(Y.shape[1], len(seen), dtype=np.intp)
         return Solution(2.0 * Y, residual, n_iter, stagnated=len(seen) == 2)
@@ -139,6 +140,9 @@ def test_many_outputs_are_solved_in_parts_of_one_size(rng, X, monkeypatch):
     monkeypatch.setattr(_system, "_WORK_BYTES", 5 * 64 * N)
     system.solve(Y, np.ones(10), start, lambda _: None)
     assert [size for size, *_ in seen] == [5, 5]
+    system._solve_iteratively(Y, np.ones(10), None, lambda _: None, 5)
+    assert {max_iter for *_, max_iter in seen[2:]} == {5}
+    assert [X0 for _, X0, _ in seen[2:]] == [None, None]
     seen.clear()
     monkeypatch.setattr(_system, "_MIN_OUTPUTS", 10)
     system.solve(Y, np.ones(10), start, lambda _: None)
@@ -199,10 +203,12 @@ def test_what_little_noise_leaves_is_no_negative_variance(X):
 def test_other_scales_and_weights_of_rows_keep_sorted_columns(X, weights, weighted_features):
     feature_weights = np.arange(1.0, 6.0) if weighted_features else None
     kernel = GeneralizedKernel(weights=feature_weights)
-    system = make(X, kernel=kernel)
+    base = _histrs.SortedColumns(X, 1)
+    system = make(X, kernel=kernel, base_columns=base)
     other = system.with_scales(Scales(3.0, 5.0))
     assert (other.noise, other.amplitude, other.s) == (3.0, 5.0, 0.6)
     assert other.columns is system.columns
+    assert other.sorted_base() is base
     scaled = system.with_row_scale(np.sqrt(weights))
     assert scaled.columns is system.columns
     assert (scaled.noise, scaled.amplitude) == (NOISE, AMPLITUDE)
@@ -252,6 +258,96 @@ def test_a_factor_has_to_be_worth_its_time(rng, X, monkeypatch, container):
     monkeypatch.setattr(_system, "_ITERATIONS", 1.01 * factorisation / (3 * iteration))
     assert system.uses_cholesky(3)
     assert not system.uses_cholesky(2)
+
+
+# ---- what ends where iterations do not ---------------------------------------------------------
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """What was tried, where iterations leave a residual of 1 and a factor none."""
+    tried = []
+
+    def iterate(self, Y, tol, X0=None, callback=None, max_iter=None):
+        tried.append((self.preconditioner_name, max_iter, X0))
+        n_iter = np.full(Y.shape[1], 10 * len(tried), dtype=np.intp)
+        return Solution(Y + len(tried), np.ones(Y.shape[1]), n_iter)
+
+    def factorise(self, Y, tol):
+        tried.append("factor")
+        return Solution(7.0 * Y, np.zeros(Y.shape[1]), np.ones(Y.shape[1], dtype=np.intp))
+
+    monkeypatch.setattr(KernelSystem, "_solve_iteratively", iterate)
+    monkeypatch.setattr(KernelSystem, "_solve_by_factor", factorise)
+    monkeypatch.setattr(_system, "_MIN_ITERATIONS", 1)
+    monkeypatch.setattr(_system, "_MEMORY_SHARE", 0.5)
+    return tried
+
+
+def iterating(X, **options):
+    return replace(make(X, solver="auto", iterates_first=True, **options), max_iter=5000)
+
+
+def memory_for(monkeypatch, n_bytes):
+    monkeypatch.setattr(_system, "physical_memory", lambda: n_bytes)
+
+
+def test_iterations_get_as_much_time_as_the_factor_that_follows(monkeypatch, attempts, X):
+    # Without a preconditioner's part, an iteration is much less than a factor.
+    monkeypatch.setattr(_system, "MAX_RANK", 0)
+    # Half of it is the matrix.
+    memory_for(monkeypatch, 2 * 8 * N**2)
+    system, Y = iterating(X), np.ones((N, 2))
+    factorisation, iteration = system._costs(2)
+    enough = int(factorisation / iteration)
+    assert enough > 1
+    solution = system.solve(Y, np.full(2, 0.1))
+    assert attempts == [("auto", enough, None), "factor"]
+    np.testing.assert_array_equal(solution.X, 7.0 * Y)
+    np.testing.assert_array_equal(solution.n_iter, 10)
+    attempts.clear()
+    monkeypatch.setattr(_system, "_MIN_ITERATIONS", enough + 5)
+    system.solve(Y, np.full(2, 0.1))
+    replace(system, max_iter=3).solve(Y, np.full(2, 0.1))
+    assert [attempt[1] for attempt in attempts if attempt != "factor"] == [enough + 5, 3]
+    attempts.clear()
+    # What is solved, if only just, needs nothing more.
+    np.testing.assert_array_equal(system.solve(Y, np.full(2, 1.0)).X, Y + 1.0)
+    assert "factor" not in attempts
+
+
+@each(("name", "other"), [("knots", "pivoted-cholesky"), ("pivoted-cholesky", "knots")])
+def test_without_memory_the_other_preconditioner_goes_on(monkeypatch, attempts, X, name, other):
+    memory_for(monkeypatch, 2 * 8 * N**2 - 1)
+    system, Y = replace(iterating(X), preconditioner_name=name), np.ones((N, 2))
+    solution = system.solve(Y, np.full(2, 0.1))
+    (first, n_first, _), (second, n_second, start) = attempts
+    assert (first, n_first, second, n_second) == (name, 5000, other, None)
+    np.testing.assert_array_equal(start, Y + 1.0)
+    np.testing.assert_array_equal(solution.X, Y + 2.0)
+    np.testing.assert_array_equal(solution.n_iter, 10 + 20)
+
+
+@each("solver", ["auto", "cg"])
+def test_variances_are_solved_as_surely_as_means(monkeypatch, attempts, rng, X, solver):
+    memory_for(monkeypatch, 2 * 8 * N**2)
+    system = replace(iterating(X), solver=solver)
+    _, solved = system.latent_variance(rng.random((3, 5)), 0.1, 1)
+    assert ("factor" in attempts) == solved.all() == (solver == "auto")
+
+
+def test_covariances_are_solved_by_iterations_or_by_a_factor(monkeypatch, X):
+    calls = []
+    solve = KernelSystem.solve
+
+    def count(self, *arguments):
+        calls.append(self.solver)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(KernelSystem, "solve", count)
+    for solver, expected in (("cholesky", []), ("cg", ["cg"])):
+        make(X, solver=solver).latent_covariance(X[:3])
+        assert calls == expected
 
 
 # ---- what cannot be solved -----------------------------------------------------------------------
