@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from histrs import _histrs
 from histrs.gaussian_process import _optimizer
@@ -263,6 +264,7 @@ def test_noise_and_amplitude_are_the_likeliest(likelihood, names, noise, amplitu
     assert optimum.likelihood == pytest.approx(likelihood.evaluate(optimum.values).value)
     assert told == search.history.likelihoods
     assert max(told) == optimum.likelihood
+    assert told.count(optimum.likelihood) == 1
     for name in ("noise", "amplitude"):
         found = optimum.values.get(name)
         if name not in names:
@@ -346,6 +348,78 @@ def test_quadratures_are_refined_until_place_or_likelihood_is_settled(centres, t
     optimum = search.run(0, no_generator)
     assert spectrum.n == n_refinements
     assert np.log(optimum.values.noise[0]) == pytest.approx(centres[n_refinements], abs=1e-3)
+
+
+@pytest.mark.parametrize("names", [["noise"], ["amplitude"], ["noise", "amplitude"]])
+@pytest.mark.parametrize("mean", [4.0, 0.25, 0.0])
+def test_every_ratio_is_tried_with_the_amplitude_that_is_best(names, mean):
+    unit = mean or 1.0
+
+    def best_amplitude(ratio, outputs):
+        assert outputs == slice(0, 1)
+        # Some kernels have none.
+        return np.inf if ratio > 500.0 * unit else 0.0 if ratio < 2e-6 * unit else 3.0 * ratio**0.1
+
+    spectrum = SimpleNamespace(best_amplitude=best_amplitude)
+    stub = SimpleNamespace(diagonal_mean=lambda _: mean)
+    search, _ = search_of(stub, start_at(0.5, 7.0), names)
+    found = search._scale_candidates(spectrum, search._space, slice(0, 1))
+    ratios = np.logspace(-6, 3, 28) * unit
+    if len(names) == 2:
+        ratios = ratios[(ratios <= 500.0 * unit) & (ratios >= 2e-6 * unit)]
+    assert len(found) == len(ratios)
+    for values, ratio in zip(found, ratios, strict=True):
+        amplitude = 3.0 * ratio**0.1 if len(names) == 2 else 0.5 / ratio
+        expected = {
+            "noise": ratio * (7.0 if names == ["noise"] else amplitude),
+            "amplitude": 7.0 if names == ["noise"] else amplitude,
+        }
+        for name, value in expected.items():
+            clipped = np.clip(value, 1e-4, 1e4) if name in names else value
+            assert values.get(name)[0] == pytest.approx(clipped)
+
+
+@pytest.mark.parametrize(
+    ("success", "status", "n_iter", "complains"),
+    [
+        (True, 0, 0, False),
+        (False, 99, 0, False),
+        (False, 99, 100, False),
+        (False, 2, 0, True),
+        (False, 1, 100, True),
+        # It ended in the noise of the solver, once it had moved.
+        (False, 2, 7, False),
+        (True, 0, 100, False),
+    ],
+)
+def test_a_search_complains_that_has_not_moved_or_not_ended(
+    monkeypatch, likelihood, success, status, n_iter, complains
+):
+    result = SimpleNamespace(success=success, status=status, nit=n_iter, message="words")
+
+    def minimize(objective, start, **options):
+        objective(start)
+        return result
+
+    monkeypatch.setattr(_optimizer, "optimize", SimpleNamespace(
+        minimize=minimize, Bounds=optimize.Bounds
+    ))  # fmt: skip
+    search, _ = search_of(likelihood, start_at(1.0, 1.0), ["noise"])
+    value = evaluation(-3.0)
+    optimum = search._search(lambda *_: value, search._space, None, 1)
+    assert optimum.complaint == ("words" if complains else None)
+    assert optimum.likelihood == -3.0
+
+
+@pytest.mark.parametrize("complaints", [(None, None), (None, "b"), ("a", None), ("a", "b")])
+def test_the_first_output_that_complains_is_heard(likelihood, complaints):
+    start = Hyperparameters(np.ones(2), np.ones(2), GeneralizedKernel())
+    search, _ = search_of(likelihood, start, ["noise"])
+    told = iter(complaints)
+    search._search_pair = lambda _, space, outputs: _optimizer.Optimum(space.start, 1.5, next(told))
+    optimum = search._search_spectrum(SimpleNamespace(), search._space)
+    assert optimum.complaint == next((words for words in complaints if words), None)
+    assert optimum.likelihood == 3.0
 
 
 def test_steps_that_gain_little_a_sample_and_output_are_the_last(likelihood):
