@@ -407,7 +407,7 @@ def test_of_the_amplitudes_that_are_tried_the_best_is_chosen(bounds, best):
     assert starts == [None, *(f"after {amplitude}" for amplitude in tried[:-1])]
 
 
-@each(("K", "unit"), [(np.zeros((3, 3)), 1.0), (np.full((3, 3), 5.0), 5.0), (5.0 * np.eye(1), 5.0)])
+@each(("K", "unit"), [(np.zeros((3, 3)), 1.0), (np.full((3, 3), 5.0), 5.0), (0.5 * np.eye(1), 0.5)])
 def test_amplitudes_of_rows_that_do_not_differ_are_in_units_of_the_kernel(K, unit):
     tried = []
 
@@ -441,3 +441,16 @@ def test_the_loss_of_an_amplitude_is_that_of_calibrated_rows_left_out(weighted):
     assert np.allclose(K @ weights + bias, f, atol=1e-5)
     # From where it ended it ends there again.
     assert np.isclose(loss(7.0, [weights])[0], found, rtol=1e-6)
+
+
+def test_the_loss_of_an_amplitude_is_of_all_classes():
+    X, _, w, _ = sample(18)
+    labels = np.argmax(X[:, :3], axis=1)
+    base, K = base_system(X, 7.0, solver="cholesky")
+    Y = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    found, _ = loss_by_left_out(lambda _: base, K, Y, w, 1e-9)(7.0, None)
+    scores = np.column_stack([find_mode(base, y > 0, w, 1e-9, None, K).left_out for y in Y.T])
+    readout = fit_calibration(scores, labels, weights=w)
+    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
+    of_rows = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), labels]
+    assert np.isclose(found, np.average(of_rows, weights=w))

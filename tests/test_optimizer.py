@@ -308,6 +308,40 @@ def test_a_search_begins_with_the_best_kernel(likelihood, names):
     assert alone._best_start() is alone._space.start
 
 
+class Estimated(Dense):
+    """A likelihood that knows its values alone."""
+
+    @property
+    def has_gradient(self):
+        return False
+
+    def spectrum(self, kernel):
+        raise AssertionError("this likelihood has no spectrum")
+
+    def evaluate(self, values, names=()):
+        value = Dense(self.A, self.B, self.targets).evaluate(values).value
+        return Evaluation(value, 0.0, {}, True)
+
+
+@pytest.mark.parametrize("kind", [Dense, Estimated])
+@pytest.mark.parametrize("of_kernel", [True, False])
+def test_a_simplex_finds_what_is_likeliest_of_all(likelihood, kind, of_kernel):
+    names = ["noise", "amplitude", *(["interaction_weight"] if of_kernel else [])]
+    known = kind(likelihood.A, likelihood.B, likelihood.targets[:, :1])
+    kernel = GeneralizedKernel(interaction_weight=2.0)
+    start = replace(start_at(1.0, 1.0), kernel=kernel)
+    search, _ = search_of(known, start, names, method="nelder-mead")
+    optimum = search.run(0, no_generator)
+    assert optimum.complaint is None
+    assert optimum.likelihood == pytest.approx(known.evaluate(optimum.values).value)
+    assert (optimum.values.kernel.interaction_weight == 2.0) is not of_kernel
+    for name in names:
+        for factor in (0.5, 0.8, 1.25, 2.0):
+            value = np.clip(factor * optimum.values.get(name), 1e-4, 1e4)
+            other = optimum.values.with_values({name: value})
+            assert known.evaluate(other).value <= optimum.likelihood + 0.05
+
+
 class Refined:
     """Quadratic likelihoods of the logarithm of noise, each finer than the one before."""
 

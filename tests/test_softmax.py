@@ -62,7 +62,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     assert np.all(model.residual_ <= model.tol)
     np.testing.assert_allclose(model.dual_coef_.sum(axis=1), 0.0, atol=1e-8 * amplitude)
     evidence = laplace.softmax_log_evidence(C, f, t, w)
-    assert np.isclose(model.log_marginal_likelihood(), evidence, rtol=1e-8)
+    assert np.allclose(model.log_marginal_likelihood(return_std=True), (evidence, 0.0), rtol=1e-8)
     scores = model._scores_left_out(model._posterior, model.Y_fit_) + model._bias
     expected = laplace.softmax_left_out(C, f, t, w)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
@@ -116,7 +116,9 @@ def test_a_mode_is_known_when_it_is_seen_and_found_from_anywhere():
     again = prior.find_mode(t, 3, w, 1e-7, mode.alpha + np.arange(40.0)[:, None])
     assert again.n_steps == 1
     np.testing.assert_allclose(again.f, mode.f, atol=1e-6)
-    assert prior.find_mode(t, 3, w, 10.0).n_steps == 1
+    loose = prior.find_mode(t, 3, w, 10.0)
+    assert loose.n_steps == 1
+    assert np.ptp(loose.f) > 0.1
     far = prior.find_mode(t, 3, w, 1e-7, 100.0 * np.random.default_rng(0).normal(size=(40, 3)))
     # That is worse than nothing, from which it starts then.
     assert far.n_steps == mode.n_steps

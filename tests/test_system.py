@@ -149,6 +149,27 @@ def test_many_outputs_are_solved_in_parts_of_one_size(rng, X, monkeypatch):
     assert [size for size, *_ in seen] == [10]
 
 
+def test_parts_need_no_one_to_tell_and_do_not_stagnate_by_themselves(rng, X, monkeypatch):
+    Y = rng.normal(size=(N, 10))
+    monkeypatch.setattr(_system, "_MIN_OUTPUTS", 4)
+    monkeypatch.setattr(_system, "_WORK_BYTES", 1)
+    solution = make(X, solver="cg").solve(Y, np.full(10, 1e-8))
+    np.testing.assert_allclose(
+        solution.X, np.linalg.solve(dense_matrix(X, np.ones(N)), Y), rtol=1e-4, atol=1e-6
+    )
+    assert np.all(solution.residual <= 1e-8)
+    assert not solution.stagnated
+
+
+def test_solvers_are_those_that_were_asked_for(X):
+    for solver, name in (("greedy-block", "greedy_block"), ("cg", "block_cg")):
+        assert make(X, solver=solver)._iterative_solver(1).func.__name__ == name
+    system = make(X, solver="coordinate-descent", intercept=0.0)
+    assert system._iterative_solver(1).func.__name__ == "coordinate_descent"
+    with pytest.raises(ValueError, match="knows no sample_weight"):
+        replace(system, row_scale=np.ones(N))._iterative_solver(1)
+
+
 def test_single_precision_helps_from_nine_outputs_on(X, monkeypatch):
     system = make(X, solver="cg")
     assert system.survives_single_precision
@@ -214,6 +235,8 @@ def test_other_scales_and_weights_of_rows_keep_sorted_columns(X, weights, weight
     assert (scaled.noise, scaled.amplitude) == (NOISE, AMPLITUDE)
     np.testing.assert_array_equal(scaled.row_scale, np.sqrt(weights))
     assert scaled.with_row_scale(None).row_scale is None
+    unsorted = make(X, kernel=kernel)
+    assert unsorted.with_scales(Scales(3.0, 5.0)).columns is unsorted.columns
     w = 1.0 if feature_weights is None else feature_weights
     for one in (other, scaled.with_row_scale(None)):
         np.testing.assert_allclose(one.kernel_matrix(), intersection_kernel(w * X))
