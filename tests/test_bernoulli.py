@@ -13,7 +13,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
+from histrs._calibration import fit_calibration, logits_of_classes
 from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+from histrs.gaussian_process._hyperparameters import Scales
+from histrs.gaussian_process._laplace import best_amplitude, find_mode, loss_by_left_out
+from histrs.gaussian_process._system import KernelSystem
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -226,7 +230,8 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
     f = laplace.mode(C, t, np.ones(len(t)))
     expected = laplace.log_evidence(C, f, t, np.ones(len(t)))
-    assert np.isclose(model.log_marginal_likelihood(np.log([1.0, 0.5])), expected)
+    found = model.log_marginal_likelihood(np.log([1.0, 0.5]), return_std=True)
+    assert np.allclose(found, (expected, 0.0))
 
 
 def test_classes_share_one_amplitude():
@@ -332,3 +337,120 @@ def test_an_amplitude_beside_which_rounding_counts_is_refused():
         IntersectionGPClassifier(amplitude=1e30, solver="cholesky", **GIVEN, random_state=0).fit(
             np.vstack([X, X]), np.append(t, t)
         )
+
+
+def base_system(X, amplitude, **options):
+    """Return the system that modes are found with, and its dense kernel matrix."""
+    system = KernelSystem(
+        X=X,
+        noise=1.0,
+        amplitude=amplitude,
+        n_threads=1,
+        preconditioner_name="auto",
+        max_iter=1000,
+        **options,
+    )
+    return system, intersection_kernel(X, X)
+
+
+@each("solver", ["cholesky", "cg"])
+@each("weighted", [False, True])
+def test_a_mode_is_found_from_anywhere_and_known_when_it_is_seen(solver, weighted):
+    X, t, w, _ = sample(14)
+    w = w if weighted else None
+    base, K = base_system(X, 20.0, solver=solver)
+    matrix = K if solver == "cholesky" else None
+    mode = find_mode(base, t > 0, w, 1e-7, None, matrix)
+    assert 2 <= mode.n_steps <= 12
+    again = find_mode(base, t > 0, w, 1e-7, mode.weights, matrix)
+    # A step is taken anyway.
+    assert again.n_steps == 1
+    np.testing.assert_allclose(again.weights, mode.weights, atol=1e-6 * np.abs(mode.weights).max())
+    counts = np.ones(60) if w is None else w
+    for scale in (1.0, 100.0):
+        start = scale * np.random.default_rng(0).normal(size=60)
+        far = find_mode(base, t > 0, w, 1e-7, start, matrix)
+        assert far.residual <= 1e-7
+        assert np.isclose(far.log_posterior, mode.log_posterior, rtol=1e-9)
+        assert np.isclose(far.bias, mode.bias, rtol=1e-4)
+    f = K @ mode.weights + mode.bias
+    C = laplace.latent_covariance(K, 20.0) + 1e-10 * np.eye(60)
+    assert np.isclose(mode.log_posterior, laplace.objective(C, f, t, counts), rtol=1e-4)
+
+
+def test_modes_that_cannot_be_found_end_and_say_how_far_they_are():
+    X, t, _, _ = sample(15)
+    base, K = base_system(X, 20.0, solver="cholesky")
+    # Rounding leaves more than that.
+    mode = find_mode(base, t > 0, None, 1e-30, None, K)
+    assert 0.0 < mode.residual < 1e-9
+    assert mode.n_steps < 30
+
+
+@each("bounds", [(1e-5, 1e5), (0.5, 40.0), (3.0, 3.0)])
+@each("best", [0, 3, 6])
+def test_of_the_amplitudes_that_are_tried_the_best_is_chosen(bounds, best):
+    K = 2.0 * intersection_kernel(sample(16)[0])
+    spread = np.trace(K) / 60 - K.mean()
+    expected = np.unique(np.clip(10.0 ** np.linspace(-0.5, 2.5, 7) / spread, *bounds))
+    least = expected[min(best, len(expected) - 1)]
+    tried, starts = [], []
+
+    def loss(amplitude, start):
+        tried.append(amplitude)
+        starts.append(start)
+        return abs(np.log(amplitude / least)), f"after {amplitude}"
+
+    assert np.isclose(best_amplitude(loss, K, bounds), least)
+    assert np.allclose(tried, expected)
+    # Each starts where the one before ended.
+    assert starts == [None, *(f"after {amplitude}" for amplitude in tried[:-1])]
+
+
+@each(("K", "unit"), [(np.zeros((3, 3)), 1.0), (np.full((3, 3), 5.0), 5.0), (0.5 * np.eye(1), 0.5)])
+def test_amplitudes_of_rows_that_do_not_differ_are_in_units_of_the_kernel(K, unit):
+    tried = []
+
+    def loss(amplitude, _):
+        tried.append(amplitude)
+        return 0.0, None
+
+    best_amplitude(loss, K, (1e-9, 1e9))
+    assert np.isclose(np.sqrt(tried[0] * tried[-1]), 10.0 / unit)
+
+
+@each("weighted", [False, True])
+def test_the_loss_of_an_amplitude_is_that_of_calibrated_rows_left_out(weighted):
+    X, t, w, _ = sample(17)
+    w = w if weighted else None
+    base, K = base_system(X, 1.0, solver="cholesky")
+    Y = np.where(t[:, None] > 0, 1.0, -1.0)
+    loss = loss_by_left_out(
+        lambda amplitude: base.with_scales(Scales(1.0, amplitude)), K, Y, w, 1e-9
+    )
+    found, (weights,) = loss(7.0, None)
+    C = laplace.latent_covariance(K, 7.0)
+    counts = np.ones(60) if w is None else w
+    f = laplace.mode(C, t, counts)
+    scores = laplace.left_out(C, f, t, counts)
+    bias = find_mode(base.with_scales(Scales(1.0, 7.0)), t > 0, w, 1e-9, None, K).bias
+    readout = fit_calibration((scores - bias)[:, None], t, weights=w)
+    logits = logits_of_classes((scores - bias)[:, None] @ readout.matrix + readout.offset)
+    of_rows = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), t]
+    assert np.isclose(found, np.average(of_rows, weights=w), rtol=1e-5)
+    assert np.allclose(K @ weights + bias, f, atol=1e-5)
+    # From where it ended it ends there again.
+    assert np.isclose(loss(7.0, [weights])[0], found, rtol=1e-6)
+
+
+def test_the_loss_of_an_amplitude_is_of_all_classes():
+    X, _, w, _ = sample(18)
+    labels = np.argmax(X[:, :3], axis=1)
+    base, K = base_system(X, 7.0, solver="cholesky")
+    Y = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    found, _ = loss_by_left_out(lambda _: base, K, Y, w, 1e-9)(7.0, None)
+    scores = np.column_stack([find_mode(base, y > 0, w, 1e-9, None, K).left_out for y in Y.T])
+    readout = fit_calibration(scores, labels, weights=w)
+    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
+    of_rows = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), labels]
+    assert np.isclose(found, np.average(of_rows, weights=w))

@@ -127,6 +127,21 @@ def test_fewer_directions_bound_from_above(rng):
     assert np.all(cached._uppers(X_star, X_star, cached._system.prior(X_star))[-1] >= exact - 1e-9)
 
 
+def test_directions_of_many_rows_are_few(rng, monkeypatch):
+    X, y = additive(rng, 400)
+    model = IntersectionGPRegressor(optimizer=None, solver="cg", random_state=0).fit(X, y)
+    monkeypatch.setattr(_cached_variance, "_MAX_NUMBERS", 20 * 400)
+    cached = CachedVariance(model._posterior.system)
+    assert cached._scores(X, cached._rows(X)).shape == (400, 20)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_solved"), [(0, 0), (50, 50), (32_000, 100), (100_000, 32), (10**7, 16)]
+)
+def test_of_many_rows_few_are_solved_for(n, n_solved):
+    assert _cached_variance.n_solved_of(n) == n_solved
+
+
 @pytest.mark.parametrize("times", [2, 40])
 def test_rows_that_repeat(rng, times):
     X, y = additive(rng, 60, 3)

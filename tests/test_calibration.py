@@ -65,27 +65,34 @@ def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
             assert_close(actual, value, 1e-8)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes):
+@pytest.mark.parametrize(("n_classes", "shared"), [(2, True), (4, True), (4, False)])
+def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, shared):
     X, y = classes(rng, n_classes, 150)
-    model = IntersectionGPClassifier(**{**PLAIN, "solver": "cg", "tol": 1e-10}, random_state=0).fit(
-        X, y
-    )
+    noise = np.full(n_classes, 0.1) if shared else np.linspace(0.1, 0.4, n_classes)
+    parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
+    model = IntersectionGPClassifier(
+        **{**PLAIN, "solver": "cg", "tol": 1e-10, **parameters}, random_state=0
+    ).fit(X, y)
     Y = model.Y_fit_
     means, rows = _leave_one_out.held_out(model._posterior, Y, y, seed=0)
     assert sorted(rows) == list(range(150))
     n_folds, end = 10, 0
-    A = intersection.intersection_kernel(X) + 0.1 * np.eye(150)
+    K = intersection.intersection_kernel(X)
     for size in [15] * n_folds:
         held = rows[end : end + size]
         # Every fold has its share of every class.
         assert np.ptp(np.bincount(y[held])) <= 2
         kept = np.setdiff1d(np.arange(150), held)
-        weights = np.linalg.solve(A[np.ix_(kept, kept)], Y[kept])
-        assert_close(means[end : end + size], A[np.ix_(held, kept)] @ weights, 1e-6)
+        for k in range(Y.shape[1]):
+            A = K[np.ix_(kept, kept)] + noise[k] * np.eye(len(kept))
+            expected = K[np.ix_(held, kept)] @ np.linalg.solve(A, Y[kept, k])
+            assert_close(means[end : end + size, k], expected, 1e-6)
         end += size
     # Of a tenth less rows, nearly the same is predicted.
-    exact, _ = oracle.closed_form(A, Y)
+    columns = [
+        oracle.closed_form(K + noise[k] * np.eye(150), Y[:, [k]])[0] for k in range(Y.shape[1])
+    ]
+    exact = np.hstack(columns)
     error = np.sqrt(np.mean((means - exact[rows]) ** 2))
     assert error < 0.35 * exact.std()
 

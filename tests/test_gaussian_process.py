@@ -596,6 +596,19 @@ def test_classes_are_predicted_from_bytes(rng):
         model.predict(as_bytes[:, 1:])
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{"feature_transform": "power", "exponent": 0.5}, {"feature_weights": [1.0, 0.5, 2.0]}],
+)
+def test_bytes_are_numbers_to_tables_of_what_is_made_of_them(rng, parameters):
+    X, y = 0.1 + rng.integers(0, 200, size=(60, 3)), rng.normal(size=60)
+    model = IntersectionGPRegressor(optimizer=None, **parameters, n_bins=5, random_state=0)
+    model.fit(X, y)
+    assert not model._state()["_posterior"].score("mean", 5).takes_features
+    rows = rng.integers(0, 256, size=(20, 3))
+    np.testing.assert_array_equal(model.predict(rows.astype(np.uint8)), model.predict(rows))
+
+
 def test_the_bound_goes_with_the_table(rng):
     X, y = rng.random((20, 3)), rng.normal(size=20)
     model = IntersectionGPRegressor(**PLAIN, n_bins=5, random_state=0).fit(X, y)

@@ -16,6 +16,7 @@ from histrs import _histrs, _progress
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
+    count_probes,
     exact_log_det,
     lanczos_log_det,
     largest_eigenvalue_bound,
@@ -26,9 +27,13 @@ from histrs._validation import canonical, to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    _likelihood,
     _optimizer,
 )
+from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._spectrum import ExactSpectrum, LanczosSpectrum
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense, standardised
 from tests.oracles import hyperparameters as oracle
@@ -354,6 +359,156 @@ def test_likelihood_refuses_what_it_cannot_do(rng):
         model.log_marginal_likelihood(eval_gradient=True)
     with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(4,\)"):
         model.log_marginal_likelihood([0.0])
+
+
+def likelihood_and_system(X, Y, **options):
+    """Return the likelihood that a fit would ask, and the system of its hyper-parameters."""
+    model = IntersectionGPRegressor(**{**PLAIN, **options}, random_state=0).fit(X, Y)
+    return model._likelihood_of_fit(vars(model)), model._posterior.system
+
+
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_few_rows_of_few_terms_have_an_exact_likelihood(rng, monkeypatch, container):
+    X, Y = regression(rng, 30)
+    likelihood, system = likelihood_and_system(CONTAINERS[container](X), Y)
+    n_terms = 30 * (X.size if container == "C" else np.count_nonzero(X))
+    for n_rows, most_terms, exact in [
+        (30, n_terms, True),
+        (29, n_terms, False),
+        (30, n_terms - 1, False),
+    ]:
+        monkeypatch.setattr(_likelihood, "_MAX_EXACT_ROWS", n_rows)
+        monkeypatch.setattr(_likelihood, "_MAX_EXACT_TERMS", most_terms)
+        assert likelihood.is_exact(system) is exact
+        for solver in ("cholesky", "cg"):
+            assert likelihood.is_exact(replace(system, solver=solver)) is (solver == "cholesky")
+
+
+@pytest.mark.parametrize(
+    ("solver", "most", "kind"),
+    [
+        ("cholesky", 30, ExactSpectrum),
+        ("cholesky", 29, LanczosSpectrum),
+        ("cg", 30, LanczosSpectrum),
+    ],
+)
+def test_few_rows_have_all_eigenvalues(rng, monkeypatch, solver, most, kind):
+    X, Y = regression(rng, 30)
+    likelihood, system = likelihood_and_system(X, Y, solver=solver)
+    monkeypatch.setattr(_likelihood, "_MAX_EIGEN_ROWS", most)
+    assert isinstance(likelihood.spectrum(system.kernel), kind)
+
+
+def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
+    X, Y = regression(rng)
+    likelihood, system = likelihood_and_system(X, 1000.0 * Y, solver="cg", tol=0.1)
+    Y, A = likelihood.targets, system.kernel_matrix() + system.s * np.eye(60)
+    # From a start that is near enough already, and no one that iterations have made.
+    likelihood._solutions[0] = np.linalg.solve(A, Y + 0.05 * rng.random(Y.shape))
+    B, form, solved = likelihood._solve(system, slice(0, 2))
+    residual = Y - A @ B
+    assert solved
+    assert np.abs(residual).max() > 1e-3
+    exact, left = (np.sum(M * np.linalg.solve(A, M)) for M in (Y, residual))
+    assert form == pytest.approx(exact - left, rel=1e-9)
+
+
+def test_the_next_solution_starts_from_the_last_one(rng):
+    X, Y = regression(rng)
+    likelihood, system = likelihood_and_system(X, Y, solver="cg", tol=1e-9)
+    likelihood._Y, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
+    close, *_ = likelihood._solve(system, slice(0, 2))
+    likelihood._tol = 0.1
+    np.testing.assert_allclose(likelihood._solve(system, slice(0, 2))[0], close, rtol=1e-12)
+
+
+def test_iterations_that_do_not_end_have_not_solved_but_a_factor_has(rng):
+    X, Y = regression(rng)
+    for solver, solved in (("cg", False), ("cholesky", True)):
+        likelihood, system = likelihood_and_system(X, Y, solver=solver)
+        likelihood._tol = 0.0
+        assert likelihood._solve(replace(system, max_iter=1), slice(0, 2))[2] is solved
+
+
+def test_outputs_share_the_error_of_the_log_determinant(rng):
+    X, Y = regression(rng)
+    likelihood, system = likelihood_and_system(X, Y, solver="cg")
+    Z = rademacher(60, count_probes(60), np.random.default_rng(likelihood._seed()))
+    of_log_det = lanczos_log_det(system.multiply, Z, derivative=False).std
+    values = Hyperparameters(np.array([0.1]), np.array([1.0]), system.kernel)
+    assert likelihood.evaluate(values).std == pytest.approx(2 * 0.5 * of_log_det)
+
+
+def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng):
+    X, Y = regression(rng)
+    given = {**PLAIN, "random_state": 0}
+    exact = IntersectionGPRegressor(**given).fit(X, Y).log_marginal_likelihood()
+    model = IntersectionGPRegressor(**given, log_det="bound").fit(X, Y)
+    value, std = model.log_marginal_likelihood(return_std=True)
+    assert value < exact - 0.1
+    assert std == 0.0
+
+
+def test_the_bound_takes_an_eigenvalue_for_each_output(rng):
+    X, Y = rng.random((20, 3)), rng.normal(size=(20, 2))
+    likelihood, system = likelihood_and_system(X, Y, log_det="bound")
+    values = np.linalg.eigvalsh(system.kernel_matrix() + system.s * np.eye(20))
+    for n_outputs in (1, 2):
+        squares = np.sum(values[-n_outputs:] ** 2)
+        expected = log_det_bound(20, values[-1], values.sum(), squares)
+        assert likelihood._bound(system, n_outputs) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_a_ratio_out_of_range_has_no_likelihood(rng, solver):
+    X, Y = regression(rng)
+    likelihood, system = likelihood_and_system(X, Y, solver=solver)
+    values = Hyperparameters(np.array([1e200]), np.array([1e-200]), system.kernel)
+    with pytest.raises(ValueError, match="out of range"):
+        likelihood.evaluate(values)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
+    X, Y = regression(rng)
+    model = IntersectionGPRegressor(
+        feature_weights="ard", shared_hyperparameters=False, solver=solver, tol=1e-8, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    # Noise and amplitude of two outputs, and weights that they share.
+    theta = rng.normal(size=2 + 2 + 6) / 3 - 0.5
+    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    numeric = optimize.approx_fprime(theta, model.log_marginal_likelihood, epsilon=1e-5)
+    np.testing.assert_allclose(gradient, numeric, rtol=2e-2, atol=2e-2)
+
+
+def test_a_constant_target_beside_another_one_counts(rng):
+    X, Y = regression(rng)
+    Y[:, 1] = 3.0
+    model = IntersectionGPRegressor(**PLAIN, solver="cg", random_state=0).fit(X, Y)
+    exact = oracle.log_likelihood(X, Y - Y.mean(axis=0), 0.1, 1.0)
+    value, std = model.log_marginal_likelihood(return_std=True)
+    assert abs(value - exact) < 5 * std
+
+
+def test_kernels_are_the_same_where_they_take_minima_of_the_same_columns():
+    weights = np.array([1.0, 2.0])
+    kernels = [
+        GeneralizedKernel(),
+        GeneralizedKernel("power", 0.5),
+        GeneralizedKernel("power", 1.5),
+        GeneralizedKernel("exponential", 1.5),
+        GeneralizedKernel(weights=weights),
+        GeneralizedKernel(weights=weights[::-1]),
+        GeneralizedKernel("power", 0.5, weights),
+    ]
+    for i, kernel in enumerate(kernels):
+        copy = replace(kernel, interaction_weight=2.0)
+        if kernel.weights is not None:
+            copy = replace(copy, weights=kernel.weights.copy())
+        assert [copy.same_as(other) for other in kernels] == [j == i for j in range(len(kernels))]
 
 
 # ---- learning ----------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """What can be asked of a posterior beside means and standard deviations."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
@@ -152,3 +155,33 @@ def test_explanations_of_classes_and_frames(data):
     assert found.values.shape == (7, 4, 3)
     mean, _ = model.latent_mean_and_variance(pd.DataFrame(X_star, columns=names))
     np.testing.assert_allclose(found.values.sum(axis=1) + found.offset, mean, atol=1e-12)
+
+
+@pytest.mark.parametrize(("shared", "n_outputs"), [(True, 3), (False, 1)])
+def test_outputs_of_one_noise_share_a_system(rng, shared, n_outputs):
+    X, Y = rng.random((150, 3)), rng.normal(size=(150, 3))
+    model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
+    posterior = model._posterior
+    assert len(posterior.systems) * posterior.n_outputs_a_system == 3
+    assert posterior.n_outputs_a_system == n_outputs
+    # What is cached is solved for at once.
+    assert posterior._n_solved(0) == 100
+
+
+def test_scores_are_made_once_for_each_table(data):
+    X, y, _ = data
+    posterior = fitted(X, y)._posterior
+    for options in ((), (10,), (20,), (20, "nearest")):
+        assert posterior.score("mean", *options) is posterior.score("mean", *options)
+    assert posterior.score("mean", 10) is not posterior.score("mean", 20)
+
+
+def test_terms_whose_variance_is_not_solved_are_counted(data):
+    X, y, _ = data
+    model = fitted(X, y, solver="cg", preconditioner=None)
+    model.set_params(max_iter=1)
+    model = pickle.loads(pickle.dumps(model))
+    # The term of 0, one of the knots, is solved without iterations.
+    with pytest.warns(ConvergenceWarning, match="The variance of 4 rows did not"):
+        (function,) = model.shape_functions([0], max_knots=5, return_std=True)
+    assert len(function.knots) == 5

@@ -13,8 +13,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs.gaussian_process import IntersectionGPClassifier, _softmax
+from histrs.gaussian_process import IntersectionGPClassifier, _softmax, _softmax_newton
+from histrs.gaussian_process._dense import system as dense_system
 from histrs.gaussian_process._softmax import SoftmaxPrior
+from histrs.gaussian_process._softmax_newton import NewtonSystem
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -60,7 +62,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     assert np.all(model.residual_ <= model.tol)
     np.testing.assert_allclose(model.dual_coef_.sum(axis=1), 0.0, atol=1e-8 * amplitude)
     evidence = laplace.softmax_log_evidence(C, f, t, w)
-    assert np.isclose(model.log_marginal_likelihood(), evidence, rtol=1e-8)
+    assert np.allclose(model.log_marginal_likelihood(return_std=True), (evidence, 0.0), rtol=1e-8)
     scores = model._scores_left_out(model._posterior, model.Y_fit_) + model._bias
     expected = laplace.softmax_left_out(C, f, t, w)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
@@ -103,6 +105,71 @@ def test_modes_of_any_size(n, n_classes, amplitude, equal, seed):
     again = prior.find_mode(t, n_classes, w, 1e-7, rng.standard_normal((n, n_classes)))
     assert again.residual <= 1e-5
     np.testing.assert_allclose(again.log_posterior, mode.log_posterior, atol=1e-3)
+
+
+def test_a_mode_is_known_when_it_is_seen_and_found_from_anywhere():
+    X, t, w, _ = sample(11)
+    prior = SoftmaxPrior(intersection_kernel(X, X), 20.0)
+    mode = prior.find_mode(t, 3, w, 1e-7)
+    assert 3 <= mode.n_steps <= 15
+    # What is the same for all classes says nothing, and a step is taken anyway.
+    again = prior.find_mode(t, 3, w, 1e-7, mode.alpha + np.arange(40.0)[:, None])
+    assert again.n_steps == 1
+    np.testing.assert_allclose(again.f, mode.f, atol=1e-6)
+    loose = prior.find_mode(t, 3, w, 10.0)
+    assert loose.n_steps == 1
+    assert np.ptp(loose.f) > 0.1
+    far = prior.find_mode(t, 3, w, 1e-7, 100.0 * np.random.default_rng(0).normal(size=(40, 3)))
+    # That is worse than nothing, from which it starts then.
+    assert far.n_steps == mode.n_steps
+    np.testing.assert_array_equal(far.f, mode.f)
+    # Rounding leaves more than that.
+    close = prior.find_mode(t, 3, w, 1e-30)
+    assert 0.0 < close.residual < 1e-9
+    assert close.n_steps < 30
+
+
+@each("amplitude", [0.1, 30.0])
+def test_a_newton_step_is_that_of_dense_algebra(monkeypatch, amplitude):
+    rng = np.random.default_rng(0)
+    X, _, w, _ = sample(12)
+    C = laplace.latent_covariance(intersection_kernel(X, X), amplitude)
+    system = NewtonSystem(C, w)
+    # Factors of the first probabilities precondition the next ones.
+    for size in (1.0, 1.5, 3.0):
+        f = size * rng.normal(size=(40, 3))
+        P, b = softmax(f, axis=1), rng.normal(size=(40, 3))
+        b -= b.mean(axis=1, keepdims=True)
+        x, Cx = system.solve(P, b)
+        prior = np.kron(C, np.eye(3))
+        W = laplace.softmax_curvature(f, w)
+        exact = np.linalg.solve(np.eye(120) + W @ prior, b.ravel()).reshape(40, 3)
+        np.testing.assert_allclose(Cx, C @ x)
+        # By what a step gains: a hundredth of it is missed at most.
+        off, gained = (np.sum(v * (C @ v)) for v in (x - exact, exact))
+        assert 1e-10 * gained < off <= 0.01 * gained
+        with monkeypatch.context() as patch:
+            patch.setattr(_softmax_newton, "_OF_STEP", 1e-8)
+            np.testing.assert_allclose(system.solve(P, b)[0], exact, rtol=1e-5, atol=1e-6)
+        curvature = _softmax_newton._Curvature(P, w)
+        y, u = rng.normal(size=(2, 40, 3))
+        root_of = curvature.root(curvature.transposed(u))
+        np.testing.assert_allclose(root_of, (W @ u.ravel()).reshape(40, 3), atol=1e-12)
+        assert np.isclose(np.sum(u * curvature.root(y)), np.sum(curvature.transposed(u) * y))
+
+
+def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
+    X, t, _, _ = sample(13)
+    model = IntersectionGPClassifier(**GIVEN, random_state=0)
+    # Two matrices for each of three classes, and two more.
+    for n_matrices, fits in ((8, True), (7, False)):
+        monkeypatch.setattr(dense_system, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
+        monkeypatch.setattr(dense_system, "_MEMORY_SHARE", 1.0)
+        if fits:
+            model.fit(X, t)
+        else:
+            with pytest.raises(MemoryError, match="8 matrices"):
+                model.fit(X, t)
 
 
 def test_blocks_of_rows_do_not_matter(monkeypatch):

