@@ -117,7 +117,7 @@ def tables_of(
     step = max(_ENTRIES // max(rows.shape[0], 1), 1)
     for start in range(0, n_features, step):
         some: Any = rows[:, start : start + step]
-        dense = np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64)
+        dense = np.asarray(some.toarray() if sparse.issparse(rows) else some, dtype=np.float64)
         functions = _histrs.ShapeFunctions(
             _histrs.SortedColumns(to_core(dense), n_threads), weights, n_threads
         )
