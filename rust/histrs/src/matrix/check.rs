@@ -66,7 +66,9 @@ impl<T: Element> HistogramMatrix<'_, T> {
             }
             Self::Csr(x) => {
                 let (indices, values) = x.row(row);
-                if let Some(k) = values.iter().position(|&v| !is_valid(v)) {
+                if !all_valid(values)
+                    && let Some(k) = values.iter().position(|&v| !is_valid(v))
+                {
                     return Err(complain(indices[k].unsigned_abs() as usize, values[k].to_f64()));
                 }
                 // Duplicates may add up to infinity, though rarely: no part exceeds the whole.

@@ -148,6 +148,7 @@ macro_rules! impl_element {
                 $singles(x)
             }
             // The first bit says what is negative; added to what has no end, this sets it, too.
+            #[inline]
             fn all_non_negative(x: &[Self]) -> bool {
                 let step = <$t>::MIN_POSITIVE.to_bits();
                 let seen = x.iter().fold(0, |seen, &x| {
@@ -157,6 +158,7 @@ macro_rules! impl_element {
                 });
                 !<$t>::from_bits(seen).is_sign_negative()
             }
+            #[inline]
             fn all_finite(x: &[Self]) -> bool {
                 let step = <$t>::MIN_POSITIVE.to_bits();
                 let seen = x.iter().fold(0, |seen, &x| seen | (x.abs().to_bits() + step));
