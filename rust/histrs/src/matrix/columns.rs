@@ -47,7 +47,7 @@ impl<T: Element> ColumnReader<'_, T> {
             Self::Dense(x) => memory::collected(0..x.ncols()),
             Self::Sparse(x) => match &x.numbers {
                 Some(numbers) => memory::copied(numbers),
-                None => memory::collected(0..x.n_columns),
+                None => memory::collected(0..x.offsets.len() - 1),
             },
         }
     }
@@ -84,7 +84,6 @@ impl<T: Element> ColumnReader<'_, T> {
 pub(crate) struct Transposed<T> {
     /// The columns with entries, ascending, where there are few of many; all of them otherwise.
     numbers: Option<Vec<usize>>,
-    n_columns: usize,
     /// Entries of the `k`-th of these columns are `offsets[k]..offsets[k + 1]`.
     offsets: Vec<usize>,
     rows: Vec<u32>,
@@ -127,7 +126,7 @@ impl<T: Element> Transposed<T> {
                 *slot += 1;
             }
         }
-        Ok(Self { numbers, n_columns: x.n_columns(), offsets, rows, values })
+        Ok(Self { numbers, offsets, rows, values })
     }
 
     /// Where the entries of a column are.
