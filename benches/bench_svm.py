@@ -28,6 +28,7 @@ def _model(coef: Any) -> IntersectionSVC:
     X = np.random.default_rng(1).random((max(2, n_classes), d))
     model = IntersectionSVC(max_iter=1, scale="none").fit(X, np.arange(len(X)))
     model.coef_, model.offset_ = coef, np.zeros(d)
+    model.intercept_ = np.zeros(n_classes)
     return model
 
 

@@ -26,7 +26,7 @@ from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm import _interior_point as interior_point
-from histrs.svm._bundle_solver import Targets, search
+from histrs.svm._bundle_solver import Targets
 from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
@@ -166,65 +166,45 @@ def test_bad_weights_of_planes():
             _histrs.svm_simplex_maximum(np.eye(2), np.ones(2), bad, 0.0, 1, 1)
 
 
-@given(seed=st.integers(0, 999))
-def test_a_search_never_climbs_and_nears_the_minimum(seed):
-    rng = np.random.default_rng(seed)
-    centres, curves, kinks = rng.uniform(-0.5, 1.5, 5), rng.random(5) * 5, rng.uniform(0, 1, 5)
-
-    def at(t):
-        right, away = t - kinks[:, None], t - centres[:, None]
-        value = curves[:, None] * away**2 + np.abs(right)
-        return value, 2 * curves[:, None] * away + np.where(right >= 0, 1.0, -1.0)
-
-    point, least = search(at, at(np.zeros((5, 1)))[0][:, 0])
-    np.testing.assert_allclose(least, at(point[:, None])[0][:, 0])
-    grid = at(np.tile(np.linspace(0, 1, 1001), (5, 1)))[0]
-    assert np.all(least <= grid[:, 0])
-    # A search is short: minima close to the start may be missed. All thousand seeds pass.
-    far = grid.argmin(axis=1) >= 20
-    drop = grid[:, 0] - grid.min(axis=1)
-    assert np.all((least - grid.min(axis=1))[far] <= 0.1 * drop[far])
-
-
-# Values and slopes: of a minimum between two places, beyond the start, at the start, at a kink, and
-# one whose slope is a twentieth of that at the start.
-FUNCTIONS = {
-    "near": (lambda t: 200 * (t - 0.245) ** 2, lambda t: 400 * (t - 0.245)),
-    "left": (lambda t: (t + 0.1) ** 2, lambda t: 2 * (t + 0.1)),
-    "start": (lambda t: t**2, lambda t: 2 * t),
-    "falls": (lambda t: (t - 2) ** 2, lambda t: 2 * (t - 2)),
-    "kink": (lambda t: np.abs(t - 0.7), lambda t: np.where(t < 0.7, -1.0, 1.0)),
-    "ramp": (lambda t: np.maximum(-20 * t, t - 4.2), lambda t: np.where(t < 0.2, -20.0, 1.0)),
-}
-
-
-@pytest.mark.parametrize(
-    ("names", "places", "n_turns"),
-    [
-        (["near"], [0.25], 1),
-        (["left"], [0.0], 1),
-        (["start"], [0.0], 1),
-        (["falls"], [1.0], 1),
-        (["ramp"], [0.25], 1),
-        (["kink"], [0.6875], 3),
-        (["near", "left", "start", "kink", "ramp"], [0.25, 0.0, 0.0, 0.6875, 0.25], 3),
-    ],
+@given(
+    loss=st.sampled_from(["hinge", "squared_hinge", "logistic"]),
+    n=st.sampled_from([0, 1, 9, 300]),
+    n_problems=st.integers(1, 4),
+    alpha=st.sampled_from([1e-3, 1.0, 100.0]),
+    seed=st.integers(0, 999),
 )
-def test_a_search_ends_where_it_is_flat(names, places, n_turns):
-    seen = []
+def test_a_search_never_climbs_and_nears_the_minimum(loss, n, n_problems, alpha, seed):
+    rng = np.random.default_rng(seed)
+    X, first, last = rng.random((n, 3)), *rng.standard_normal((2, n_problems, 3))
+    labels = rng.integers(0, 4, n).astype(np.int32)
+    positive = rng.permutation(4)[:n_problems].astype(np.int32)
+    weights = rng.random(n)
 
-    def at(t):
-        seen.append(t)
-        parts = [(FUNCTIONS[name], row) for name, row in zip(names, t, strict=True)]
-        return tuple(np.array([f[i](row) for f, row in parts]) for i in (0, 1))
+    def objectives(t):
+        models = first + t[:, None] * (last - first)
+        return np.array(
+            [
+                oracle.objective(
+                    X, np.eye(3), np.where(labels == k, 1, -1), weights, alpha, v, loss=loss
+                )
+                for k, v in zip(positive, models, strict=True)
+            ]
+        )
 
-    starts = np.array([FUNCTIONS[name][0](0.0) for name in names])
-    place, least = search(at, starts)
-    np.testing.assert_array_equal(place, places)
-    np.testing.assert_array_equal(
-        least, [FUNCTIONS[name][0](t) for name, t in zip(names, places, strict=True)]
-    )
-    assert len(seen) == n_turns
+    products = [np.einsum("ij, ij -> i", a, b) for a, b in
+                ((first, first), (first, last), (last, last))]  # fmt: skip
+    norms = tuple(alpha * product for product in products)
+    start = objectives(np.zeros(n_problems))
+    lines = first @ X.T, last @ X.T, (labels, weights, positive), norms, start
+    point, least = _histrs.svm_line_minima(loss, *lines, 1)
+    np.testing.assert_array_equal(_histrs.svm_line_minima(loss, *lines, 2), (point, least))
+    np.testing.assert_allclose(least, objectives(point), rtol=1e-11)
+    assert np.all(least <= start)
+    grid = np.array([objectives(np.full(n_problems, t)) for t in np.linspace(0, 1, 201)])
+    # A search is short: minima before its first point may be missed.
+    far = grid.argmin(axis=0) > 200 / 16
+    drop = start - grid.min(axis=0)
+    assert np.all((least - grid.min(axis=0))[far] <= 0.1 * drop[far])
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -232,23 +212,25 @@ def test_what_is_searched_is_the_objective_on_a_line(rng, loss, monkeypatch):
     X, y = rng.random((40, 4)), np.arange(40) % 3
     lines, steps = [], []
 
-    def note_search(at, value):
-        # Differences of the smooth objective; at 0 it is that of the best models.
-        places = np.array([[0.0, 0.21, 0.4, 0.78, 1.0]]).repeat(len(value), axis=0)
-        values, slopes = at(places)
-        short = 1e-6
-        rise = (at(places + short)[0] - at(places - short)[0]) / (2 * short)
-        np.testing.assert_allclose(slopes, rise, rtol=1e-4, atol=1e-7)
-        np.testing.assert_allclose(values[:, 0], value, rtol=1e-12)
-        lines.append(values)
-        return search(at, value)
+    def note_minima(self, start, end, norms, values):
+        point, least = minima(self, start, end, norms, values)
+        first, mixed, last = norms
+        # At 0 the objective is that of the best models; it falls to what is returned.
+        for place, value in ((np.zeros_like(point), values), (point, least)):
+            rest = 1 - place
+            norm = rest**2 * first / 2 + rest * place * mixed + place**2 * last / 2
+            losses, _ = self.losses(start, end, place[:, None])
+            np.testing.assert_allclose(norm + losses[:, 0], value, rtol=1e-12)
+        assert np.all(least <= values)
+        lines.append(point)
+        return point, least
 
     def note_step(self, start, end, best, cut):
         steps.append((best, cut))
         return step(self, start, end, best, cut)
 
-    step = Targets.step
-    monkeypatch.setattr("histrs.svm._bundle_solver.search", note_search)
+    step, minima = Targets.step, Targets.minima
+    monkeypatch.setattr(Targets, "minima", note_minima)
     monkeypatch.setattr(Targets, "step", note_step)
     model = BundleSVC(loss=loss, alpha=1e-3, tol=1e-6).fit(X, y)
     assert len(lines) == model.n_iter_ > 5

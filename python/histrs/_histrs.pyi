@@ -78,6 +78,7 @@ __all__ = [
     "start_threads",
     "svm_epoch",
     "svm_line_losses",
+    "svm_line_minima",
     "svm_line_step",
     "svm_scores",
     "svm_simplex_maximum",
@@ -420,6 +421,15 @@ def svm_line_losses(
     end: _Float64,
     targets: _Targets,
     points: _Float64,
+    n_threads: int,
+) -> tuple[_Float64, _Float64]: ...
+def svm_line_minima(
+    loss: str,
+    start: _Float64,
+    end: _Float64,
+    targets: _Targets,
+    norms: tuple[_Float64, _Float64, _Float64],
+    values: _Float64,
     n_threads: int,
 ) -> tuple[_Float64, _Float64]: ...
 def svm_line_step(

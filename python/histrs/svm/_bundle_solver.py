@@ -20,12 +20,6 @@ Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1
-# A search ends when the derivative is this part of that at the start. Several points at a time cost
-# little more than one: the scores are read once.
-_FLAT = 0.05
-_FIRST = np.array([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
-_NEXT = np.array([1, 2, 3]) / 4
-_MAX_ROUNDS = 3
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
 # A strength of the regulariser beside which losses of some rows are nothing.
@@ -58,6 +52,17 @@ class Targets:
         Of shape (n_problems, n_points), as the points.
         """
         return _histrs.svm_line_losses(self.loss, start, end, self._rows(), points, self.n_threads)
+
+    def minima(
+        self, start: Array, end: Array, norms: tuple[Array, Array, Array], values: Array
+    ) -> tuple[Array, Array]:
+        """Return where the objectives are nearly least on the line, and what they are there.
+
+        `norms` are the regularisers at the ends and, between them, that of their product; `values`
+        are the objectives at `start`, which none that is returned is above.
+        """
+        rows = self._rows()
+        return _histrs.svm_line_minima(self.loss, start, end, rows, norms, values, self.n_threads)
 
     def step(self, start: Array, end: Array, best: Array, cut: Array) -> Array:
         """Move `start` to `best`, make `end` the gradients at `cut`, and return the losses there.
@@ -104,42 +109,6 @@ def conjugate(slopes: Array, loss: str) -> Array:
     slopes = np.minimum(slopes, 1.0)
     found: Array = entr(slopes) + entr(1.0 - slopes)
     return found
-
-
-def search(at: Callable[[Array], tuple[Array, Array]], value: Array) -> tuple[Array, Array]:
-    """Minimise convex functions on [0, 1]; return points and values, none above that at 0.
-
-    Parameters
-    ----------
-    at : callable
-        Returns the values and derivatives of all functions, at some points each: one row a
-        function, in ascending order.
-    value : ndarray
-        The values at 0.
-    """
-    rows = np.arange(len(value))
-    point, least = np.zeros_like(value), value
-    low, high = np.zeros_like(value), np.ones_like(value)
-    flat, done = np.zeros_like(value), np.zeros(len(value), dtype=bool)
-    here = np.tile(_FIRST, (len(value), 1))
-    for k in range(_MAX_ROUNDS):
-        found, slopes = at(here)
-        if k == 0:
-            flat, done = _FLAT * np.abs(slopes[:, 0]), slopes[:, 0] >= 0
-        lowest = np.argmin(found, axis=1)
-        better = ~done & (found[rows, lowest] < least)
-        point = np.where(better, here[rows, lowest], point)
-        least = np.where(better, found[rows, lowest], least)
-        # Flat above the start is beyond the minimum.
-        done |= np.any((np.abs(slopes) <= flat[:, None]) & (found < value[:, None]), axis=1)
-        n_falling = np.sum(slopes <= 0, axis=1)
-        ends = np.column_stack([low, here, high])
-        low, high = ends[rows, n_falling], ends[rows, n_falling + 1]
-        done |= low == high
-        if done.all():
-            break
-        here = low[:, None] + (high - low)[:, None] * _NEXT
-    return point, least
 
 
 class _Search:
@@ -196,15 +165,9 @@ class _Search:
         mixed = np.array([planes.with_best() for planes in models])
         start = self.squares[active]
 
-        def at(points: Array) -> tuple[Array, Array]:
-            loss, slope = self.targets.losses(self.scores, self.work, points)
-            rest = 1 - points
-            first, both, last = start[:, None], mixed[:, None], square[:, None]
-            norm = rest**2 * first + 2 * points * rest * both + points**2 * last
-            turn = -rest * first + (1 - 2 * points) * both + points * last
-            return self.alpha / 2 * norm + loss, self.alpha * turn + slope
-
-        point, least = search(at, self.objective()[active])
+        norms = (self.alpha * start, self.alpha * mixed, self.alpha * square)
+        values = self.objective()[active]
+        point, least = self.targets.minima(self.scores, self.work, norms, values)
         rest = 1 - point
         self.squares[active] = rest**2 * start + 2 * point * rest * mixed + point**2 * square
         self.losses[active] = least - self.alpha / 2 * self.squares[active]

@@ -67,7 +67,9 @@ mod _histrs {
         jbld_paired, signal_covariances, tangent_vectors,
     };
     #[pymodule_export]
-    use crate::svm::{svm_epoch, svm_line_losses, svm_line_step, svm_scores, svm_simplex_maximum};
+    use crate::svm::{
+        svm_epoch, svm_line_losses, svm_line_minima, svm_line_step, svm_scores, svm_simplex_maximum,
+    };
     #[pymodule_export]
     use crate::transport::{
         check_masses, emd_distances, emd_pairs, emd_plan, histogram_compression_loss,

@@ -141,10 +141,12 @@ pub(crate) fn dispersion_mean<'py>(
 ) -> PyResult<MeanStepsResidual<'py>> {
     let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
     let (weights, start) = (weights.as_slice()?, start.as_ref().map(PyReadonlyArray2::as_array));
+    let parameters =
+        core::MeanParameters::default().with_start(start).with_tol(tol).with_max_iter(max_iter);
     let mean = with_either!(&x, |x| {
         let x = x.as_array();
         with_executor(py, n_threads, |e| {
-            core::dispersion_mean(e, x, weights, dispersion, start, tol, max_iter)
+            core::dispersion_mean(e, x, weights, dispersion, parameters)
         })?
     });
     Ok((mean.matrix.into_pyarray(py), mean.n_iter, mean.residual))

@@ -85,6 +85,33 @@ pub(crate) fn svm_line_losses<'py>(
     Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
 }
 
+/// The places on the line where problems' regularised losses are nearly least, and their values.
+/// `norms` are the regularisers of the models at the ends and that of their product.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // Python's call, argument by argument
+pub(crate) fn svm_line_minima<'py>(
+    py: Python<'py>,
+    loss: &str,
+    start: Matrix<'py>,
+    end: Matrix<'py>,
+    targets: Targets<'py>,
+    norms: (Vector<'py>, Vector<'py>, Vector<'py>),
+    values: Vector<'py>,
+    n_threads: usize,
+) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
+    let loss = loss.parse().map_err(to_python)?;
+    let line = core::Line::new(start.as_array(), end.as_array());
+    let (first, mixed, last) = (norms.0.as_slice()?, norms.1.as_slice()?, norms.2.as_slice()?);
+    let norms = first.iter().zip(mixed).zip(last);
+    let norms: Vec<_> = norms.map(|((u, uv), v)| core::LineNorm::new(*u, *uv, *v)).collect();
+    let (targets, values) = (targets!(targets), values.as_slice()?);
+    let minima =
+        with_executor(py, n_threads, |e| line.minimise(e, loss, &targets, &norms, values))?;
+    let (points, values): (Vec<f64>, Vec<f64>) =
+        minima.iter().map(|least| (least.point, least.value)).unzip();
+    Ok((points.into_pyarray(py), values.into_pyarray(py)))
+}
+
 /// Moves `start` to the best points and makes `end` the gradients at the cuts, whose losses it
 /// returns.
 #[pyfunction]

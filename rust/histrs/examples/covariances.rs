@@ -4,7 +4,8 @@
 
 use histrs::Executor;
 use histrs::spd::{
-    Dispersion, Shrinkage, airm_distances, dispersion_mean, jbld_distances, signal_covariances,
+    Dispersion, MeanParameters, Shrinkage, airm_distances, dispersion_mean, jbld_distances,
+    signal_covariances,
 };
 use ndarray::{Array3, Axis, s};
 
@@ -31,10 +32,11 @@ fn main() -> histrs::Result<()> {
     assert!(stein[[0, 1]] > stein[[0, 2]], "the other class is further away");
 
     let mut means = Array3::zeros((2, 3, 3));
+    let parameters = MeanParameters::default().with_tol(1e-9);
     for (class, mut mean) in means.axis_iter_mut(Axis(0)).enumerate() {
         let own = x.slice(s![class..;2, .., ..]);
         let weights = vec![1.0 / own.len_of(Axis(0)) as f64; own.len_of(Axis(0))];
-        let found = dispersion_mean(&exec, own, &weights, Dispersion::Airm, None, 1e-9, 100)?;
+        let found = dispersion_mean(&exec, own, &weights, Dispersion::Airm, parameters)?;
         assert!(found.residual < 1e-9);
         mean.assign(&found.matrix);
     }

@@ -9,8 +9,9 @@ use common::{Random, config, exec, executors};
 use histrs::Error;
 use histrs::neighborhood::Labels;
 use histrs::spd::{
-    Dispersion, Shrinkage, airm_distances, airm_paired, compression_loss, dispersion_mean,
-    jbld_distances, jbld_paired, mean_gradient, signal_covariances, tangent_vectors,
+    Dispersion, MeanParameters, Shrinkage, airm_distances, airm_paired, compression_loss,
+    dispersion_mean, jbld_distances, jbld_paired, mean_gradient, signal_covariances,
+    tangent_vectors,
 };
 use ndarray::{Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
@@ -303,7 +304,8 @@ proptest! {
         let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
         for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
             let find = |exec, start: Option<ArrayView2<'_, f64>>| {
-                dispersion_mean(exec, x.view(), &weights, dispersion, start, 1e-11, 100).unwrap()
+                let parameters = MeanParameters::default().with_start(start).with_tol(1e-11);
+                dispersion_mean(exec, x.view(), &weights, dispersion, parameters).unwrap()
             };
             let mean = find(exec(), None);
             let w = inverse_root(&mean.matrix);
@@ -359,7 +361,8 @@ fn arguments_of_means_and_covariances_are_checked() {
     assert!(matches!(mean(&[1.0]), Err(Error::Shape { expected: 3, .. })));
     let find = |n: usize, weights: &[f64], start: Option<ArrayView2<'_, f64>>| {
         let x = x.slice(s![..n, .., ..]);
-        dispersion_mean(exec(), x, weights, Dispersion::Airm, start, 1e-8, 9)
+        let parameters = MeanParameters::default().with_start(start).with_max_iter(9);
+        dispersion_mean(exec(), x, weights, Dispersion::Airm, parameters)
     };
     assert!(matches!(find(3, &[1.0], None), Err(Error::Shape { expected: 3, .. })));
     assert!(matches!(find(0, &[], None), Err(Error::Shape { found: 0, .. })));
@@ -396,8 +399,9 @@ fn the_divergence_mean_of_matrices_that_are_far_apart_is_the_geometric_one() {
         let mut x = Array3::zeros((2, 3, 3));
         x.index_axis_mut(Axis(0), 0).assign(&turned([1.0; 3]));
         x.index_axis_mut(Axis(0), 1).assign(&turned(far));
-        let mean = dispersion_mean(exec(), x.view(), &[0.5; 2], Dispersion::Jbld, None, 1e-6, 200)
-            .unwrap();
+        let parameters = MeanParameters::default().with_tol(1e-6).with_max_iter(200);
+        let mean =
+            dispersion_mean(exec(), x.view(), &[0.5; 2], Dispersion::Jbld, parameters).unwrap();
         let expected = turned(far.map(f64::sqrt));
         let error = (&mean.matrix - &expected).iter().fold(0.0_f64, |a, e| a.max(e.abs()));
         assert!(error < 1e-5 * distance.sqrt(), "{distance}: {error}");

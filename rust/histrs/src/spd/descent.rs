@@ -41,6 +41,45 @@ const AGAIN: f64 = 1e-3;
 /// What a step must gain of what its slope promises.
 const ENOUGH: f64 = 1e-4;
 
+/// How [`dispersion_mean`] looks for a mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct MeanParameters<'a> {
+    /// The matrix to start from; the arithmetic mean if there is none.
+    pub start: Option<ArrayView2<'a, f64>>,
+    /// The Frobenius norm of a gradient, and of a step, that is small enough.
+    pub tol: f64,
+    /// Most steps.
+    pub max_iter: usize,
+}
+
+impl Default for MeanParameters<'_> {
+    /// At most 100 steps from the arithmetic mean, to a gradient of 1e-8.
+    fn default() -> Self {
+        Self { start: None, tol: 1e-8, max_iter: 100 }
+    }
+}
+
+impl<'a> MeanParameters<'a> {
+    /// With another [`start`](Self::start).
+    #[must_use]
+    pub const fn with_start(self, start: Option<ArrayView2<'a, f64>>) -> Self {
+        Self { start, ..self }
+    }
+
+    /// With another [`tol`](Self::tol).
+    #[must_use]
+    pub const fn with_tol(self, tol: f64) -> Self {
+        Self { tol, ..self }
+    }
+
+    /// With another [`max_iter`](Self::max_iter).
+    #[must_use]
+    pub const fn with_max_iter(self, max_iter: usize) -> Self {
+        Self { max_iter, ..self }
+    }
+}
+
 /// The result of [`dispersion_mean`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -55,8 +94,7 @@ pub struct Mean {
 }
 
 /// The matrix `M` that minimises `sum_i w_i d(M, X_i)`, see [`mean_gradient`](crate::spd::mean_gradient),
-/// from `start`, or from the arithmetic mean, until the gradient and the step that is left are below
-/// `tol`.
+/// until the gradient and the step that is left are below [`tol`](MeanParameters::tol).
 ///
 /// Weights are positive and add up to 1.
 ///
@@ -67,12 +105,13 @@ pub struct Mean {
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, spd::{Dispersion, dispersion_mean}};
+/// use histrs::{Executor, spd::{Dispersion, MeanParameters, dispersion_mean}};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
 /// let x = array![[[0.25]], [[4.0]]];
-/// let mean = dispersion_mean(&exec, x.view(), &[0.5, 0.5], Dispersion::Airm, None, 1e-10, 100)?;
+/// let parameters = MeanParameters::default().with_tol(1e-10);
+/// let mean = dispersion_mean(&exec, x.view(), &[0.5, 0.5], Dispersion::Airm, parameters)?;
 /// assert!((mean.matrix[[0, 0]] - 1.0).abs() < 1e-10);
 /// # Ok::<(), histrs::Error>(())
 /// ```
@@ -81,10 +120,9 @@ pub fn dispersion_mean<T: Element>(
     x: ArrayView3<'_, T>,
     weights: &[f64],
     dispersion: Dispersion,
-    start: Option<ArrayView2<'_, f64>>,
-    tol: f64,
-    max_iter: usize,
+    parameters: MeanParameters<'_>,
 ) -> Result<Mean> {
+    let MeanParameters { start, tol, max_iter } = parameters;
     let stack = SymmetricStack::new(exec, "X", x)?;
     check(&stack, weights, start.as_ref())?;
     let spread = Spread::new(exec, &stack, weights, dispersion)?;

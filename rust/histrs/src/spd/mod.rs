@@ -57,7 +57,7 @@ mod tridiagonal;
 pub use airm::{airm_distances, airm_paired};
 pub use compression::{CompressionLoss, compression_loss};
 pub use covariance::{Shrinkage, SignalCovariances, signal_covariances};
-pub use descent::{Mean, dispersion_mean};
+pub use descent::{Mean, MeanParameters, dispersion_mean};
 pub use jbld::{jbld_distances, jbld_paired};
 pub use mean::{Dispersion, MeanGradient, mean_gradient};
 pub use tangent::tangent_vectors;

@@ -120,22 +120,36 @@ impl<'a> Line<'a> {
         targets: &Targets<'_>,
         points: ArrayView2<'_, f64>,
     ) -> Result<Array2<LineLoss>> {
+        let problems: Vec<usize> = (0..self.start.nrows()).collect();
+        self.losses_of(exec, loss, targets, &problems, points)
+    }
+
+    /// The losses of some problems, each at a row of the points.
+    pub(super) fn losses_of(
+        &self,
+        exec: &Executor,
+        loss: Loss,
+        targets: &Targets<'_>,
+        problems: &[usize],
+        points: ArrayView2<'_, f64>,
+    ) -> Result<Array2<LineLoss>> {
         let (start, end) = self.check(targets)?;
-        let (n_problems, n_rows) = self.start.dim();
         check_length(
             "the number of rows of the points",
             points.nrows(),
-            n_problems,
+            problems.len(),
             "give one each",
         )?;
+        let n_rows = self.start.ncols();
         let n_blocks = n_rows.div_ceil(ROWS);
-        let parts = exec.map_blocks(n_blocks * n_problems, |part| {
-            let (problem, block) = (part / n_blocks, part % n_blocks);
+        let parts = exec.map_blocks(n_blocks * problems.len(), |part| {
+            let (problem, block) = (problems[part / n_blocks], part % n_blocks);
             let rows = block * ROWS..n_rows.min((block + 1) * ROWS);
             let scores = problem * n_rows + rows.start..problem * n_rows + rows.end;
             let (start, end) = (&start[scores.clone()], &end[scores]);
             let targets = targets.part(problem, rows);
-            Ok(dispatch(SumLosses { targets, start, end, points: points.row(problem), loss }))
+            let points = points.row(part / n_blocks);
+            Ok(dispatch(SumLosses { targets, start, end, points, loss }))
         })?;
         let mut total: Array2<LineLoss> = Array2::default(points.raw_dim());
         for (part, sums) in parts.iter().enumerate() {

@@ -17,16 +17,19 @@
 //! | `score` | [`scores_into`]: all classes in one pass over the rows |
 //! | `loss` | [`Loss`]: losses of a margin |
 //! | `line` | [`Line`]: the losses of all rows on a line between two vectors of scores |
+//! | `line_search` | [`Line::minimise`]: nearly the least regularised loss on that line |
 //! | `simplex` | [`simplex_maximum`]: the dual of the bundle problem |
 
 mod epoch;
 mod line;
+mod line_search;
 mod loss;
 mod score;
 mod simplex;
 
 pub use epoch::{SgdParameters, epoch};
 pub use line::{Line, LineLoss, LineMut, Targets};
+pub use line_search::{LineMinimum, LineNorm};
 pub use loss::Loss;
 pub use score::scores_into;
 pub use simplex::simplex_maximum;
