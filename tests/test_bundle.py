@@ -26,7 +26,7 @@ from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm import _interior_point as interior_point
-from histrs.svm._bundle_solver import Targets
+from histrs.svm._bundle_solver import Targets, conjugate
 from histrs.svm._interior_point import simplex_maximum
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
@@ -112,7 +112,7 @@ def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed
 
     def step(at, n_threads):
         moved, gradients = start.copy(), end.copy()
-        found = _histrs.svm_line_step(loss, moved, gradients, targets, points, at, n_threads)
+        found, _ = _histrs.svm_line_step(loss, moved, gradients, targets, points, at, n_threads)
         return found, moved, gradients
 
     for n_threads in (1, 2):
@@ -545,10 +545,10 @@ def test_the_offset_is_that_of_the_tangents(rng, loss):
     weights[:5] = 0.0
     targets = Targets(labels.astype(np.int32), weights, np.array([1], dtype=np.int32), loss, 1)
     gradients = scores[None].copy()
-    losses = targets.step(scores[None].copy(), gradients, np.zeros(1), np.ones(1))
-    assert targets.offset(gradients[0]) == pytest.approx(losses[0] - gradients[0] @ scores)
-    # Whatever slopes were rounded to.
-    assert np.isfinite(targets.offset(np.nextafter(1.0, 2.0) * weights))
+    losses, offsets = targets.step(scores[None].copy(), gradients, np.zeros(1), np.ones(1))
+    assert offsets[0] == pytest.approx(losses[0] - gradients[0] @ scores)
+    shares = np.divide(np.abs(gradients[0]), weights, out=np.zeros(50), where=weights > 0)
+    assert offsets[0] == pytest.approx(conjugate(shares, loss) @ weights)
 
 
 @pytest.mark.parametrize("loss", oracle.LOSSES)

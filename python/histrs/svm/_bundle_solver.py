@@ -64,22 +64,15 @@ class Targets:
         rows = self._rows()
         return _histrs.svm_line_minima(self.loss, start, end, rows, norms, values, self.n_threads)
 
-    def step(self, start: Array, end: Array, best: Array, cut: Array) -> Array:
-        """Move `start` to `best`, make `end` the gradients at `cut`, and return the losses there.
+    def step(self, start: Array, end: Array, best: Array, cut: Array) -> tuple[Array, Array]:
+        """Move `start` to `best`, make `end` the gradients at `cut`; return losses and offsets.
 
-        Nothing is allocated: new memory costs more than the arithmetic.
+        The losses are those at `cut`, and the offsets what their tangents are at scores of 0: minus
+        the conjugates of the losses, so that large scores cancel nothing, and a plane of these
+        gradients is below the loss however they came about. Nothing is allocated: new memory costs
+        more than the arithmetic.
         """
         return _histrs.svm_line_step(self.loss, start, end, self._rows(), best, cut, self.n_threads)
-
-    def offset(self, gradients: Array) -> float:
-        """Return what the tangents of the losses of a problem with these slopes are at 0, summed.
-
-        Minus the conjugate of the loss: it needs no score, so that large ones cancel nothing, and
-        a plane of these slopes is below the loss however they came about.
-        """
-        shares = np.zeros_like(gradients)
-        np.divide(np.abs(gradients), self.weights, out=shares, where=self.weights > 0)
-        return float(conjugate(shares, self.loss) @ self.weights)
 
     def _rows(self) -> tuple[NDArray[np.int32], Array, NDArray[np.int32]]:
         return self.labels, self.weights, self.positive
@@ -126,10 +119,11 @@ class _Search:
         self.squares = np.zeros(n_problems)
         self.n_iter = np.zeros(n_problems, dtype=np.intp)
         self.scores = np.zeros((n_problems, len(rows)))
-        # Scores of the minimisers of the planes, then gradients at the cut, and so on.
+        # Scores of the minimisers of the planes, then gradients at the cut, and so on; with offsets
+        # of the active problems.
         self.work = np.zeros((n_problems, len(rows)))
         nowhere = np.zeros(n_problems)
-        self.losses = targets.step(self.scores, self.work, nowhere, nowhere)
+        self.losses, self.offsets = targets.step(self.scores, self.work, nowhere, nowhere)
         if start is not None:
             self._start_from(start)
         self.bounds = np.full(n_problems, -np.inf)
@@ -141,11 +135,12 @@ class _Search:
         scores = self.rows.scores(np.ascontiguousarray(start.models))
         work = scores.copy()
         nowhere = np.zeros(len(scores))
-        losses = self.targets.step(scores, work, nowhere, nowhere)
+        losses, offsets = self.targets.step(scores, work, nowhere, nowhere)
         better = self.alpha / 2 * start.squares + losses < self.objective()
         self.scores[better], self.work[better] = scores[better], work[better]
         self.best[better] = start.models[better]
         self.squares[better], self.losses[better] = start.squares[better], losses[better]
+        self.offsets[better] = offsets[better]
         for k, planes in enumerate(start.planes):
             self.planes[k] = planes.with_alpha(self.alpha)
             if not better[k]:
@@ -188,8 +183,7 @@ class _Search:
         for i, k in enumerate(self.active):
             planes = self.planes[k]
             # The paper's a is minus the gradient.
-            b = self.targets.offset(self.work[i])
-            planes.add(-a[i], -products[i], b, -(a[i] @ self.best[k]))
+            planes.add(-a[i], -products[i], self.offsets[i], -(a[i] @ self.best[k]))
             tol = _DUAL_PART * self.tol * objective[k]
             bound = planes.solve(tol, self.targets.n_threads)
             self.bounds[k] = max(self.bounds[k], bound)
@@ -209,7 +203,7 @@ class _Search:
             self.active, self.targets = self.active[kept], self.targets.some(kept)
             self.scores, self.work = self.scores[kept], self.work[kept]
         if len(kept):
-            self.targets.step(self.scores, self.work, point[kept], cut[kept])
+            _, self.offsets = self.targets.step(self.scores, self.work, point[kept], cut[kept])
 
     def gaps(self) -> Array:
         gaps: Array = np.maximum(self.objective() - self.bounds, 0.0)

@@ -112,8 +112,8 @@ pub(crate) fn svm_line_minima<'py>(
     Ok((points.into_pyarray(py), values.into_pyarray(py)))
 }
 
-/// Moves `start` to the best points and makes `end` the gradients at the cuts, whose losses it
-/// returns.
+/// Moves `start` to the best points and makes `end` the gradients at the cuts; returns the losses
+/// there, and what their tangents are at 0.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's call, argument by argument
 pub(crate) fn svm_line_step<'py>(
@@ -125,12 +125,14 @@ pub(crate) fn svm_line_step<'py>(
     best: Vector<'py>,
     cut: Vector<'py>,
     n_threads: usize,
-) -> PyResult<NewVector<'py>> {
+) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::LineMut::new(start.as_array_mut(), end.as_array_mut());
     let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
-    let losses = with_executor(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
-    Ok(losses.into_pyarray(py))
+    let tangents = with_executor(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
+    let (losses, offsets): (Vec<f64>, Vec<f64>) =
+        tangents.iter().map(|tangent| (tangent.loss, tangent.offset)).unzip();
+    Ok((losses.into_pyarray(py), offsets.into_pyarray(py)))
 }
 
 /// The weights of the planes, and how far their objective may be from the largest.

@@ -68,6 +68,17 @@ pub struct LineLoss {
     pub slope: f64,
 }
 
+/// A problem's weighted loss at some scores, and its tangent plane there.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Tangent {
+    /// `sum_i weights[i] l(y_i s_i)`.
+    pub loss: f64,
+    /// What the plane is where all scores are 0: minus the conjugate of the loss, so that large
+    /// scores cancel nothing.
+    pub offset: f64,
+}
+
 /// Scores as in [`Line`], for [`step`](LineMut::step) to write over.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -164,7 +175,8 @@ impl<'a> Line<'a> {
 
 impl LineMut<'_> {
     /// Moves the scores at 0 to `best`, a point for each problem, and writes over those at 1 the
-    /// derivative of the weighted loss in each score at `cut`; returns the losses at `cut`.
+    /// derivative of the weighted loss in each score at `cut`; returns the losses at `cut`, and what
+    /// the planes of these derivatives are at 0.
     ///
     /// # Errors
     ///
@@ -176,7 +188,7 @@ impl LineMut<'_> {
         targets: &Targets<'_>,
         best: &[f64],
         cut: &[f64],
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Vec<Tangent>> {
         Line { start: self.start.view(), end: self.end.view() }.check(targets)?;
         let n_problems = self.start.nrows();
         check_length("the number of best points", best.len(), n_problems, "give one each")?;
@@ -185,14 +197,14 @@ impl LineMut<'_> {
         let (Some(start), Some(end)) = (self.start.as_slice_mut(), self.end.as_slice_mut()) else {
             return Err(GAPS);
         };
-        let mut losses = memory::filled(0.0, n_problems)?;
-        let none = losses.clone();
+        let mut tangents = memory::filled(Tangent::default(), n_problems)?;
+        let none = tangents.clone();
         let lines = rows_by_block(start, n_rows, ROWS).into_iter();
         let lines = lines.zip(rows_by_block(end, n_rows, ROWS));
         let mut blocks: Vec<_> = lines.map(|line| (line, none.clone())).collect();
         exec.for_chunks(&mut blocks, 1, |block, out| {
-            for ((start, end), losses) in out {
-                let out = start.iter_mut().zip(end).zip(losses).enumerate();
+            for ((start, end), tangents) in out {
+                let out = start.iter_mut().zip(end).zip(tangents).enumerate();
                 for (problem, ((start, end), sum)) in out {
                     let rows = block * ROWS..block * ROWS + start.len();
                     let targets = targets.part(problem, rows);
@@ -203,9 +215,12 @@ impl LineMut<'_> {
             Ok(())
         })?;
         for (_, parts) in &blocks {
-            losses.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+            for (sum, part) in tangents.iter_mut().zip(parts) {
+                sum.loss += part.loss;
+                sum.offset += part.offset;
+            }
         }
-        Ok(losses)
+        Ok(tangents)
     }
 }
 
@@ -251,6 +266,16 @@ impl Signed<'_> {
             let (value, slope) = L::at(sign * (start * rest + end * point));
             *loss = weight * value;
             *derivative = weight * sign * slope;
+        }
+    }
+
+    /// What the weighted tangents at a point are at scores of 0.
+    #[inline(always)]
+    fn offsets<L: Margin>(&self, start: &[f64], end: &[f64], point: f64, offsets: &mut [f64]) {
+        let rest = 1.0 - point;
+        let rows = start.iter().zip(end).zip(self.signs.iter().zip(self.weights));
+        for (offset, ((start, end), (sign, weight))) in offsets.iter_mut().zip(rows) {
+            *offset = weight * L::offset(sign * (start * rest + end * point));
         }
     }
 }
@@ -311,7 +336,7 @@ fn sum<S: Simd>(simd: S, values: &[f64]) -> f64 {
     f64::reduce_sum(simd, sums) + rest.iter().sum::<f64>()
 }
 
-/// The scores at one point, the gradient at another, and the sum of the losses there.
+/// The scores at one point, the gradient at another, and the sums of the tangents there.
 struct Move<'a> {
     targets: Part<'a>,
     best: f64,
@@ -322,10 +347,10 @@ struct Move<'a> {
 }
 
 impl WithSimd for Move<'_> {
-    type Output = f64;
+    type Output = Tangent;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+    fn with_simd<S: Simd>(self, simd: S) -> Tangent {
         match self.loss {
             Loss::Hinge => self.make::<Hinge, S>(simd),
             Loss::SquaredHinge => self.make::<SquaredHinge, S>(simd),
@@ -336,9 +361,9 @@ impl WithSimd for Move<'_> {
 
 impl Move<'_> {
     #[inline(always)]
-    fn make<L: Margin, S: Simd>(self, simd: S) -> f64 {
+    fn make<L: Margin, S: Simd>(self, simd: S) -> Tangent {
         let (mut signs, mut losses, mut derivatives) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
-        let mut total = 0.0;
+        let mut total = Tangent::default();
         let n_rows = self.start.len();
         let rest = 1.0 - self.best;
         for first in (0..n_rows).step_by(CHUNK) {
@@ -347,7 +372,9 @@ impl Move<'_> {
             let (losses, derivatives) = (&mut losses[..rows.len()], &mut derivatives[..rows.len()]);
             let targets = self.targets.signed(rows, &mut signs);
             targets.evaluate::<L>(start, end, self.cut, losses, derivatives);
-            total += sum(simd, losses);
+            total.loss += sum(simd, losses);
+            targets.offsets::<L>(start, end, self.cut, losses);
+            total.offset += sum(simd, losses);
             for (start, &mut end) in start.iter_mut().zip(&mut *end) {
                 *start = *start * rest + end * self.best;
             }
@@ -447,8 +474,9 @@ mod tests {
         let exec = Executor::new(2).unwrap();
         let (mut start, mut end) = (array![START], array![END]);
         let line = LineMut { start: start.view_mut(), end: end.view_mut() };
-        let losses = line.step(&exec, Loss::Hinge, &targets(), &[0.25], &[1.0]).unwrap();
-        assert_eq!(losses, [4.5]);
+        let tangents = line.step(&exec, Loss::Hinge, &targets(), &[0.25], &[1.0]).unwrap();
+        // Of slopes 1 and -2 at margins -1.5 and 0: weights of the rows that are short.
+        assert_eq!(tangents, [Tangent { loss: 4.5, offset: 3.0 }]);
         assert_eq!(start, array![[0.75, 1.5, 0.0]]);
         assert_eq!(end, array![[1.0, -2.0, 0.0]]);
     }

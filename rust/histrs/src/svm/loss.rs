@@ -36,6 +36,10 @@ impl std::str::FromStr for Loss {
 pub(super) trait Margin {
     /// The loss and its derivative; a subgradient where it has a corner.
     fn at(z: f64) -> (f64, f64);
+
+    /// The tangent at `z`, where it passes 0: minus the conjugate of the loss at that derivative,
+    /// `l(z) - z l'(z)` without the difference of large numbers.
+    fn offset(z: f64) -> f64;
 }
 
 pub(super) struct Hinge;
@@ -45,6 +49,11 @@ impl Margin for Hinge {
     fn at(z: f64) -> (f64, f64) {
         let short = 1.0 - z;
         if short > 0.0 { (short, -1.0) } else { (0.0, 0.0) }
+    }
+
+    #[inline(always)]
+    fn offset(z: f64) -> f64 {
+        if 1.0 - z > 0.0 { 1.0 } else { 0.0 }
     }
 }
 
@@ -57,9 +66,18 @@ impl Margin for SquaredHinge {
         let short = if short > 0.0 { short } else { 0.0 };
         (short * short, -2.0 * short)
     }
+
+    #[inline(always)]
+    fn offset(z: f64) -> f64 {
+        let short = 1.0 - z;
+        if short > 0.0 { short * (2.0 - short) } else { 0.0 }
+    }
 }
 
 pub(super) struct Logistic;
+
+/// A margin whose exponential is almost the least number.
+const FAR: f64 = 700.0;
 
 impl Margin for Logistic {
     #[inline(always)]
@@ -69,6 +87,14 @@ impl Margin for Logistic {
         let below = if z < 0.0 { -z } else { 0.0 };
         let share = if z < 0.0 { 1.0 } else { t };
         (below + (1.0 + t).ln_of_normal(), -share / (1.0 + t))
+    }
+
+    #[inline(always)]
+    fn offset(z: f64) -> f64 {
+        // The same for both signs of `z`: the entropy of the two shares, which vanishes far out.
+        let size = if z.abs() < FAR { z.abs() } else { FAR };
+        let t = (-size).exp_in_range();
+        (1.0 + t).ln_of_normal() + size * (t / (1.0 + t))
     }
 }
 
@@ -95,6 +121,25 @@ mod tests {
         check::<Hinge>(|z| (1.0 - z).max(0.0));
         check::<SquaredHinge>(|z| (1.0 - z).max(0.0).powi(2));
         check::<Logistic>(|z| if z < 0.0 { (z.exp()).ln_1p() - z } else { (-z).exp().ln_1p() });
+    }
+
+    /// What a tangent is at 0 follows from its value and slope, where these are not large.
+    #[test]
+    fn tangents_pass_zero_where_they_should() {
+        fn check<M: Margin>() {
+            for z in MARGINS {
+                let (loss, slope) = M::at(z);
+                let rounding = 1e-13 * (1.0 + loss + (z * slope).abs());
+                assert!((M::offset(z) - (loss - z * slope)).abs() <= rounding, "{z}");
+            }
+        }
+        check::<Hinge>();
+        check::<SquaredHinge>();
+        check::<Logistic>();
+        for z in [-1e300, 1e300] {
+            assert!((0.0..1e-300).contains(&Logistic::offset(z)));
+        }
+        assert_eq!((Hinge::offset(-1e300), Hinge::offset(1e300)), (1.0, 0.0));
     }
 
     #[test]

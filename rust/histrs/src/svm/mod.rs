@@ -28,7 +28,7 @@ mod score;
 mod simplex;
 
 pub use epoch::{SgdParameters, epoch};
-pub use line::{Line, LineLoss, LineMut, Targets};
+pub use line::{Line, LineLoss, LineMut, Tangent, Targets};
 pub use line_search::{LineMinimum, LineNorm};
 pub use loss::Loss;
 pub use score::scores_into;
