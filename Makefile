@@ -29,7 +29,7 @@ OLDEST := .venv-oldest
 MINUTES ?= 60
 SEED ?= 0
 PROPTEST_CASES ?= 2000
-# Which part of the mutants make mutants runs; SAMPLE=20 draws so many of each Python module from it.
+# Which part of the mutants make mutants runs; SAMPLE=20 draws so many of each Python module, and of the crate, from it.
 PART ?= 1/1
 SAMPLE ?=
 
@@ -119,12 +119,9 @@ fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTE
 	$(PYTHON) -m tests.fuzz --minutes $$(( ($(MINUTES) + 1) / 2 )) --seed $(SEED) $(ARGS)
 	$(PYTHON) -m tests.fuzz.soak
 
-mutants: check-rust $(STAMPS)/group-test $(EXTENSION) ## change one thing at a time: does a test fail? PART=1/8, SAMPLE=20: less
-	@if ! cargo mutants --version >/dev/null 2>&1; then \
-	    echo "error: cargo mutants was not found: cargo install --locked cargo-mutants" >&2; exit 1; \
-	fi
+mutants: check-rust $(STAMPS)/group-mutants $(EXTENSION) ## change one thing at a time: does a test fail? PART=1/8, SAMPLE=20: less
 	$(PYTHON) -m tests.mutants --part $(PART) $(if $(SAMPLE),--sample $(SAMPLE) --seed $(SEED)) $(ARGS)
-	$(PYTHON) -m tests.mutants.rust --part $(PART)
+	$(PYTHON) -m tests.mutants.rust --part $(PART) $(if $(SAMPLE),--sample $(SAMPLE) --seed $(SEED))
 
 lint: check-rust-tools $(STAMPS)/group-lint $(EXTENSION) check-unsafe ## formatting, lints, types, stubs
 	cargo fmt --all --check

@@ -1,55 +1,310 @@
-"""Mutation testing of the crate's kernels with cargo-mutants.
+"""Mutation testing of the crate's kernels: another operator in one expression at a time.
 
     python -m tests.mutants.rust --part 1/16
-    python -m tests.mutants.rust --file '**/svm/simplex.rs'
+    python -m tests.mutants.rust --only 'svm/simplex' --jobs 2
+    python -m tests.mutants.rust --sample 50 --seed 3
 
 A mutant that no test notices has to be in `accepted-rust.toml`, with the reason why none should.
+The crate is copied and compiled once with every mutant in it; `HISTRS_MUTANT` says which one a
+process is. Those that the compiler does not take are left out. What was found stays in `.mutants/`
+for as long as the file and the tests of the crate are the same.
 """
 
 import argparse
+import hashlib
+import itertools
+import json
+import os
+import random
 import re
+import shutil
 import subprocess
 import sys
+import time
 import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.mutants.rust_mutations import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 ACCEPTED = Path(__file__).with_name("accepted-rust.toml")
 OUTPUT = ROOT / "target" / "mutants"
+RECORDS = ROOT / ".mutants" / "rust.json"
+CRATE = Path("rust/histrs")
+PROFILE = "test-release"
 
 KERNELS = ["kernels", "intersection", "pairwise", "svm", "chi2", "spd", "transport", "moments"]
-# Seconds, after which the tests of a mutant count as failed.
-TIMEOUT = 300
+# Of the time that tests take without a mutant, and seconds beside it, after which they fail.
+SLOWER, PATIENCE = 10.0, 10.0
+
+CHOICE = """
+//! Which mutant this process is.
+
+use std::sync::LazyLock;
+
+static CHOSEN: LazyLock<u32> = LazyLock::new(|| {
+    std::env::var("HISTRS_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
+});
+
+#[inline]
+pub(crate) fn chosen() -> u32 {
+    *CHOSEN
+}
+"""
 
 
-def without_line(mutant: str) -> str:
-    """Return the name of a mutant without the line and column that it had."""
-    return re.sub(r":\d+:\d+:", ":", mutant)
+@dataclass(frozen=True)
+class Mutant:
+    """One of the mutants that were compiled."""
+
+    number: int
+    name: str
+    path: Path
+    line: int
+
+    @property
+    def module(self) -> str:
+        """The module of the crate that it is in, as tests are named after it."""
+        parts = self.path.relative_to(CRATE / "src").with_suffix("").parts
+        return "::".join(part for part in parts if part != "mod")
+
+
+class Tree:
+    """A copy of the crate with all of its mutants."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self.path = OUTPUT / "tree"
+        self._copy()
+        files = [
+            path.relative_to(self.path)
+            for folder in folders
+            for path in sorted((self.path / CRATE / "src" / folder).rglob("*.rs"))
+        ]
+        self._sources = [Source(path, (self.path / path).read_bytes()) for path in files]
+        self._dropped = set[tuple[Path, int]]()
+
+    def compile(self) -> tuple[list[Mutant], list[Path]]:
+        """Return the mutants that can be compiled, and the test programs that have them."""
+        (self.path / CRATE / "src" / "mutant.rs").write_text(CHOICE.lstrip())
+        library = self.path / CRATE / "src" / "lib.rs"
+        library.write_text(
+            re.sub(r"\n((?:pub )?mod )", r"\nmod mutant;\n\1", library.read_text(), count=1)
+        )
+        while True:
+            mutants, spans = self._write()
+            wrong = self._errors(spans)
+            if not wrong:
+                break
+            print(f"the compiler does not take {len(wrong)} expressions", flush=True)
+            self._dropped |= wrong
+        return mutants, self._programs()
+
+    def _copy(self) -> None:
+        listed = ["git", "ls-files", "-z", "Cargo.*", "rust"]
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout
+        shutil.rmtree(self.path, ignore_errors=True)
+        for name in filter(None, names.decode().split("\0")):
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.path / name)
+
+    def _write(self) -> tuple[list[Mutant], dict[Path, list[tuple[int, int, int]]]]:
+        mutants, spans = list[Mutant](), {}
+        for source in self._sources:
+            first = {}
+            for key, site in source.sites.items():
+                if (source.path, key) in self._dropped:
+                    continue
+                first[key] = len(mutants)
+                for name in site.names:
+                    short = name.removeprefix(f"{CRATE}/src/")
+                    mutants.append(Mutant(len(mutants), short, source.path, site.line))
+            text, spans[source.path] = source.rewritten(first)
+            (self.path / source.path).write_bytes(text)
+        return mutants, spans
+
+    def _cargo(self, *arguments: str) -> Iterator[dict[str, Any]]:
+        command = ["cargo", *arguments, "-p", "histrs", "--lib", "--tests", "--profile", PROFILE]
+        # The tree is not the project: what warns of its form says nothing.
+        environment = {**os.environ, "RUSTFLAGS": "--cap-lints allow"}
+        environment["CARGO_TARGET_DIR"] = str(OUTPUT / "target")
+        done = subprocess.run(
+            [*command, "--message-format=json"],
+            cwd=self.path, env=environment, check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        messages = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+        if done.returncode and not any(_is_error(message) for message in messages):
+            raise RuntimeError(done.stderr[-2000:])
+        yield from messages
+
+    def _errors(self, spans: dict[Path, list[tuple[int, int, int]]]) -> set[tuple[Path, int]]:
+        """Return the sites that the compiler complains of."""
+        wrong = set[tuple[Path, int]]()
+        for message in filter(_is_error, self._cargo("check")):
+            shown = message["message"]["spans"]
+            for span in [span for span in shown if span["is_primary"]]:
+                path, at = Path(span["file_name"]), span["byte_start"]
+                around = [
+                    (end - start, key)
+                    for start, end, key in spans.get(path, [])
+                    if start <= at < end or start < span["byte_end"] <= end
+                ]
+                if not around:
+                    raise RuntimeError(message["message"]["rendered"])
+                wrong.add((path, min(around)[1]))
+        return wrong
+
+    def _programs(self) -> list[Path]:
+        messages = list(self._cargo("test", "--no-run"))
+        failed = [message for message in messages if _is_error(message)]
+        if failed:
+            raise RuntimeError(failed[0]["message"]["rendered"])
+        return [Path(m["executable"]) for m in messages if m.get("executable")]
+
+
+def _is_error(message: dict[str, Any]) -> bool:
+    return (
+        message["reason"] == "compiler-message"
+        and message["message"]["level"] == "error"
+        and bool(message["message"]["spans"])
+    )
+
+
+class Tests:
+    """The test programs of the crate, and how long they take."""
+
+    def __init__(self, programs: list[Path]) -> None:
+        named = {path.name.rpartition("-")[0]: path for path in programs}
+        # The unit tests are in the program of the library.
+        self._unit = named.pop("histrs")
+        self._others = [
+            (path, (ROOT / CRATE / "tests" / f"{name}.rs").read_text())
+            for name, path in sorted(named.items())
+        ]
+        self._seconds = dict[tuple[Path, str], float]()
+
+    def notice(self, mutant: Mutant) -> str | None:
+        """Return the program that fails, if one does.
+
+        Unit tests of the module come first, and of the other programs those that name the folder
+        that it is in, or all where none does.
+        """
+        module = mutant.module
+        folder = module.partition("::")[0]
+        naming = [path for path, text in self._others if re.search(rf"\b{folder}\b", text)]
+        naming = naming or [path for path, _ in self._others]
+        unit = self._unit
+        for program, tests in [(unit, module), (unit, ""), *((path, "") for path in naming)]:
+            if self._fails(program, tests, mutant.number):
+                return f"{program.name.rpartition('-')[0]} {tests}".strip()
+        return None
+
+    def _fails(self, program: Path, tests: str, number: int) -> bool:
+        if (program, tests) not in self._seconds:
+            start = time.monotonic()
+            if self._run(program, tests, None, None):
+                raise RuntimeError(f"{program.name} {tests} fails without any mutant")
+            self._seconds[program, tests] = time.monotonic() - start
+        limit = PATIENCE + SLOWER * self._seconds[program, tests]
+        return self._run(program, tests, number, limit)
+
+    def _run(self, program: Path, tests: str, number: int | None, limit: float | None) -> bool:
+        environment = {**os.environ, "PROPTEST_MAX_SHRINK_ITERS": "0"}
+        environment["PROPTEST_DISABLE_FAILURE_PERSISTENCE"] = "1"
+        environment.pop("HISTRS_MUTANT", None)
+        if number is not None:
+            environment["HISTRS_MUTANT"] = str(number)
+        try:
+            done = subprocess.run(
+                [program, "-q", *([tests] if tests else [])],
+                env=environment, timeout=limit, check=False, cwd=OUTPUT / "tree" / CRATE,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return True
+        return done.returncode != 0
+
+
+class Records:
+    """What was found, while a file and all tests are what they were."""
+
+    def __init__(self) -> None:
+        self._found = json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
+        tests = sorted((ROOT / CRATE / "tests").rglob("*.rs"))
+        self._tests = b"".join(path.read_bytes() for path in tests)
+
+    def key(self, mutant: Mutant) -> str:
+        """Return a name of the mutant with what its answer depends on."""
+        text = (ROOT / mutant.path).read_bytes() + self._tests
+        return f"{mutant.name} {hashlib.sha256(text).hexdigest()[:16]}"
+
+    def get(self, mutant: Mutant) -> dict[str, Any] | None:
+        """Return what is known of a mutant."""
+        found: dict[str, Any] | None = self._found.get(self.key(mutant))
+        return found
+
+    def add(self, mutant: Mutant, killer: str | None) -> None:
+        """Keep which tests noticed a mutant."""
+        self._found[self.key(mutant)] = {"killer": killer}
+        RECORDS.parent.mkdir(exist_ok=True)
+        new = RECORDS.with_suffix(".new")
+        new.write_text(json.dumps(self._found))
+        new.replace(RECORDS)
 
 
 def main() -> int:
-    """Run cargo-mutants, and tell which survivors are not accepted."""
+    """Run the mutants that were asked for, and tell which survivors are not accepted."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.rust", description=__doc__)
+    parser.add_argument("folders", nargs="*", default=KERNELS, help="folders of rust/histrs/src")
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts of the mutants")
-    parser.add_argument("--file", action="append", help="glob of files; all kernels without")
+    parser.add_argument("--sample", type=int, help="so many mutants, drawn")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--only", help="regular expression of the mutants' names")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no mutant after so many")
     options = parser.parse_args()
-    index, count = (int(number) for number in options.part.split("/"))
-    files = options.file or [f"rust/histrs/src/{kernel}/**" for kernel in KERNELS]
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    command = ["cargo", "mutants", "-p", "histrs", "--profile", "test-release", "--colors", "never"]
-    command += ["--timeout", str(TIMEOUT), "--output", str(OUTPUT)]
-    command += ["--shard", f"{index - 1}/{count}"]
-    command += [argument for glob in files for argument in ("--file", glob)]
-    # 2: some survived; 3: some ran out of time, which a test noticed.
-    code = subprocess.run([*command, "--", "--lib", "--tests"], cwd=ROOT, check=False).returncode
-    if code not in (0, 2, 3):
-        return code
     accepted = {entry["mutant"] for entry in tomllib.loads(ACCEPTED.read_text())["accepted"]}
-    missed = (OUTPUT / "mutants.out" / "missed.txt").read_text().splitlines()
-    survivors = [name for name in missed if without_line(name) not in accepted]
-    print(f"{len(missed)} survived, of which {len(missed) - len(survivors)} are accepted")
-    print(*survivors, sep="\n")
-    return 1 if survivors else 0
+    mutants, programs = Tree(options.folders).compile()
+    print(f"{len(mutants)} mutants in {len(programs)} programs", flush=True)
+    chosen = [mutant for mutant in _chosen(mutants, options) if mutant.name not in accepted]
+    tests, records = Tests(programs), Records()
+    deadline = time.monotonic() + 60 * options.minutes
+    survivors = [m for m in chosen if (found := records.get(m)) and found["killer"] is None]
+    new = [mutant for mutant in chosen if records.get(mutant) is None]
+    n_done = len(chosen) - len(new)
+
+    def run(mutant: Mutant) -> tuple[Mutant, bool, str | None]:
+        late = time.monotonic() > deadline
+        return mutant, late, None if late else tests.notice(mutant)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for mutant, late, killer in pool.map(run, new):
+            if late:
+                continue
+            n_done += 1
+            records.add(mutant, killer)
+            if killer is None:
+                survivors.append(mutant)
+                print(f"survived: line {mutant.line}: {mutant.name}", flush=True)
+    print(f"{n_done} of {len(chosen)} mutants run, {len(survivors)} survived")
+    gone = sorted(accepted - {mutant.name for mutant in mutants})
+    gone = [name for name in gone if any(name.startswith(f"{part}/") for part in options.folders)]
+    for name in gone:
+        print(f"{ACCEPTED.name} names what is no longer there: {name}")
+    return 1 if survivors or gone else 0
+
+
+def _chosen(mutants: list[Mutant], options: argparse.Namespace) -> Iterator[Mutant]:
+    index, count = (int(number) for number in options.part.split("/"))
+    mutants = list(itertools.islice(mutants, index - 1, None, count))
+    if options.sample is not None and options.sample < len(mutants):
+        mutants = random.Random(options.seed).sample(mutants, options.sample)
+    for mutant in mutants:
+        if options.only is None or re.search(options.only, mutant.name):
+            yield mutant
 
 
 if __name__ == "__main__":

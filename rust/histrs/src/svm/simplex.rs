@@ -117,6 +117,61 @@ fn best_exchange(
 mod tests {
     use super::*;
     use ndarray::Array2;
+    use proptest::prelude::*;
+
+    fn objective(h: &Array2<f64>, b: &[f64], alpha: &[f64]) -> f64 {
+        let linear: f64 = b.iter().zip(alpha).map(|(b, a)| b * a).sum();
+        let square: f64 = h.indexed_iter().map(|((i, j), h)| alpha[i] * h * alpha[j]).sum();
+        linear - square / 2.0
+    }
+
+    /// The most that the coordinate of the largest derivative gains by what another gives.
+    fn most_by_an_exchange(h: &Array2<f64>, b: &[f64], alpha: &[f64]) -> f64 {
+        let gradient: Vec<f64> = (0..b.len())
+            .map(|i| b[i] - h.row(i).iter().zip(alpha).map(|(h, a)| h * a).sum::<f64>())
+            .collect();
+        let up = (0..b.len()).max_by(|&i, &j| gradient[i].total_cmp(&gradient[j])).unwrap();
+        let mut most = objective(h, b, alpha);
+        for down in (0..b.len()).filter(|&i| i != up) {
+            let curvature = h[[up, up]] - 2.0 * h[[up, down]] + h[[down, down]];
+            let best = (gradient[up] - gradient[down]) / curvature;
+            let change = if best < alpha[down] { best } else { alpha[down] };
+            let mut moved = alpha.to_vec();
+            moved[up] += change;
+            moved[down] -= change;
+            most = most.max(objective(h, b, &moved));
+        }
+        most
+    }
+
+    proptest! {
+        #[test]
+        fn a_step_is_the_exchange_that_gains_most(
+            n in 2..7_usize,
+            entries in prop::collection::vec(-1.0..1.0, 36),
+            b in prop::collection::vec(-1.0..1.0, 6),
+            masses in prop::collection::vec(0.1..1.0, 6),
+        ) {
+            let a = Array2::from_shape_fn((n, n), |(i, j)| entries[6 * i + j]);
+            let (h, b) = (a.dot(&a.t()), &b[..n]);
+            let total: f64 = masses[..n].iter().sum();
+            let start: Vec<f64> = masses[..n].iter().map(|mass| mass / total).collect();
+            let mut alpha = start.clone();
+            let exec = Executor::new(1).unwrap();
+            simplex_maximum(&exec, h.view(), b, &mut alpha, 0.0, 1).unwrap();
+            let expected = most_by_an_exchange(&h, b, &start);
+            prop_assert!((objective(&h, b, &alpha) - expected).abs() < 1e-11);
+        }
+    }
+
+    #[test]
+    fn weights_that_add_up_to_nearly_one_do_so_exactly_in_the_end() {
+        let exec = Executor::new(1).unwrap();
+        let mut alpha = [0.5 + 4e-10, 0.5];
+        let h = Array2::zeros((2, 2));
+        simplex_maximum(&exec, h.view(), &[1.0, 1.0], &mut alpha, 0.0, 0).unwrap();
+        assert!((alpha[0] + alpha[1] - 1.0).abs() < 1e-15, "{alpha:?}");
+    }
 
     /// Of the identity the maximum is the projection of `b` on the simplex.
     #[test]
