@@ -100,7 +100,6 @@ pub fn epoch<T: Element>(
     Ok(coef)
 }
 
-#[allow(clippy::cast_precision_loss)] // for the message alone
 /// The weights of a class, some of which have still to shrink.
 struct Learner {
     w: Vec<f64>,
@@ -179,7 +178,79 @@ fn visit_row<T: Element>(x: &HistogramMatrix<'_, T>, row: usize, mut f: impl FnM
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::array;
+    use ndarray::{Array1, array};
+    use proptest::prelude::*;
+
+    /// Algorithm 1 entry by entry: all shrink after each row.
+    fn slow(
+        x: &Array2<f64>,
+        (signs, weights): (&[f64], &[f64]),
+        order: &[i64],
+        mut w: Array1<f64>,
+        steps: SgdParameters,
+    ) -> Array1<f64> {
+        for &row in order {
+            let row = usize::try_from(row).unwrap();
+            let x = x.row(row);
+            let score: f64 = x
+                .iter()
+                .zip(&w)
+                .filter(|(x, _)| **x > 0.0)
+                .map(|(x, w)| w.signum() * x * f64::min(1.0, w.abs() / x.max(steps.smoothing)))
+                .sum();
+            if signs[row] * score < steps.margin {
+                for (x, w) in x.iter().zip(&mut w) {
+                    let reach = x.max(steps.smoothing);
+                    if *x > 0.0 && w.abs() < reach {
+                        *w += steps.eta * weights[row] * signs[row] * x / reach;
+                    }
+                }
+            }
+            let short = steps.eta * steps.alpha;
+            w.mapv_inplace(|w| if w.abs() > short { w - short * w.signum() } else { 0.0 });
+        }
+        w
+    }
+
+    proptest! {
+        #[test]
+        fn a_pass_is_the_algorithm_entry_by_entry(
+            entries in prop::collection::vec(0.0..2.0, 20),
+            zeros in prop::collection::vec(any::<bool>(), 20),
+            of_rows in prop::collection::vec((any::<bool>(), 0.2..2.0), 4),
+            start in prop::collection::vec(-1.5..1.5, 5),
+            order in prop::collection::vec(0..4_i64, 0..12),
+            (margin, eta, alpha, smoothing) in (0.0..3.0, 0.05..0.6, 0.0..0.5, 0.0..1.0),
+        ) {
+            let exec = Executor::new(1).unwrap();
+            let at = |(i, d)| if zeros[5 * i + d] { 0.0 } else { entries[5 * i + d] };
+            let x = Array2::from_shape_fn((4, 5), at);
+            let signs: Vec<f64> = of_rows.iter().map(|row| if row.0 { 1.0 } else { -1.0 }).collect();
+            let weights: Vec<f64> = of_rows.iter().map(|row| row.1).collect();
+            let steps = SgdParameters { margin, eta, alpha, smoothing };
+            let row = |values: &[f64]| Array2::from_shape_vec((1, values.len()), values.to_vec());
+            let (y, a, w) = (row(&signs).unwrap(), row(&weights).unwrap(), row(&start).unwrap());
+            let dense = HistogramMatrix::dense(x.view());
+            let found = epoch(&exec, &dense, y.view(), a.view(), &order, w.view(), steps).unwrap();
+            let expected = slow(&x, (&signs, &weights), &order, Array1::from(start), steps);
+            for (found, expected) in found.iter().zip(&expected) {
+                prop_assert!((found - expected).abs() < 1e-12, "{} {}", found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn at_the_margin_and_beyond_its_reach_nothing_moves() {
+        let exec = Executor::new(1).unwrap();
+        let (x, one) = (array![[1.0]], array![[1.0]]);
+        let x = HistogramMatrix::dense(x.view());
+        for (margin, w) in [(0.0, 0.0), (1.0, 1.0), (2.0, 1.0)] {
+            let steps = SgdParameters::default().with_margin(margin);
+            let w = array![[w]];
+            let found = epoch(&exec, &x, one.view(), one.view(), &[0], w.view(), steps);
+            assert_eq!(found.unwrap(), w, "{margin}");
+        }
+    }
 
     #[test]
     fn a_step_moves_and_shrinks() {

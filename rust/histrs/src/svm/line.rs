@@ -467,6 +467,30 @@ mod tests {
         for n_threads in [2, 7] {
             assert_eq!(run(n_threads), found);
         }
+        let cut = [0.5, 1.0];
+        let step = |n_threads: usize| {
+            let exec = Executor::new(n_threads).unwrap();
+            let (mut start, mut end) = (start.clone(), end.clone());
+            let line = LineMut { start: start.view_mut(), end: end.view_mut() };
+            let tangents = line.step(&exec, Loss::SquaredHinge, &targets, &[0.25, 0.0], &cut);
+            (tangents.unwrap(), start, end)
+        };
+        let (tangents, moved, gradients) = step(1);
+        for c in 0..2 {
+            let mut expected = Tangent::default();
+            for i in 0..n {
+                let sign = if labels[i] == targets.positive[c] { 1.0 } else { -1.0 };
+                let (s, e) = (start[[c, i]], end[[c, i]]);
+                let at_cut = s + cut[c] * (e - s);
+                let short = f64::max(0.0, 1.0 - sign * at_cut);
+                assert_eq!(moved[[c, i]], s + [0.25, 0.0][c] * (e - s));
+                assert_eq!(gradients[[c, i]], -2.0 * weights[i] * sign * short);
+                expected.loss += weights[i] * short * short;
+                expected.offset += weights[i] * short * short - gradients[[c, i]] * at_cut;
+            }
+            assert_eq!(tangents[c], expected, "problem {c}");
+        }
+        assert_eq!(step(7), (tangents, moved, gradients));
     }
 
     #[test]
