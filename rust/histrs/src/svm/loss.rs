@@ -140,6 +140,9 @@ mod tests {
             assert!((0.0..1e-300).contains(&Logistic::offset(z)));
         }
         assert_eq!((Hinge::offset(-1e300), Hinge::offset(1e300)), (1.0, 0.0));
+        // At its corner the plane is that of the slope which was taken.
+        let (loss, slope) = Hinge::at(1.0);
+        assert_eq!(Hinge::offset(1.0), loss - slope);
     }
 
     #[test]

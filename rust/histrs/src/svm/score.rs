@@ -304,7 +304,74 @@ fn sparse_scores<T: Element, S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use ndarray::{Array2, array};
+
+    fn definition(x: &Array2<f64>, w: &Array2<f64>) -> Vec<f64> {
+        let score = |i: usize, c: usize| {
+            let pairs = x.row(i).into_iter().zip(w.row(c));
+            pairs.filter(|(_, w)| **w != 0.0).map(|(x, w)| w.signum() * x.min(w.abs())).sum()
+        };
+        (0..x.nrows())
+            .flat_map(|i| (0..w.nrows()).map(move |c| (i, c)))
+            .map(|(i, c)| score(i, c))
+            .collect()
+    }
+
+    /// The entries of a matrix by rows, every third column twice.
+    fn sparse(x: &Array2<f64>) -> (Vec<f64>, Vec<i32>, Vec<i64>) {
+        let (mut data, mut indices, mut indptr) = (vec![], vec![], vec![0]);
+        for row in x.rows() {
+            for (d, &value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
+                let parts = if d % 3 == 0 { 2 } else { 1 };
+                data.extend(vec![value / f64::from(parts); parts as usize]);
+                indices.extend(vec![i32::try_from(d).unwrap(); parts as usize]);
+            }
+            indptr.push(i64::try_from(data.len()).unwrap());
+        }
+        (data, indices, indptr)
+    }
+
+    /// Integers, of which sums are exact: more rows than a block, and classes than a vector.
+    #[test]
+    fn rows_and_classes_of_every_number_have_their_scores() {
+        for n_rows in [1, TILE_ROWS, 2 * TILE_ROWS + 1, 2 * ROWS + 3] {
+            for n_classes in [1, 2, 7, 17] {
+                let entry = |(i, d)| f64::from((i * 7 + d * 5) as u32 % 6) * 2.0;
+                let x = Array2::from_shape_fn((n_rows, 7), entry);
+                let weight = |(c, d)| f64::from((c * 4 + d * 3) as u32 % 9) - 4.0;
+                let w = Array2::from_shape_fn((n_classes, 7), weight);
+                let expected = definition(&x, &w);
+                let (data, indices, indptr) = sparse(&x);
+                let csr = CsrView::new(&data, &indices, &indptr, 7).unwrap();
+                for n_threads in [1, 2] {
+                    let exec = Executor::new(n_threads).unwrap();
+                    for x in [HistogramMatrix::dense(x.view()), HistogramMatrix::csr(csr)] {
+                        let mut out = vec![0.0; n_rows * n_classes];
+                        scores_into(&exec, &x, w.view(), &mut out).unwrap();
+                        assert_eq!(out, expected, "{n_rows} rows, {n_classes} classes");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_negative_entry_is_refused_wherever_it_is() {
+        let exec = Executor::new(1).unwrap();
+        let w = Array2::ones((3, 5));
+        let n_rows = 2 * TILE_ROWS + 1;
+        for i in 0..n_rows {
+            let mut x = Array2::ones((n_rows, 5));
+            x[[i, 2]] = -1.0;
+            let (data, indices, indptr) = sparse(&x);
+            let csr = CsrView::new(&data, &indices, &indptr, 5).unwrap();
+            for x in [HistogramMatrix::dense(x.view()), HistogramMatrix::csr(csr)] {
+                let refused = scores_into(&exec, &x, w.view(), &mut vec![0.0; 3 * n_rows]);
+                assert!(matches!(refused, Err(Error::Negative { .. })), "row {i}");
+            }
+        }
+    }
 
     #[test]
     fn dense_scores_are_their_definition() {
