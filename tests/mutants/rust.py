@@ -65,6 +65,8 @@ class Mutant:
     name: str
     path: Path
     line: int
+    digest: str
+    """Of the file."""
 
     @property
     def module(self) -> str:
@@ -121,7 +123,8 @@ class Tree:
                 first[key] = len(mutants)
                 for name in site.names:
                     short = name.removeprefix(f"{CRATE}/src/")
-                    mutants.append(Mutant(len(mutants), short, source.path, site.line))
+                    at = source.path, site.line, source.digest
+                    mutants.append(Mutant(len(mutants), short, *at))
             text, spans[source.path] = source.rewritten(first)
             (self.path / source.path).write_bytes(text)
         return mutants, spans
@@ -233,13 +236,13 @@ class Records:
 
     def __init__(self) -> None:
         self._found = json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
-        tests = sorted((ROOT / CRATE / "tests").rglob("*.rs"))
-        self._tests = b"".join(path.read_bytes() for path in tests)
+        tests = sorted((OUTPUT / "tree" / CRATE / "tests").rglob("*.rs"))
+        texts = b"".join(path.read_bytes() for path in tests)
+        self._tests = hashlib.sha256(texts).hexdigest()[:16]
 
     def key(self, mutant: Mutant) -> str:
         """Return a name of the mutant with what its answer depends on."""
-        text = (ROOT / mutant.path).read_bytes() + self._tests
-        return f"{mutant.name} {hashlib.sha256(text).hexdigest()[:16]}"
+        return f"{mutant.name} {mutant.digest} {self._tests}"
 
     def get(self, mutant: Mutant) -> dict[str, Any] | None:
         """Return what is known of a mutant."""

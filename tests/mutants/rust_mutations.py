@@ -5,6 +5,7 @@ crate is compiled once for all of its mutants. What stands in macros, constants,
 tests stays as it is.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Source:
 
     def __init__(self, path: Path, text: bytes) -> None:
         self.path, self._text = path, text
+        self.digest = hashlib.sha256(text).hexdigest()[:16]
         self._root = _PARSER.parse(text).root_node
         seen = Counter[str]()
         found = sorted(self._nodes(self._root, ""), key=lambda pair: _key(pair[0]))

@@ -304,7 +304,6 @@ fn sparse_scores<T: Element, S: Simd>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
     use ndarray::{Array2, array};
 
     fn definition(x: &Array2<f64>, w: &Array2<f64>) -> Vec<f64> {
@@ -318,14 +317,14 @@ mod tests {
             .collect()
     }
 
-    /// The entries of a matrix by rows, every third column twice.
-    fn sparse(x: &Array2<f64>) -> (Vec<f64>, Vec<i32>, Vec<i64>) {
+    /// The entries of a matrix by rows, every third column in so many parts.
+    fn sparse(x: &Array2<f64>, n_parts: u8) -> (Vec<f64>, Vec<i32>, Vec<i64>) {
         let (mut data, mut indices, mut indptr) = (vec![], vec![], vec![0]);
         for row in x.rows() {
             for (d, &value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
-                let parts = if d % 3 == 0 { 2 } else { 1 };
-                data.extend(vec![value / f64::from(parts); parts as usize]);
-                indices.extend(vec![i32::try_from(d).unwrap(); parts as usize]);
+                let parts = if d % 3 == 0 { n_parts } else { 1 };
+                data.extend(vec![value / f64::from(parts); usize::from(parts)]);
+                indices.extend(vec![i32::try_from(d).unwrap(); usize::from(parts)]);
             }
             indptr.push(i64::try_from(data.len()).unwrap());
         }
@@ -342,7 +341,7 @@ mod tests {
                 let weight = |(c, d)| f64::from((c * 4 + d * 3) as u32 % 9) - 4.0;
                 let w = Array2::from_shape_fn((n_classes, 7), weight);
                 let expected = definition(&x, &w);
-                let (data, indices, indptr) = sparse(&x);
+                let (data, indices, indptr) = sparse(&x, 2);
                 let csr = CsrView::new(&data, &indices, &indptr, 7).unwrap();
                 for n_threads in [1, 2] {
                     let exec = Executor::new(n_threads).unwrap();
@@ -356,19 +355,25 @@ mod tests {
         }
     }
 
+    /// In whole vectors and behind them, in a tile of rows and alone.
     #[test]
-    fn a_negative_entry_is_refused_wherever_it_is() {
+    fn a_bad_entry_is_refused_wherever_it_is() {
         let exec = Executor::new(1).unwrap();
-        let w = Array2::ones((3, 5));
-        let n_rows = 2 * TILE_ROWS + 1;
-        for i in 0..n_rows {
-            let mut x = Array2::ones((n_rows, 5));
-            x[[i, 2]] = -1.0;
-            let (data, indices, indptr) = sparse(&x);
-            let csr = CsrView::new(&data, &indices, &indptr, 5).unwrap();
-            for x in [HistogramMatrix::dense(x.view()), HistogramMatrix::csr(csr)] {
-                let refused = scores_into(&exec, &x, w.view(), &mut vec![0.0; 3 * n_rows]);
-                assert!(matches!(refused, Err(Error::Negative { .. })), "row {i}");
+        let (n_rows, n_columns) = (2 * TILE_ROWS + 1, 21);
+        let w = Array2::ones((3, n_columns));
+        for (i, d) in (0..n_rows).flat_map(|i| [0, 2, 20].map(|d| (i, d))) {
+            for bad in [-1.0, f64::NAN, f64::INFINITY] {
+                let mut x = Array2::ones((n_rows, n_columns));
+                x[[i, d]] = bad;
+                let mut out = vec![0.0; 3 * n_rows];
+                let dense = HistogramMatrix::dense(x.view());
+                assert!(scores_into(&exec, &dense, w.view(), &mut out).is_err(), "{i} {d} {bad}");
+                for n_parts in [1, 2] {
+                    let (data, indices, indptr) = sparse(&x, n_parts);
+                    let csr = CsrView::new(&data, &indices, &indptr, n_columns).unwrap();
+                    let csr = HistogramMatrix::csr(csr);
+                    assert!(scores_into(&exec, &csr, w.view(), &mut out).is_err(), "{i} {d} {bad}");
+                }
             }
         }
     }
