@@ -47,6 +47,13 @@ def test_bad_weights_are_refused(rows, model):
 
 
 @EACH
+def test_what_is_no_class_is_refused(rows, model):
+    X, y = rows
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        clone(model).fit(X, y + 0.5)
+
+
+@EACH
 def test_rows_without_weight_are_left_out(rows, model):
     X, y = rows
     X[30:] *= 10
@@ -63,6 +70,13 @@ def test_weights_of_any_size_are_proportions(rows):
     for factor in (2.0**-1070, 2.0**1023):
         model = BundleSVC(alpha=0.1).fit(X, y, np.full(37, factor))
         np.testing.assert_array_equal(model.coef_, coef)
+
+
+def test_a_gap_beyond_the_range_is_an_error(rows):
+    X, y = rows
+    model = BundleSVC(alpha=1e290, class_weight=dict.fromkeys(range(3), 1e305), max_iter=1)
+    with pytest.raises(ValueError, match=r"too small beside class_weight .* models overflow"):
+        model.fit(X, y)
 
 
 # ---- feature maps -------------------------------------------------------------------------------
@@ -134,6 +148,13 @@ def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
     model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="warm_start = True, but"):
         model.set_params(fit_intercept=True).fit(X[:, :3], y)
+
+
+@EACH
+def test_what_is_not_fitted_says_so(rows, model):
+    for method in ("predict", "decision_function"):
+        with pytest.raises(NotFittedError, match=f"This {type(model).__name__} instance is not"):
+            getattr(clone(model), method)(rows[0])
 
 
 # ---- what is said of a fit ----------------------------------------------------------------------

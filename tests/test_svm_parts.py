@@ -91,6 +91,25 @@ def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scal
 
 
 @each_container
+@pytest.mark.parametrize("exponent", [-1074, -1000, 0, 500])
+def test_columns_differ_in_units_of_any_power_of_two(container, exponent):
+    X = np.zeros((4, 3))
+    X[:, :2], X[:, 2] = 2.0, [100.0, 300.0, 200.0, 200.0]
+    plain = Columns(np.zeros(3), np.ones(3))
+    assert not plain.differ(container(np.ldexp(X, exponent)))
+    X[3, 2] += 1.0
+    assert plain.differ(container(np.ldexp(X, exponent)))
+
+
+def test_zeros_that_are_stored_are_no_entries():
+    X = sparse.csr_array(np.array([[2.0, 2.0, 300.0], [2.0, 2.0, 300.0]]))
+    X.data[-1] = 0.0
+    plain = Columns(np.zeros(3), np.ones(3))
+    assert plain.differ(X.toarray())
+    assert plain.differ(X)
+
+
+@each_container
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_change_to_units(container, dtype):
     X = container(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]], dtype=dtype))
@@ -247,6 +266,17 @@ class Around(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return np.sqrt(self.inner.transform(X))
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_a_part_is_as_wide_as_its_inner_product(rng, n_columns):
+    X = rng.random((9, n_columns))
+    # Neither of them names its features.
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+    union = FeatureUnion([("double", double), ("hat", Hat())]).fit(X)
+    n = 3 * n_columns
+    expected = np.diag(np.repeat([1.0, 2.0], [2 * n_columns, n_columns]))
+    np.testing.assert_array_equal(inner_product_of(union, n).matmul(np.eye(n)), expected)
 
 
 def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
