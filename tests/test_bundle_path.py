@@ -176,21 +176,6 @@ def test_a_problem_without_progress_ends(monkeypatch):
             assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
 
 
-def test_planes_are_taken_between_the_best_point_and_the_minimiser(digits, monkeypatch):
-    places, cuts, retire = [], [], _Search._retire
-
-    def note(self, place, cut):
-        places.append(place)
-        cuts.append(cut)
-        retire(self, place, cut)
-
-    monkeypatch.setattr(_Search, "_retire", note)
-    BundleSVC(alpha=1e-2).fit(*digits)
-    place, cut = np.concatenate(places), np.concatenate(cuts)
-    assert np.all((place < cut) | (place == 1.0))
-    assert cut.max() <= 1.0
-
-
 def test_no_gap_is_within_any_tolerance():
     # Eight losses of 1, whose mean has no rounding.
     model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False).fit(np.zeros((8, 2)), [0, 1] * 4)

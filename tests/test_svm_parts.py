@@ -94,7 +94,7 @@ def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scal
 @pytest.mark.parametrize("exponent", [-1074, -1000, 0, 500])
 def test_columns_differ_in_units_of_any_power_of_two(container, exponent):
     X = np.zeros((4, 3))
-    X[:, :2], X[:, 2] = 2.0, [100.0, 300.0, 200.0, 200.0]
+    X[:2, :2], X[:, 2] = 2.0, [100.0, 300.0, 200.0, 200.0]
     plain = Columns(np.zeros(3), np.ones(3))
     assert not plain.differ(container(np.ldexp(X, exponent)))
     X[3, 2] += 1.0
