@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 
 from histrs._labels import NOTHING_WEIGHS
-from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
 from tests.oracles import bundle as oracle
@@ -103,6 +103,24 @@ def test_features_are_those_of_the_map_before(rows):
     np.testing.assert_array_equal(
         features.decision_function(phi.transform(X)), rows_.decision_function(X)
     )
+
+
+def test_scores_of_codes_are_those_of_their_rows(rows):
+    X, y = rows
+    pq = ProductQuantizer(2, 4, random_state=0).fit(X)
+    model = BundleSVC(FrozenEstimator(pq), alpha=0.1).fit(X, y)
+    by_codes = BundleSVC(pq, alpha=0.1, input="features").fit(pq.transform(X), y)
+    scores = by_codes.decision_function(pq.transform(X))
+    assert scores.dtype == np.float64
+    np.testing.assert_array_equal(scores, model.decision_function(X))
+
+
+def test_random_features_are_not_made_to_be_scored(rows, monkeypatch):
+    X, y = rows
+    model = BundleSVC(ExpChi2Sampler(64, random_state=0), alpha=0.1).fit(X, y)
+    scores = model.decision_function(X)
+    monkeypatch.setattr(ExpChi2Sampler, "transform", None)
+    np.testing.assert_array_equal(model.decision_function(X), scores)
 
 
 @pytest.mark.parametrize("input", ["rows", "features"])

@@ -292,6 +292,18 @@ def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
     assert inner_product_of(Hat().fit(X), 3).matmul(1.0) == 2.0
 
 
+def test_what_is_frozen_has_the_inner_product_that_it_had(rng):
+    X = rng.random((9, 3))
+    made = Pipeline([("scale", MaxAbsScaler()), ("hat", FrozenEstimator(Hat().fit(X)))]).fit(X)
+    assert inner_product_of(FrozenEstimator(made), 3).matmul(1.0) == 2.0
+
+
+def test_a_map_made_of_another_may_have_an_inner_product_of_its_own(rng):
+    made = Around(Hat().fit(rng.random((9, 3))))
+    made.inner_product_ = SimpleNamespace(shape=(3, 3), matmul=lambda V: 3 * V)
+    assert inner_product_of(made, 3) is made.inner_product_
+
+
 def test_parts_of_columns_of_any_width(rng):
     X = rng.random((20, 4))
     knots = SparseAdditiveMap("intersection", n_knots=4)
