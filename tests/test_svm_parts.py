@@ -232,6 +232,7 @@ def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
         ((knots, double), 0),
         ((MaxAbsScaler(), knots, double), 3),
         ((double, "drop", knots), 6),
+        ((double, knots, "drop"), 6),
         (("passthrough", knots), 3),
     ):
         found, n = product(*members)
