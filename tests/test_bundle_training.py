@@ -160,6 +160,14 @@ def test_a_warm_start_keeps_the_map(rows):
         model.fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_is_where_the_fit_before_ended(rows):
+    model = BundleSVC(alpha=0.1, warm_start=True).fit(*rows)
+    before = model.objective_
+    model.set_params(max_iter=1).fit(*rows)
+    assert np.all(model.objective_ <= before * (1 + 1e-12))
+
+
 def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
     X, y = rows
     model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
