@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 
 from histrs._labels import NOTHING_WEIGHS
-from histrs.kernel_approximation import SparseAdditiveMap
+from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
 from tests.oracles import bundle as oracle
@@ -46,6 +46,12 @@ def test_bad_weights_are_refused(rows, model):
     assert not hasattr(model, "coef_")
 
 
+def test_what_is_no_class_is_refused(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        BundleSVC().fit(X, y + 0.5)
+
+
 @EACH
 def test_rows_without_weight_are_left_out(rows, model):
     X, y = rows
@@ -63,6 +69,13 @@ def test_weights_of_any_size_are_proportions(rows):
     for factor in (2.0**-1070, 2.0**1023):
         model = BundleSVC(alpha=0.1).fit(X, y, np.full(37, factor))
         np.testing.assert_array_equal(model.coef_, coef)
+
+
+def test_a_gap_beyond_the_range_is_an_error(rows):
+    X, y = rows
+    model = BundleSVC(alpha=1e290, class_weight=dict.fromkeys(range(3), 1e305), max_iter=1)
+    with pytest.raises(ValueError, match=r"too small beside class_weight .* models overflow"):
+        model.fit(X, y)
 
 
 # ---- feature maps -------------------------------------------------------------------------------
@@ -90,6 +103,24 @@ def test_features_are_those_of_the_map_before(rows):
     np.testing.assert_array_equal(
         features.decision_function(phi.transform(X)), rows_.decision_function(X)
     )
+
+
+def test_scores_of_codes_are_those_of_their_rows(rows):
+    X, y = rows
+    pq = ProductQuantizer(2, 4, random_state=0).fit(X)
+    model = BundleSVC(FrozenEstimator(pq), alpha=0.1).fit(X, y)
+    by_codes = BundleSVC(pq, alpha=0.1, input="features").fit(pq.transform(X), y)
+    scores = by_codes.decision_function(pq.transform(X))
+    assert scores.dtype == np.float64
+    np.testing.assert_array_equal(scores, model.decision_function(X))
+
+
+def test_random_features_are_not_made_to_be_scored(rows, monkeypatch):
+    X, y = rows
+    model = BundleSVC(ExpChi2Sampler(64, random_state=0), alpha=0.1).fit(X, y)
+    scores = model.decision_function(X)
+    monkeypatch.setattr(ExpChi2Sampler, "transform", None)
+    np.testing.assert_array_equal(model.decision_function(X), scores)
 
 
 @pytest.mark.parametrize("input", ["rows", "features"])
@@ -129,11 +160,25 @@ def test_a_warm_start_keeps_the_map(rows):
         model.fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_is_where_the_fit_before_ended(rows):
+    model = BundleSVC(alpha=0.1, warm_start=True).fit(*rows)
+    before = model.objective_
+    model.set_params(max_iter=1).fit(*rows)
+    assert np.all(model.objective_ <= before * (1 + 1e-12))
+
+
 def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
     X, y = rows
     model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="warm_start = True, but"):
         model.set_params(fit_intercept=True).fit(X[:, :3], y)
+
+
+def test_what_is_not_fitted_says_so(rows):
+    for method in ("predict", "decision_function"):
+        with pytest.raises(NotFittedError, match="This BundleSVC instance is not fitted yet"):
+            getattr(BundleSVC(), method)(rows[0])
 
 
 # ---- what is said of a fit ----------------------------------------------------------------------

@@ -166,6 +166,22 @@ def test_sums_over_partitions_are_those_over_rows(n, width, size, seed):
         assert_close(rows.part(some).scores(V), expected.part(some).scores(V), 1e-12)
 
 
+def test_as_many_rows_as_a_partition_has_are_those_that_are_used(rng):
+    X = rng.random((8, 3))
+    model = BundleSVC(fit_intercept=False)
+    model.feature_map_ = None
+    V = rng.standard_normal((2, 3))
+    for used in ([1, 4, 5, 7], [0, 1, 2, 5, 6, 7]):
+        rows = DaskRows(chunked(X, (4, 2, 2), 2), np.array(used)).features(model)
+        assert_close(rows.scores(V), V @ X[used].T, 1e-12)
+
+
+def test_counts_are_rows(rng):
+    counts, y = rng.poisson(3, (60, 4)), np.arange(60) % 2
+    one = BundleSVC(**PARAMETERS).fit(counts, y)
+    assert_same_model(BundleSVC(**PARAMETERS).fit(chunked(counts, 25, 2), y), one, counts[:9])
+
+
 def test_rows_never_come_here(rng):
     X, y = data(rng)
     parts = []

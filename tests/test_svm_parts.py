@@ -91,6 +91,25 @@ def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scal
 
 
 @each_container
+@pytest.mark.parametrize("exponent", [-1074, -1000, 0, 500])
+def test_columns_differ_in_units_of_any_power_of_two(container, exponent):
+    X = np.zeros((4, 3))
+    X[:2, :2], X[:, 2] = 2.0, [100.0, 300.0, 200.0, 200.0]
+    plain = Columns(np.zeros(3), np.ones(3))
+    assert not plain.differ(container(np.ldexp(X, exponent)))
+    X[3, 2] += 1.0
+    assert plain.differ(container(np.ldexp(X, exponent)))
+
+
+def test_zeros_that_are_stored_are_no_entries():
+    X = sparse.csr_array(np.array([[2.0, 2.0, 300.0], [2.0, 2.0, 300.0]]))
+    X.data[-1] = 0.0
+    plain = Columns(np.zeros(3), np.ones(3))
+    assert plain.differ(X.toarray())
+    assert plain.differ(X)
+
+
+@each_container
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_change_to_units(container, dtype):
     X = container(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]], dtype=dtype))
@@ -213,6 +232,7 @@ def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
         ((knots, double), 0),
         ((MaxAbsScaler(), knots, double), 3),
         ((double, "drop", knots), 6),
+        ((double, knots, "drop"), 6),
         (("passthrough", knots), 3),
     ):
         found, n = product(*members)
@@ -249,6 +269,17 @@ class Around(TransformerMixin, BaseEstimator):
         return np.sqrt(self.inner.transform(X))
 
 
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_a_part_is_as_wide_as_its_inner_product(rng, n_columns):
+    X = rng.random((9, n_columns))
+    # Neither of them names its features.
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+    union = FeatureUnion([("double", double), ("hat", Hat())]).fit(X)
+    n = 3 * n_columns
+    expected = np.diag(np.repeat([1.0, 2.0], [2 * n_columns, n_columns]))
+    np.testing.assert_array_equal(inner_product_of(union, n).matmul(np.eye(n)), expected)
+
+
 def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
     X = rng.random((9, 3))
     knots = SparseAdditiveMap("intersection", n_knots=4).fit(X)
@@ -260,6 +291,18 @@ def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
             inner_product_of(Pipeline([("a", wrapped), ("b", MaxAbsScaler())]), 3)
     assert inner_product_of(Around(MaxAbsScaler()), 3) is None
     assert inner_product_of(Hat().fit(X), 3).matmul(1.0) == 2.0
+
+
+def test_what_is_frozen_has_the_inner_product_that_it_had(rng):
+    X = rng.random((9, 3))
+    made = Pipeline([("scale", MaxAbsScaler()), ("hat", FrozenEstimator(Hat().fit(X)))]).fit(X)
+    assert inner_product_of(FrozenEstimator(made), 3).matmul(1.0) == 2.0
+
+
+def test_a_map_made_of_another_may_have_an_inner_product_of_its_own(rng):
+    made = Around(Hat().fit(rng.random((9, 3))))
+    made.inner_product_ = SimpleNamespace(shape=(3, 3), matmul=lambda V: 3 * V)
+    assert inner_product_of(made, 3) is made.inner_product_
 
 
 def test_parts_of_columns_of_any_width(rng):
