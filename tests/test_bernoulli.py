@@ -299,7 +299,7 @@ def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
     X, t, _, others = sample(25)
     model = IntersectionGPClassifier(**GIVEN, random_state=0).fit(X, t)
     before = model.decision_function(others)
-    with pytest.raises(ValueError, match="entries of row 60 of X sum to 4.0e[+]300"):
+    with pytest.raises(ValueError, match="entries of row 60 of X sum to"):
         model.partial_fit(np.full((1, 4), 1e300), [1])
     np.testing.assert_array_equal(model.decision_function(others), before)
 
