@@ -352,6 +352,15 @@ def test_without_memory_the_other_preconditioner_goes_on(monkeypatch, attempts, 
     np.testing.assert_array_equal(solution.n_iter, 10 + 20)
 
 
+def test_smooth_functions_have_no_other_preconditioner(monkeypatch, attempts, X):
+    memory_for(monkeypatch, 0)
+    system = iterating(X, kernel=GeneralizedKernel(smoothness="cubic"))
+    solution = system.solve(np.ones((N, 2)), np.full(2, 0.1))
+    assert attempts == [("auto", 5000, None)]
+    np.testing.assert_array_equal(solution.X, 2.0)
+    np.testing.assert_array_equal(solution.n_iter, 10)
+
+
 @each("solver", ["auto", "cg"])
 def test_variances_are_solved_as_surely_as_means(monkeypatch, attempts, rng, X, solver):
     memory_for(monkeypatch, 2 * 8 * N**2)
