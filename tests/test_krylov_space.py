@@ -152,6 +152,12 @@ def test_random_directions_follow_where_a_space_ends(rng, within):
     check_directions(Q, new_directions(Q, np.zeros((N, 4)), rng))
 
 
+def test_what_is_exactly_within_a_space_leaves_nothing_to_go_on_with(rng):
+    Q = np.eye(N)[:, :7]
+    for V in (Q[:, :4], np.zeros((N, 4))):
+        check_directions(Q, new_directions(Q, V, rng))
+
+
 def test_directions_that_hardly_differ_are_orthogonal_to_the_space(rng):
     Q = np.linalg.qr(rng.normal(size=(N, 7)))[0]
     v = rng.normal(size=(N, 1))

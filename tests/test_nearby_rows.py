@@ -142,10 +142,11 @@ def test_scale_does_not_matter(rng, monkeypatch, scale):
     np.testing.assert_allclose(upper[1], upper[0], rtol=1e-4, atol=1e-7)
 
 
-def test_factors_of_little_noise_are_kept_in_double_precision(rng, monkeypatch):
-    X = clustered(rng, 60)
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_factors_of_little_noise_are_kept_in_double_precision(rng, monkeypatch, unit):
+    X = unit * clustered(rng, 60)
     for noise, dtype in ((NOISE, np.float32), (1e-7, np.float64)):
-        monkeypatch.setitem(FIXED, "noise", noise)
+        monkeypatch.setitem(FIXED, "noise", unit * noise)
         _, space, nearby = nearby_of(X, monkeypatch, rank=4)
         assert all(factor.dtype == dtype for factor in nearby._factors)
         less = nearby.known(X, space.coordinates)
