@@ -119,6 +119,16 @@ def test_coordinates_are_scores_of_training_rows(rng, monkeypatch):
     np.testing.assert_allclose(space.coordinates, scores, rtol=1e-7, atol=1e-9)
 
 
+def test_rows_know_the_same_alone_and_among_others(rng, monkeypatch):
+    X = clustered(rng, 120)
+    _, space, nearby = nearby_of(X, monkeypatch)
+    together = nearby.known(X, space.coordinates)
+    assert np.all(together > 0.0)
+    for i in range(0, 120, 17):
+        alone = nearby.known(X[i : i + 1], space.coordinates[i : i + 1])
+        np.testing.assert_allclose(alone, together[i], rtol=1e-3)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 33])
 def test_few_rows(rng, monkeypatch, n):
     X = clustered(rng, n)
