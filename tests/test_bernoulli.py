@@ -523,6 +523,15 @@ def test_a_mode_is_found_from_anywhere_and_known_when_it_is_seen(solver, weighte
     assert np.isclose(mode.log_posterior, laplace.objective(C, f, t, counts), rtol=1e-4)
 
 
+def test_a_step_is_taken_whatever_the_tolerance():
+    X, t, _, _ = sample(15)
+    base, K = base_system(X, 1.0, solver="cholesky")
+    loose = find_mode(base, t > 0, None, 0.9, None, K)
+    assert loose.n_steps == 1
+    # At 0, it is a half.
+    assert loose.residual < 0.2
+
+
 def test_modes_that_cannot_be_found_end_and_say_how_far_they_are():
     X, t, _, _ = sample(15)
     base, K = base_system(X, 20.0, solver="cholesky")

@@ -200,13 +200,14 @@ def test_cells_part_the_rows(rng, n, n_cells):
     assert max(sizes) <= 2 * min(sizes) + 1
 
 
-def test_nearest_is_in_blocks(rng, monkeypatch):
+@pytest.mark.parametrize("k", [1, 2, 7, 50])
+def test_nearest_is_in_blocks(rng, monkeypatch, k):
     F, to = rng.normal(size=(50, 4)), rng.normal(size=(23, 4))
     distances = np.linalg.norm(F - to[:, None], axis=2)
-    expected = np.sort(np.argsort(distances, axis=1)[:, :7], axis=1)
+    expected = np.sort(np.argsort(distances, axis=1)[:, :k], axis=1)
     for block in (1, 150, 1 << 20):
         monkeypatch.setattr(_nearby_rows, "_BLOCK", block)
-        np.testing.assert_array_equal(_nearest(F, to, 7), expected)
+        np.testing.assert_array_equal(_nearest(F, to, k), expected)
 
 
 def test_a_matrix_that_is_indefinite_by_rounding_has_a_factor():
