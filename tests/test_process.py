@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _classification_learning,
+    _classifier,
+)
 from histrs.gaussian_process._process import GaussianProcess
 from tests.oracles.intersection import intersection_kernel
 
@@ -195,3 +200,27 @@ def test_probabilities_without_calibration_are_those_of_target_vectors(rng, X, n
         density[:, c] = np.exp(-0.5 * np.sum(off**2, axis=1) / std**2)
     expected = density / density.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(others), expected)
+
+
+@each("n_rows", [9, 10, 11])
+@each("has_pairs", [False, True])
+@each("given", [None, [(0, 1)]])
+def test_pairs_that_rows_chose_are_chosen_again_without_them(
+    monkeypatch, rng, n_rows, has_pairs, given
+):
+    monkeypatch.setattr(_classifier, "MOST_ROWS", 10)
+    monkeypatch.setattr(
+        _classifier, "scores_without_pairs_of", lambda model, posterior, Y: ("without pairs", Y)
+    )
+    monkeypatch.setattr(
+        _classification_learning, "leave_one_out", lambda posterior, Y: [("left out", Y)]
+    )
+    model = IntersectionGPClassifier(interactions=given)
+    model.likelihood_ = "gaussian"
+    model._level = lambda Y: np.array([0.25])
+    posterior = SimpleNamespace(system=SimpleNamespace(pairs="some" if has_pairs else None))
+    Y = rng.normal(size=(n_rows, 1))
+    how, targets = model._scores_left_out(posterior, Y)
+    chosen = has_pairs and given is None and n_rows <= 10
+    assert how == ("without pairs" if chosen else "left out")
+    np.testing.assert_array_equal(targets, Y - 0.25)
