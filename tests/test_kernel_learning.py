@@ -214,3 +214,9 @@ def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_w
         )
         weights = model._with_chosen_weights(X, np.ones((20, 1)), start).kernel.weights
         np.testing.assert_array_equal(weights, [0.5, 0.5])
+
+
+def test_weights_that_are_an_array_are_taken_as_they_are(rng):
+    X, weights = rng.random((20, 2)), np.array([1.0, 2.0])
+    model = IntersectionGPRegressor(feature_weights=weights).fit(X, rng.random(20))
+    np.testing.assert_array_equal(model.feature_weights_, weights)
