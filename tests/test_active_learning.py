@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import expit, softmax
 from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import (
@@ -89,6 +90,22 @@ def test_variances_are_reduced_most_by_definition(rng, n_classes):
         ]
         wanted.append(int(np.argmax(gains)))
     np.testing.assert_array_equal(chosen, wanted)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_label_is_as_noisy_as_its_probability_says(rng, likelihood, n_classes):
+    X, pool = rng.random((30, 5)), 2 * rng.random((20, 5))
+    y = np.argmax(X[:, :n_classes], axis=1)
+    model = IntersectionGPClassifier(
+        likelihood=likelihood, optimizer=None, amplitude=20.0, random_state=0
+    ).fit(X, y)
+    f, _ = model.latent_mean_and_variance(pool)
+    # Of two classes, the difference of two functions is one.
+    p = softmax(f, axis=1) if model.likelihood_ == "softmax" else expit(f)
+    assert np.ptp(p) > 0.3
+    noise = model._noise_of_labels(model._state(), model._check_test(pool))
+    np.testing.assert_allclose(noise.T.reshape(p.shape), 1.0 / (p * (1.0 - p)))
 
 
 def test_a_batch_is_not_of_rows_that_are_alike(rng):

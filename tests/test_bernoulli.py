@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import PairwiseKernel
 from sklearn.metrics import log_loss
@@ -14,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs._calibration import fit_calibration, logits_of_classes
-from histrs.gaussian_process import IntersectionGPClassifier, active_learning
+from histrs.gaussian_process import IntersectionGPClassifier, _latent_classes, active_learning
 from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._laplace import best_amplitude, find_mode, loss_by_left_out
 from histrs.gaussian_process._system import KernelSystem
@@ -140,14 +141,16 @@ def test_a_class_that_comes_later():
     assert model.predict_proba(X).shape == (150, 3)
 
 
-def test_rows_held_out_are_fits_without_them():
-    X, t, _, _ = sample(4, n=80)
+@each("weighted", [False, True])
+def test_rows_held_out_are_fits_without_them(weighted):
+    X, t, w, _ = sample(4, n=80)
+    w = w / w.mean() if weighted else np.ones(80)
     model = IntersectionGPClassifier(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
-    model.fit(X, t)
+    model.fit(X, t, w if weighted else None)
     scores, rows = model._scores_held_out(model._posterior, model.Y_fit_, t)
     held = rows[:8]
     kept = np.setdiff1d(np.arange(80), held)
-    *_, mean, _ = by_definition(X[kept], t[kept], np.ones(72), X[held], 5.0)
+    *_, mean, _ = by_definition(X[kept], t[kept], w[kept], X[held], 5.0)
     assert np.allclose(scores[:8, 0] + model._bias, mean, atol=1e-5)
     assert np.array_equal(np.sort(rows), np.arange(80))
 
@@ -193,6 +196,8 @@ def test_auto_is_bernoulli_where_it_is_better():
         {"solver": "cg"},
         {"n_interactions": 1},
         {"amplitude_bounds": "fixed"},
+        {"noise_bounds": "fixed"},
+        {"intercept_variance": 1.0},
         {"shared_hyperparameters": False},
     ],
 )
@@ -208,10 +213,150 @@ def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
 
 
 @each(
+    ("n_rows", "n_outputs", "expected"),
+    [
+        (4096, 1, "bernoulli"),
+        (4097, 1, "gaussian"),
+        (399, 3, "gaussian"),
+        (400, 3, "softmax"),
+        (400, 64, "softmax"),
+        (400, 65, "gaussian"),
+        # The cube of the rows, times the classes, is 4e10.
+        (2000, 5, "softmax"),
+        (2001, 5, "gaussian"),
+    ],
+)
+def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs, expected):
+    model = IntersectionGPClassifier(random_state=0)
+    assert model._likelihood_for(np.empty((n_rows, n_outputs))) == expected
+
+
+@each("likelihood", ["bernoulli", "softmax"])
+def test_labels_of_rows_that_hardly_count_choose_no_amplitude(likelihood):
+    X, _, _, _ = sample(21, n=40)
+    t = np.argmax(X[:, :3], axis=1)
+
+    def amplitude(others, weight):
+        model = IntersectionGPClassifier(
+            likelihood=likelihood, feature_weights=None, calibration=None, random_state=0
+        )
+        model.fit(np.vstack([X, X]), np.append(t, others), np.repeat([1.0, weight], 40))
+        return model.amplitude_
+
+    # The same rows have other labels.
+    wrong = (t + 1) % 3
+    assert amplitude(wrong, 1e-9) == amplitude(t, 1e-9)
+    assert amplitude(wrong, 1.0) < amplitude(t, 1.0)
+
+
+@each(("n_classes", "most"), [(2, 30), (4, 15)])
+def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
+    X, _, _, _ = sample(23)
+    t = np.argmax(X[:, :n_classes], axis=1)
+    seen = []
+
+    def best(loss, K, bounds):
+        seen.append(len(K))
+        return 7.0
+
+    monkeypatch.setattr(_latent_classes, "best_amplitude", best)
+    for of_all, expected in ((60 * 2, 60), (30, most)):
+        monkeypatch.setattr(_latent_classes, "_CHOSEN_ON", of_all)
+        model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
+        assert model.amplitude_ == 7.0
+        # The first row of each class may come on top.
+        assert expected <= seen.pop() <= expected + n_classes
+        model.set_params(amplitude=3.0, amplitude_bounds="fixed").fit(X, t)
+        assert model.amplitude_ == 3.0
+        assert not seen
+
+
+@each("most", [1, 4, 20, 40, 60, 61, 62, 100])
+def test_some_rows_are_an_even_part_of_each_class(most):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
+    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
+    rows = _latent_classes._some_of_each_class(Y, most)
+    np.testing.assert_array_equal(rows, np.unique(rows))
+    stride = max(61 / most, 1.0)
+    for k in range(4):
+        places = np.flatnonzero(np.isin(np.flatnonzero(labels == k), rows))
+        assert places[0] == 0
+        assert abs(len(places) - np.sum(labels == k) / stride) < 1.0
+        assert np.all(np.abs(np.diff(places) - stride) < 1.0)
+
+
+@each(("likelihood", "has_matrix"), [("bernoulli", True), ("softmax", False)])
+def test_classes_that_were_learned_together_are_calibrated_without_a_matrix(likelihood, has_matrix):
+    X, _, _, _ = sample(24)
+    t = np.argmax(X[:, :3], axis=1)
+    given = {**GIVEN, "likelihood": likelihood}
+    matrix = IntersectionGPClassifier(**given, random_state=0).fit(X, t).calibration_.matrix
+    mixed = matrix - matrix[0, 0] * np.eye(3)
+    assert np.any(np.abs(mixed) > 1e-3) == has_matrix
+
+
+def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
+    X, t, _, others = sample(25)
+    model = IntersectionGPClassifier(**GIVEN, random_state=0).fit(X, t)
+    before = model.decision_function(others)
+    with pytest.raises(ValueError, match="entries of row 60 of X sum to"):
+        model.partial_fit(np.full((1, 4), 1e300), [1])
+    np.testing.assert_array_equal(model.decision_function(others), before)
+
+
+@each("likelihood", ["bernoulli", "softmax"])
+def test_a_fit_that_starts_at_the_mode_takes_one_step(likelihood):
+    X, _, _, others = sample(22)
+    t = np.argmax(X[:, :3], axis=1)
+    given = {**GIVEN, "likelihood": likelihood, "tol": 1e-6}
+    model = IntersectionGPClassifier(amplitude=5.0, warm_start=True, **given, random_state=0)
+    first = model.fit(X, t).n_iter_
+    assert np.all(first > 2)
+    scores = model.decision_function(others)
+    np.testing.assert_array_equal(model.fit(X, t).n_iter_, 1)
+    np.testing.assert_allclose(model.decision_function(others), scores, atol=1e-4)
+
+
+def test_another_likelihood_leaves_nothing_of_the_one_before():
+    X, t, _, others = sample(19)
+    model = IntersectionGPClassifier(**GIVEN, random_state=0).fit(X, t)
+    model.set_params(likelihood="gaussian").fit(X, t)
+    fresh = IntersectionGPClassifier(**{**GIVEN, "likelihood": "gaussian"}, random_state=0)
+    assert vars(model).keys() == vars(fresh.fit(X, t)).keys()
+    np.testing.assert_array_equal(model.predict_proba(others), fresh.predict_proba(others))
+
+
+@each("n_classes", [2, 3])
+def test_the_spread_of_predictions_is_that_of_the_logit(n_classes):
+    X, _, _, others = sample(20)
+    t = np.argmax(X[:, :n_classes], axis=1)
+    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN, random_state=0).fit(X, t)
+    _, variance = model.latent_mean_and_variance(others)
+    labels, std = model.predict(others, return_std=True)
+    np.testing.assert_allclose(std**2, variance)
+    np.testing.assert_array_equal(labels, model.predict(others))
+
+
+def test_modes_that_are_not_found_are_told_of():
+    X, _, _, _ = sample(15)
+    t = np.argmax(X[:, :3], axis=1)
+    model = IntersectionGPClassifier(**{**GIVEN, "tol": 1e-30}, random_state=0)
+    with pytest.warns(ConvergenceWarning) as told:
+        model.fit(X, t)
+    worst = np.argmax(model.residual_)
+    assert str(told[0].message) == (
+        f"IntersectionGPClassifier: Newton's method stopped after {model.n_iter_[worst]} steps "
+        f"with a gradient of {model.residual_[worst]:.2e} in output {worst}, above the tolerance "
+        "1e-30. Raise tol, or lower amplitude_bounds."
+    )
+
+
+@each(
     "parameters, named",
     [
         ({"n_interactions": 1}, "pairs of features"),
         ({"interactions": [(0, 1)]}, "pairs of features"),
+        ({"intercept_variance": 0.0}, "intercept_variance=0.0"),
         ({"shared_hyperparameters": False}, "shared_hyperparameters"),
         ({"solver": "coordinate-descent"}, "coordinate-descent"),
     ],
@@ -376,6 +521,15 @@ def test_a_mode_is_found_from_anywhere_and_known_when_it_is_seen(solver, weighte
     f = K @ mode.weights + mode.bias
     C = laplace.latent_covariance(K, 20.0) + 1e-10 * np.eye(60)
     assert np.isclose(mode.log_posterior, laplace.objective(C, f, t, counts), rtol=1e-4)
+
+
+def test_a_step_is_taken_whatever_the_tolerance():
+    X, t, _, _ = sample(15)
+    base, K = base_system(X, 1.0, solver="cholesky")
+    loose = find_mode(base, t > 0, None, 0.9, None, K)
+    assert loose.n_steps == 1
+    # At 0, it is a half.
+    assert loose.residual < 0.2
 
 
 def test_modes_that_cannot_be_found_end_and_say_how_far_they_are():

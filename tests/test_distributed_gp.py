@@ -296,9 +296,14 @@ def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
 )
 def test_methods_that_need_the_rows_are_refused(rng, ask, name):
     X, y = data(rng, 40)
-    model = IntersectionGPRegressor(random_state=0).fit(chunked(X), y)
-    with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
-        ask(model, X, y)
+    of_logits = {"likelihood": "bernoulli", "optimizer": None, "calibration": None, "tol": 0.1}
+    for model, targets in (
+        (IntersectionGPRegressor(random_state=0), y),
+        (IntersectionGPClassifier(**of_logits, random_state=0), y > 1),
+    ):
+        model.fit(chunked(X), targets)
+        with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
+            ask(model, X, targets)
 
 
 def test_bad_entries_are_named_by_their_place(rng):

@@ -119,6 +119,16 @@ def test_coordinates_are_scores_of_training_rows(rng, monkeypatch):
     np.testing.assert_allclose(space.coordinates, scores, rtol=1e-7, atol=1e-9)
 
 
+def test_rows_know_the_same_alone_and_among_others(rng, monkeypatch):
+    X = clustered(rng, 120)
+    _, space, nearby = nearby_of(X, monkeypatch)
+    together = nearby.known(X, space.coordinates)
+    assert np.all(together > 0.0)
+    for i in range(0, 120, 17):
+        alone = nearby.known(X[i : i + 1], space.coordinates[i : i + 1])
+        np.testing.assert_allclose(alone, together[i], rtol=1e-3)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 33])
 def test_few_rows(rng, monkeypatch, n):
     X = clustered(rng, n)
@@ -142,10 +152,11 @@ def test_scale_does_not_matter(rng, monkeypatch, scale):
     np.testing.assert_allclose(upper[1], upper[0], rtol=1e-4, atol=1e-7)
 
 
-def test_factors_of_little_noise_are_kept_in_double_precision(rng, monkeypatch):
-    X = clustered(rng, 60)
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_factors_of_little_noise_are_kept_in_double_precision(rng, monkeypatch, unit):
+    X = unit * clustered(rng, 60)
     for noise, dtype in ((NOISE, np.float32), (1e-7, np.float64)):
-        monkeypatch.setitem(FIXED, "noise", noise)
+        monkeypatch.setitem(FIXED, "noise", unit * noise)
         _, space, nearby = nearby_of(X, monkeypatch, rank=4)
         assert all(factor.dtype == dtype for factor in nearby._factors)
         less = nearby.known(X, space.coordinates)
@@ -189,13 +200,14 @@ def test_cells_part_the_rows(rng, n, n_cells):
     assert max(sizes) <= 2 * min(sizes) + 1
 
 
-def test_nearest_is_in_blocks(rng, monkeypatch):
+@pytest.mark.parametrize("k", [1, 2, 7, 50])
+def test_nearest_is_in_blocks(rng, monkeypatch, k):
     F, to = rng.normal(size=(50, 4)), rng.normal(size=(23, 4))
     distances = np.linalg.norm(F - to[:, None], axis=2)
-    expected = np.sort(np.argsort(distances, axis=1)[:, :7], axis=1)
+    expected = np.sort(np.argsort(distances, axis=1)[:, :k], axis=1)
     for block in (1, 150, 1 << 20):
         monkeypatch.setattr(_nearby_rows, "_BLOCK", block)
-        np.testing.assert_array_equal(_nearest(F, to, 7), expected)
+        np.testing.assert_array_equal(_nearest(F, to, k), expected)
 
 
 def test_a_matrix_that_is_indefinite_by_rounding_has_a_factor():

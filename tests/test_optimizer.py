@@ -323,6 +323,38 @@ class Estimated(Dense):
         return Evaluation(value, 0.0, {}, True)
 
 
+def test_the_best_kernel_is_told_by_values_where_no_scale_is_free(likelihood):
+    known = Estimated(likelihood.A, likelihood.B, likelihood.targets)
+    kernels = [GeneralizedKernel(interaction_weight=w) for w in (100.0, 0.0, 10.0)]
+    start = start_at(3.0, 1.0)
+    search, _ = search_of(known, start, [], kernels=kernels)
+    values = [known.evaluate(replace(start, kernel=kernel)).value for kernel in kernels]
+    assert search._best_start().kernel is kernels[int(np.argmax(values))]
+
+
+@pytest.mark.parametrize(
+    ("of_kernel", "searched"),
+    [
+        # A signal variance only multiplies all weights.
+        ("feature_weights", ["noise", "feature_weights"]),
+        ("exponent", ["noise", "amplitude", "exponent"]),
+    ],
+)
+def test_weights_of_features_are_searched_without_the_amplitude(likelihood, of_kernel, searched):
+    start = replace(start_at(1.0, 1.0), kernel=GeneralizedKernel("power", weights=np.ones(4)))
+    search, _ = search_of(likelihood, start, ["noise", "amplitude", of_kernel])
+    spaces = []
+
+    def note(space):
+        spaces.append(space.names)
+        return _optimizer.Optimum(space.start, 1.0, None)
+
+    search._search_scales = note
+    search._search = lambda function, space, record, n_outputs: note(space)
+    search.run(0, no_generator)
+    assert spaces == [["noise", "amplitude"], searched]
+
+
 @pytest.mark.parametrize("kind", [Dense, Estimated])
 @pytest.mark.parametrize("of_kernel", [True, False])
 def test_a_simplex_finds_what_is_likeliest_of_all(likelihood, kind, of_kernel):
@@ -395,7 +427,7 @@ def test_every_ratio_is_tried_with_the_amplitude_that_is_best(names, mean):
         return np.inf if ratio > 500.0 * unit else 0.0 if ratio < 2e-6 * unit else 3.0 * ratio**0.1
 
     spectrum = SimpleNamespace(best_amplitude=best_amplitude)
-    stub = SimpleNamespace(diagonal_mean=lambda _: mean)
+    stub = SimpleNamespace(diagonal_mean=lambda values: mean * len(values.scales()))
     search, _ = search_of(stub, start_at(0.5, 7.0), names)
     found = search._scale_candidates(spectrum, search._space, slice(0, 1))
     ratios = np.logspace(-6, 3, 28) * unit

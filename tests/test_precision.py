@@ -1,6 +1,7 @@
 """Gaussian processes answer in the precision of what is asked and learned from."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from scipy import sparse
 from sklearn.base import is_regressor
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from tests.all_estimators import CASES, ROWS, data
 from tests.helpers import assert_close
 
@@ -108,3 +110,51 @@ def test_what_single_precision_cannot_hold_is_infinite(rng):
     mean, variance = model.latent_mean_and_variance(X)
     assert np.all(np.isfinite(mean))
     assert np.all(np.isinf(variance))
+
+
+@pytest.mark.parametrize(
+    ("values", "single"),
+    [
+        (np.ones(3, np.float32), True),
+        (np.ones(3), False),
+        (np.ones(3, np.float16), False),
+        (sparse.csr_array(np.eye(2, dtype=np.float32)), True),
+        ([1.0, 2.0], False),
+        # Of any library.
+        (SimpleNamespace(dtype="torch.float32"), True),
+        (pd.Series([1.0], dtype="Float32"), True),
+        (pd.DataFrame({"a": np.ones(2, np.float32)}), True),
+        (pd.DataFrame({"a": np.ones(2)}), False),
+        (pd.DataFrame({"a": np.ones(2, np.float32), "b": np.ones(2)}), False),
+        (pd.DataFrame({"a": np.ones(2), "b": np.ones(2, np.float32)}), False),
+        (pd.DataFrame(index=[0, 1]), False),
+        (None, False),
+    ],
+)
+def test_what_single_precision_is(values, single):
+    assert is_single(values) == single
+
+
+def test_rows_may_be_named(rng):
+    X, y = rng.random((30, 3)).astype(np.float32), rng.random(30).astype(np.float32)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
+    assert model.predict(X=X).dtype == np.float32
+    assert model.predict(X=X.astype(float)).dtype == np.float64
+    # Rows that were fitted are those that are asked about.
+    assert model.predict_leave_one_out()[0].dtype == np.float32
+    model.fit(X.astype(float), y)
+    assert model.predict_leave_one_out()[0].dtype == np.float64
+
+
+def test_what_is_no_number_of_double_precision_stays():
+    def found():
+        return "words", np.arange(3), np.array([1.5]), np.array(["a"])
+
+    answer = in_precision_of_rows(lambda model, X: found())
+    model = SimpleNamespace(_targets_are_single=True)
+    words, whole, numbers, names = answer(model, np.ones(1, np.float32))
+    assert words == "words"
+    assert (whole.dtype, numbers.dtype, names.dtype.kind) == (np.arange(3).dtype, np.float32, "U")
+    assert answer(model, np.ones(1))[2].dtype == np.float64
+    model = SimpleNamespace(_targets_are_single=False)
+    assert answer(model, np.ones(1, np.float32))[2].dtype == np.float64

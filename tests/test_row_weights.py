@@ -23,6 +23,7 @@ from histrs.gaussian_process import (
     SPDGPClassifier,
     SPDGPRegressor,
 )
+from histrs.gaussian_process._row_weights import appended, roots
 from histrs.metrics import minmax_kernel
 from tests.oracles import intersection, leave_one_out
 from tests.oracles import row_weights as oracle
@@ -421,6 +422,16 @@ def test_preconditioners_that_leave_nothing_out_are_the_matrix(seed):
     pivoted = PivotedCholesky(X, np.diag(K), 0.4, 30, 1, r)
     for preconditioner in (Knots(columns, 0.4, 255, 1, r), pivoted):
         np.testing.assert_allclose(preconditioner.solve(V), want, rtol=2e-3, atol=2e-3)
+
+
+def test_weights_of_further_rows_follow_those_before():
+    few, more = np.array([2.0, 3.0]), np.array([5.0])
+    np.testing.assert_array_equal(appended(few, 2, more), [2.0, 3.0, 5.0])
+    np.testing.assert_array_equal(appended(None, 2, more), [1.0, 1.0, 5.0])
+    # Without weights of either, there are none of all.
+    assert appended(None, 2, None) is None
+    np.testing.assert_array_equal(roots(np.array([4.0, 9.0])), few)
+    assert roots(None) is None
 
 
 @each("make", ["knots", "pivoted"])

@@ -10,6 +10,7 @@ from histrs import _histrs
 from histrs._solvers.block_cg import Solution
 from histrs.gaussian_process import _system
 from histrs.gaussian_process._hyperparameters import Scales
+from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._system import KernelSystem
 from tests.oracles.intersection import intersection_kernel
@@ -351,6 +352,15 @@ def test_without_memory_the_other_preconditioner_goes_on(monkeypatch, attempts, 
     np.testing.assert_array_equal(solution.n_iter, 10 + 20)
 
 
+def test_smooth_functions_have_no_other_preconditioner(monkeypatch, attempts, X):
+    memory_for(monkeypatch, 0)
+    system = iterating(X, kernel=GeneralizedKernel(smoothness="cubic"))
+    solution = system.solve(np.ones((N, 2)), np.full(2, 0.1))
+    assert attempts == [("auto", 5000, None)]
+    np.testing.assert_array_equal(solution.X, 2.0)
+    np.testing.assert_array_equal(solution.n_iter, 10)
+
+
 @each("solver", ["auto", "cg"])
 def test_variances_are_solved_as_surely_as_means(monkeypatch, attempts, rng, X, solver):
     memory_for(monkeypatch, 2 * 8 * N**2)
@@ -374,6 +384,24 @@ def test_covariances_are_solved_by_iterations_or_by_a_factor(monkeypatch, X):
 
 
 # ---- what cannot be solved -----------------------------------------------------------------------
+
+
+def test_pairs_of_features_are_beyond_coordinates(X):
+    pairs = PairKernel.of(X, [(0, 1)], 4)
+    kernel = GeneralizedKernel(pairs=pairs, interaction_weight=0.3)
+    make(X, kernel=kernel).check()
+    with pytest.raises(ValueError, match="choose another one for pairs of features"):
+        make(X, kernel=kernel, solver="coordinate-descent").check()
+
+
+def test_of_smooth_functions_it_is_checked_what_they_are_made_of(X):
+    kernel = GeneralizedKernel(smoothness="cubic")
+    system = make(X, kernel=kernel)
+    system.check()
+    # Minima are asked for nothing.
+    assert "columns" not in vars(system)
+    with pytest.raises(ValueError, match="entries of row 0 of X sum to"):
+        make(np.diag([1e300, 1e150]), kernel=kernel).check()
 
 
 @each(

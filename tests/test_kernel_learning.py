@@ -1,0 +1,222 @@
+"""What a fit learns of the kernel, and where it looks for it."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    _kernel_learning,
+)
+from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._interactions.kernel import PairKernel
+from histrs.gaussian_process._kernel import GeneralizedKernel
+
+each = pytest.mark.parametrize
+PAIRS = GeneralizedKernel(pairs=PairKernel.of(np.eye(4), [(0, 1)], 3))
+SMOOTH = {"smoothness": "cubic"}, GeneralizedKernel(smoothness="cubic")
+BOTH = {"smoothness": "both"}, GeneralizedKernel(smoothness="both", rough_weight=0.5)
+
+
+def start_of(kernel):
+    return Hyperparameters(np.array([0.1]), np.array([1.0]), kernel)
+
+
+# ---- where hyper-parameters are searched -------------------------------------------------------
+
+
+@each(
+    ("parameters", "kernel", "more"),
+    [
+        ({}, GeneralizedKernel(), []),
+        ({}, GeneralizedKernel(weights=np.ones(4)), []),
+        ({"feature_weights": [1.0, 2.0, 3.0, 4.0]}, GeneralizedKernel(weights=np.ones(4)), []),
+        ({"feature_transform": "power"}, GeneralizedKernel("power"), ["exponent"]),
+        ({"feature_weights": "ard"}, GeneralizedKernel(), ["feature_weights"]),
+        ({"feature_weights": "scale"}, GeneralizedKernel(), []),
+        ({}, PAIRS, ["interaction_weight"]),
+        (*SMOOTH, ["slope_weight"]),
+        (*BOTH, ["slope_weight", "rough_weight"]),
+    ],
+)
+def test_parameters_that_the_kernel_has_are_searched(parameters, kernel, more):
+    model = IntersectionGPRegressor(**parameters)
+    model.n_features_in_ = 4
+    free = ["noise", "amplitude", *more]
+    assert set(model._search_space(start_of(kernel)).names) == set(free)
+    for name in free:
+        if name != "feature_weights":
+            model.set_params(**{f"{name}_bounds": "fixed"})
+            assert set(model._search_space(start_of(kernel)).names) == set(free) - {name}
+            model.set_params(**{f"{name}_bounds": (1e-3, 1e3)})
+
+
+def test_weights_of_features_start_within_their_bounds():
+    model = IntersectionGPRegressor(feature_weights="ard", feature_weights_bounds=(0.5, 4.0))
+    model.n_features_in_ = 4
+    kernel = GeneralizedKernel(weights=np.array([0.1, 1.0, 3.0, 9.0]))
+    space = model._search_space(start_of(kernel))
+    np.testing.assert_allclose(space.start.kernel.weights, [0.5, 1.0, 3.0, 4.0])
+    unweighted = model._search_space(start_of(GeneralizedKernel()))
+    np.testing.assert_array_equal(unweighted.start.kernel.weights, np.ones(4))
+
+
+@each("parameters", [{"feature_weights_bounds": "fixed"}, {"optimizer": None}])
+def test_relevance_is_learned_or_not_asked_for(rng, parameters):
+    model = IntersectionGPRegressor(feature_weights="ard", **parameters)
+    with pytest.raises(ValueError, match="feature_weights='ard' learns them"):
+        model.fit(rng.random((20, 3)), rng.random(20))
+
+
+# ---- where a fit starts --------------------------------------------------------------------------
+
+
+@each(
+    ("parameters", "expected"),
+    [
+        ({"smoothness": "cubic", "slope_weight": 3.0}, (3.0, 0.0)),
+        ({"smoothness": "both", "slope_weight": 3.0, "rough_weight": 5.0}, (3.0, 5.0)),
+    ],
+)
+def test_smooth_kernels_have_the_weights_that_were_given(parameters, expected):
+    kernel = IntersectionGPRegressor(**parameters)._smooth_kernel(GeneralizedKernel())
+    assert kernel.smoothness == parameters["smoothness"]
+    assert (kernel.slope_weight, kernel.rough_weight) == expected
+
+
+@each(
+    ("parameters", "kernel", "expected"),
+    [
+        ({}, GeneralizedKernel(), None),
+        ({"intercept_variance": 0.25}, GeneralizedKernel(), 0.25),
+        ({"intercept_variance": 0.0}, GeneralizedKernel(), 0.0),
+        ({"solver": "coordinate-descent"}, GeneralizedKernel(), 0.0),
+        (*SMOOTH, 0.0),
+    ],
+)
+def test_an_intercept_is_vague_unless_it_was_given_or_cannot_be(rng, parameters, kernel, expected):
+    model = IntersectionGPRegressor(**parameters)
+    model.sample_weight_fit_ = None
+    system = model._make_system(rng.random((9, 4)), kernel, Scales(1.0, 1.0), None)
+    if expected is None:
+        expected = system.vague_intercept
+        assert expected > 0.0
+    assert model._variance_of_intercept(system) == expected
+
+
+@each("n_outputs", [1, 2])
+def test_a_warm_start_is_of_as_many_rows_and_outputs(rng, n_outputs):
+    X, Y = rng.random((20, 3)), rng.random((20, n_outputs))
+    model = IntersectionGPRegressor(optimizer=None, warm_start=True)
+    assert model._warm_start_weights((20, n_outputs)) is None
+    model.fit(X, Y)
+    np.testing.assert_array_equal(model._warm_start_weights((20, n_outputs)), model._weights())
+    assert model._warm_start_weights((19, n_outputs)) is None
+    assert model._warm_start_weights((20, n_outputs + 1)) is None
+    model.set_params(warm_start=False)
+    assert model._warm_start_weights((20, n_outputs)) is None
+
+
+def test_iterations_begin_where_the_last_fit_ended(rng):
+    X, y = rng.random((60, 3)), rng.random(60)
+    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "tol": 1e-6}
+    model = IntersectionGPRegressor(warm_start=True, **parameters, random_state=0).fit(X, y)
+    assert model.n_iter_.max() > 1
+    weights = model.dual_coef_
+    assert model.fit(X, y).n_iter_.max() == 0
+    np.testing.assert_array_equal(model.dual_coef_, weights)
+
+
+# ---- units of columns ----------------------------------------------------------------------------
+
+
+@each(
+    ("spreads", "told"),
+    [
+        ([1.0, 2000.0], "feature 1 spread over 2.0e[+]03 times"),
+        ([3000.0, 0.25, 0.25], "feature 0 spread over 6.0e[+]03 times"),
+        ([1.0, 999.0], None),
+        ([1.0, 1.0, 1.0], None),
+        # Others that do not vary are none.
+        ([0.0, 5.0], None),
+        ([5.0], None),
+        ([], None),
+    ],
+)
+def test_a_column_beside_which_others_hardly_count_is_named(spreads, told):
+    model = IntersectionGPRegressor()
+    if told is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model._warn_of_units(np.array(spreads))
+    else:
+        with pytest.warns(UserWarning, match=told):
+            model._warn_of_units(np.array(spreads))
+
+
+@each(
+    ("n_rows", "feature_weights", "looks"),
+    [(49, None, False), (50, None, True), (50, [1.0, 1.0], False), (50, "scale", False)],
+)
+def test_spreads_are_of_enough_rows_that_are_not_weighted(
+    rng, monkeypatch, n_rows, feature_weights, looks
+):
+    seen = []
+    monkeypatch.setattr(IntersectionGPRegressor, "_warn_of_units", lambda _, s: seen.append(len(s)))
+    model = IntersectionGPRegressor(optimizer=None, feature_weights=feature_weights)
+    model.fit(rng.random((n_rows, 2)), rng.random(n_rows))
+    assert seen == ([2] if looks else [])
+
+
+# ---- weights of features -------------------------------------------------------------------------
+
+
+@each("feature_weights", [None, [1.0, 2.0], "scale", "ard", "auto", "relevance"])
+@each("fixed", [{}, {"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}])
+def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_weights, fixed):
+    steps = []
+
+    def likelier(model, X, Y, start):
+        steps.append("likelier")
+        return replace(start, kernel=replace(start.kernel, weights=np.array([3.0, 4.0])))
+
+    def relevant(X, Y, weights, intercept, random, n_threads, *, are_classes):
+        steps.append("relevant")
+        assert intercept is None
+        assert are_classes
+        np.testing.assert_array_equal(weights, [3.0, 4.0] if not fixed else [1.0, 1.0])
+        return 2.0 * weights
+
+    monkeypatch.setattr(_kernel_learning, "likelier_weights", likelier)
+    monkeypatch.setattr(_kernel_learning, "relevant_weights", relevant)
+    model = IntersectionGPClassifier(feature_weights=feature_weights, random_state=0, **fixed)
+    model._without_seed()
+    X = rng.random((20, 2))
+    start = start_of(GeneralizedKernel())
+    found = model._with_chosen_weights(X, np.ones((20, 1)), start)
+    expected = []
+    if feature_weights in ("auto", "relevance") and not fixed:
+        expected.append("likelier")
+    if feature_weights == "relevance":
+        expected.append("relevant")
+    assert steps == expected
+    if not expected:
+        assert found is start
+    model.set_params(intercept_variance=0.5)
+    if feature_weights == "relevance":
+        monkeypatch.setattr(
+            _kernel_learning,
+            "relevant_weights",
+            lambda X, Y, weights, intercept, *_, are_classes: np.full(2, intercept),
+        )
+        weights = model._with_chosen_weights(X, np.ones((20, 1)), start).kernel.weights
+        np.testing.assert_array_equal(weights, [0.5, 0.5])
+
+
+def test_weights_that_are_an_array_are_taken_as_they_are(rng):
+    X, weights = rng.random((20, 2)), np.array([1.0, 2.0])
+    model = IntersectionGPRegressor(feature_weights=weights).fit(X, rng.random(20))
+    np.testing.assert_array_equal(model.feature_weights_, weights)
