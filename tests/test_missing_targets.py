@@ -551,3 +551,66 @@ def test_nothing_is_left_of_an_earlier_fit():
     assert set(vars(again)) == set(vars(fresh))
     again.label = "of the user"
     assert again.fit(X, Y).label == "of the user"
+
+
+def test_a_warm_start_is_from_fits_of_the_same_rows_and_targets():
+    X, Y = data("cg")
+    given = {"tol": 1e-4, "warm_start": True}
+    moved, swapped, fewer, more = (Y.copy() for _ in range(4))
+    # As many rows, but others; the same rows, of other targets; and other numbers of patterns.
+    moved[:, 3] = np.roll(Y[:, 3], 3)
+    swapped[:, [2, 3]] = Y[:, [3, 2]] ** 2
+    fewer[:, 3] = 1.0 + X[:, 2]
+    more[0, 0] = np.nan
+    for other in (moved, swapped, fewer, more):
+        fresh = make("cg", **given).fit(X, other)
+        again = make("cg", **given).fit(X, Y).fit(X, other)
+        np.testing.assert_array_equal(again.n_iter_, fresh.n_iter_)
+        np.testing.assert_array_equal(again.dual_coef_, fresh.dual_coef_)
+    same = make("cg", **given).fit(X, Y)
+    first = same.n_iter_
+    assert np.all(same.fit(X, Y).n_iter_ < first)
+
+
+@pytest.mark.parametrize("kind", ["intersection", "minmax"])
+@pytest.mark.parametrize("first", ["nothing", "whole", "patterns"])
+def test_bad_entries_are_named_by_their_rows(kind, first):
+    """Whichever rows before them the targets miss."""
+    X, Y = data(kind)
+    Y[2, 0] = np.nan
+    model = make(kind)
+    if first != "nothing":
+        model.fit(X, np.nan_to_num(Y) if first == "whole" else Y)
+    X[33, 1] = -1.0
+    with pytest.raises(ValueError, match=r"X\[33, 1\] = -1"):
+        model.partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"X\[33, 1\] = -1"):
+        model.fit(X, Y)
+
+
+def test_fits_whose_targets_stay_together_keep_their_history():
+    X, Y = data("intersection")
+    model = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
+    before = [fit.optimization_history_ for fit in model.pattern_fits_]
+    model.partial_fit(X[:1], [[1.0, np.nan, 2.0, 3.0]])
+    assert [targets.tolist() for targets in model.pattern_targets_] == [[0], [1], [2], [3]]
+    first, *parted, last = model.pattern_fits_
+    assert first.optimization_history_ is before[0]
+    assert last.optimization_history_ is before[2]
+    assert not any(hasattr(fit, "optimization_history_") for fit in parted)
+
+
+def test_posteriors_of_an_unpickled_model_are_made_once(monkeypatch):
+    X, Y = data("intersection")
+    model = pickle.loads(pickle.dumps(make("intersection").fit(X, Y)))
+    made = []
+    original = IntersectionGPRegressor._posterior_of
+
+    def counted(self, state):
+        made.append(self)
+        return original(self, state)
+
+    monkeypatch.setattr(IntersectionGPRegressor, "_posterior_of", counted)
+    for _ in range(3):
+        model.predict(X, return_std=True)
+    assert len(made) == 3

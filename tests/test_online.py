@@ -19,6 +19,10 @@ from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._interactions.kernel import PairKernel
+from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._system import KernelSystem
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
@@ -333,6 +337,153 @@ def test_preconditioners_of_other_rows_are_near_the_matrix(kind, container, rng)
     assert condition(first, np.arange(60)) == pytest.approx(best)
 
 
+# ---- what a system knows of other rows -----------------------------------------------------------
+
+PAIRS = np.array([[0, 2], [1, 2]])
+SYSTEM_KERNELS = {
+    "plain": lambda X: GeneralizedKernel(intercept_variance=0.4),
+    "weighted": lambda X: GeneralizedKernel("power", 0.5, np.array([2.0, 0.5, 1.0])),
+    "pairs": lambda X: GeneralizedKernel(
+        weights=np.array([2.0, 0.5, 1.0]),
+        pairs=PairKernel.of(X, PAIRS, 5),
+        interaction_weight=0.3,
+    ),
+    "smooth": lambda X: GeneralizedKernel(
+        smoothness="both", slope_weight=0.8, rough_weight=0.4, weights=np.array([2.0, 0.5, 1.0])
+    ),
+}
+each_kernel = pytest.mark.parametrize("kernel", SYSTEM_KERNELS)
+
+
+def system_of(X, kernel, row_scale=None, **options):
+    given = {"noise": NOISE, "amplitude": AMPLITUDE, "max_iter": 500, "solver": "cholesky"}
+    return KernelSystem(
+        X=X,
+        kernel=SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel,
+        row_scale=row_scale,
+        n_threads=1,
+        **{"preconditioner_name": "auto", **given, **options},
+    )
+
+
+def assert_same_systems(found, expected, rng):
+    """What each says, whether it was carried over or is made anew."""
+    V = rng.normal(size=(expected.X.shape[0], 3))
+    np.testing.assert_array_equal(dense(found.X), dense(expected.X))
+    assert_close(dense(found.rows), dense(expected.rows), 1e-12)
+    assert_close(found.row_sums, expected.row_sums, 1e-12)
+    assert_close(found.product(V), expected.product(V), 1e-11)
+    assert_close(found.kernel_matrix(), expected.kernel_matrix(), 1e-11)
+    assert_close(np.tril(found.factor.whole()), np.tril(expected.factor.whole()), 1e-9)
+    tol = np.full(3, 1e-10)
+    assert_close(found.solve_targets(V, tol).X, expected.solve_targets(V, tol).X, 1e-9)
+
+
+@each_kernel
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scales", ["none", "before", "added", "both"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_changed_system_is_that_of_its_rows(kernel, container, scales, is_known, rng):
+    X = rng.gamma(1.0, size=(60, 3)) * (rng.random((60, 3)) < 0.8)
+    of_rows = rng.uniform(0.5, 2.0, 60)
+    before = of_rows[:50] if scales in ("before", "both") else None
+    added = of_rows[50:] if scales in ("added", "both") else None
+    every = np.append(
+        np.ones(50) if before is None else before, np.ones(10) if added is None else added
+    )
+    system = system_of(container(X[:50]), kernel, before)
+    if is_known:
+        _ = system.rows, system.factor, system.preconditioner
+    grown = insert_rows(system, container(X[50:]), 3, added)
+    of_all = system_of(container(X), system.kernel, None if scales == "none" else every)
+    assert_same_systems(grown, of_all, rng)
+    removed = np.array([0, 7, 31, 44])
+    kept = np.setdiff1d(np.arange(50), removed)
+    shrunk = remove_rows(system, removed, 3)
+    left = system_of(
+        container(X[:50])[kept], system.kernel, None if before is None else before[kept]
+    )
+    assert_same_systems(shrunk, left, rng)
+    # The one before is as it was.
+    assert_same_systems(system, system_of(container(X[:50]), system.kernel, before), rng)
+
+
+@pytest.mark.parametrize("kernel", ["plain", "weighted", "pairs"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_known_is_carried_over_and_no_more_is_made(kernel, weighted, rng, monkeypatch):
+    X = rng.gamma(1.0, size=(60, 3))
+    scale = rng.uniform(0.5, 2.0, 60) if weighted else np.ones(60)
+    scales = (scale[:50], scale[50:]) if weighted else (None, None)
+    known = system_of(X[:50], kernel, scales[0])
+    _ = known.rows, known.factor, known.preconditioner
+    unknown = system_of(X[:50], known.kernel, scales[0])
+    _ = unknown.columns
+    made = remember(
+        monkeypatch,
+        (KernelSystem, "kernel_matrix"),
+        (GeneralizedKernel, "columns"),
+        (KernelSystem, "_additive_preconditioner"),
+    )
+    for system in (known, unknown):
+        for changed in (
+            insert_rows(system, X[50:], 1, scales[1]),
+            remove_rows(system, np.array([3, 8]), 1),
+        ):
+            for name in ("factor", "preconditioner"):
+                assert (name in vars(changed)) == (system is known), name
+            if kernel != "plain":
+                assert ("rows" in vars(changed)) == (system is known)
+            # Columns are merged or thinned out, those of the kernel beside those of the rows.
+            _ = changed.columns
+            if kernel == "plain":
+                assert changed.transformed_columns is None
+    assert made == (["columns"] * 4 if kernel == "plain" else [])
+
+
+@pytest.mark.parametrize("change", ["insert", "remove"])
+def test_all_of_smooth_functions_is_made_anew(change, rng):
+    X = rng.gamma(1.0, size=(60, 3))
+    system = system_of(X[:50], "smooth")
+    _ = system.factor, system.preconditioner
+    changed = (
+        insert_rows(system, X[50:], 1)
+        if change == "insert"
+        else remove_rows(system, np.array([3, 8]), 1)
+    )
+    assert not {"factor", "preconditioner", "rows", "smooth"} & set(vars(changed))
+    assert changed.transformed_columns is None
+    assert changed.n_changed == 0
+
+
+def test_a_preconditioner_of_equal_rows_does_not_serve_weighted_ones(rng):
+    X = rng.gamma(1.0, size=(90, 3))
+    heavy = np.full(30, 30.0)
+    system = system_of(X[:60], "plain", noise=1e-3)
+    _ = system.preconditioner
+    grown = insert_rows(system, X[60:], 1, heavy)
+    assert grown.n_changed == 0
+    M = inverse(grown.preconditioner, 90)
+    A = grown.kernel_matrix() + grown.s * np.eye(90)
+    of_all = system_of(X, system.kernel, np.append(np.ones(60), heavy), noise=1e-3)
+    N = inverse(of_all.preconditioner, 90)
+    condition = [np.ptp(np.log(np.linalg.eigvals(P @ A).real)) for P in (M, N)]
+    assert condition[0] == pytest.approx(condition[1], rel=1e-6)
+
+
+def test_rows_that_go_age_a_preconditioner_as_those_that_come(rng):
+    system = system_of(rng.gamma(1.0, size=(100, 3)), "plain")
+    first = system.preconditioner
+    assert first is not None
+    for n_changed in (20, 40):
+        system = remove_rows(system, np.arange(20), 1)
+        if n_changed == 20:
+            assert "preconditioner" in vars(system)
+            assert system.n_changed == 20
+    # 40 of the 60 that are left.
+    assert "preconditioner" not in vars(system)
+    assert system.n_changed == 0
+
+
 # ---- details -----------------------------------------------------------------------------------
 
 
@@ -428,12 +579,15 @@ def test_places_of_bad_entries_are_named(rng):
     bad[2, 1] = -0.5
     with pytest.raises(ValueError, match=r"X\[2, 1\] = -0.5"):
         model.partial_fit(bad, y[:3])
-    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a training row"):
+    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a .*, numbered from 0 to 19\."):
         model.forget([3, 20])
     with pytest.raises(ValueError, match="row 3 twice"):
-        model.forget([3, 3])
-    with pytest.raises(ValueError, match="flatnonzero"):
-        model.forget(np.ones(20, dtype=bool))
+        model.forget([1, 3, 5, 3])
+    with pytest.raises(ValueError, match="All 20 training rows would be forgotten"):
+        model.forget(np.arange(20)[::-1])
+    for wrong in (np.ones(20, dtype=bool), [[1, 2]]):
+        with pytest.raises(ValueError, match="flatnonzero"):
+            model.forget(wrong)
     assert len(model.forget([]).Y_fit_) == 20
 
 
