@@ -488,6 +488,16 @@ def test_variances_that_are_not_one_a_target_are_refused(kind, name, values):
     assert not hasattr(model, "pattern_fits_")
 
 
+@pytest.mark.parametrize("name", ["noise", "amplitude"])
+def test_variances_of_a_pattern_are_not_those_of_all_targets(name):
+    X, Y = data("intersection")
+    Y[:, 0] = np.where(np.isnan(Y[:, 3]), np.nan, Y[:, 0])
+    assert make("intersection").fit(X, Y).pattern_targets_[0].tolist() == [0, 3]
+    # As many as either pattern has targets.
+    with pytest.raises(ValueError, match=rf"^{name} has shape"):
+        make("intersection", **{name: [0.1, 0.2]}).fit(X, Y)
+
+
 def test_score_of_other_targets_is_refused():
     X, Y = data("intersection")
     model = make("intersection").fit(X, Y)
