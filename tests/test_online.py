@@ -19,9 +19,11 @@ from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._classification_learning import _kind, _of_one_type
 from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._regression_learning import _centred
 from histrs.gaussian_process._system import KernelSystem
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense
@@ -549,6 +551,152 @@ def test_declared_classes_stay_without_rows(rng):
     assert len(model.classes_) == 4
     model.fit(X, y)
     np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak"])
+
+
+def test_a_calibration_is_kept_until_more_than_a_tenth_has_changed(rng):
+    X, y = data(IntersectionGPClassifier, rng, 120)
+    fitted = make(IntersectionGPClassifier).fit(X[:100], y[:100])
+    first = fitted.calibration_
+    for n_changed in (10, 11):
+        for change in (
+            lambda model, n=n_changed: model.partial_fit(X[100 : 100 + n], y[100 : 100 + n]),
+            lambda model, n=n_changed: model.forget(range(n)),
+        ):
+            model = change(pickle.loads(pickle.dumps(fitted)))
+            kept = np.array_equal(model.calibration_.matrix, first.matrix)
+            assert kept == (n_changed == 10)
+    # Changes add up until it is learned anew, with the new classes at once.
+    model = pickle.loads(pickle.dumps(fitted)).partial_fit(X[100:106], y[100:106])
+    assert np.array_equal(model.calibration_.matrix, first.matrix)
+    second = model.partial_fit(X[106:112], y[106:112]).calibration_
+    assert not np.array_equal(second.matrix, first.matrix)
+    assert model.partial_fit(X[112:120], y[112:120]).calibration_ is second
+    assert model.partial_fit(X[:1], ["yew"]).calibration_.matrix.shape == (4, 4)
+
+
+def test_a_calibration_comes_and_goes_with_the_parameter(rng):
+    X, y = data(IntersectionGPClassifier, rng, 60)
+    model = make(IntersectionGPClassifier).fit(X[:50], y[:50])
+    model.set_params(calibration=None).partial_fit(X[50:51], y[50:51])
+    assert not hasattr(model, "calibration_")
+    np.testing.assert_array_equal(model.decision_function(X), model.latent_mean_and_variance(X)[0])
+    model.set_params(calibration="leave-one-out").partial_fit(X[51:52], y[51:52])
+    anew = make(IntersectionGPClassifier).fit(X[:52], y[:52])
+    assert_close(model.predict_proba(X), anew.predict_proba(X), 1e-6)
+
+
+def test_weights_of_new_classes_start_where_they_are_known(rng):
+    X, y = data(IntersectionGPClassifier, rng, 40)
+    names = ["ash", "birch", "oak", "yew"]
+
+    def start(fitted, classes):
+        draft = pickle.loads(pickle.dumps(fitted))
+        before = fitted.classes_, fitted._class_weights()
+        draft.classes_ = np.array(classes)
+        return draft._weights_to_start_from(*before)
+
+    three = make(IntersectionGPClassifier).fit(X, y)
+    # Of three classes or more, those of a class without rows are what all targets add up to.
+    four = make(IntersectionGPClassifier).partial_fit(X, y, classes=names)
+    assert_close(start(three, names), four._weights(), 1e-9)
+    assert_close(start(four, names[:3]), three._weights(), 1e-9)
+    # Two classes have one output, of which the second's weights are that of both.
+    two = make(IntersectionGPClassifier).fit(X, y == "oak")
+    w = two._weights()
+    assert_close(start(two, [False, True]), w, 1e-12)
+    np.testing.assert_allclose(start(two, [False, True, 2]), np.hstack([-w, w, 0.0 * w]))
+    np.testing.assert_allclose(start(three, ["ash", "oak"]), three._weights()[:, 2:])
+
+
+def test_new_classes_have_the_scales_of_the_last(rng):
+    X, y = data(IntersectionGPClassifier, rng, 40)
+    noise, amplitude = [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
+    model = make(
+        IntersectionGPClassifier, noise=noise, amplitude=amplitude, shared_hyperparameters=False
+    ).fit(X, y)
+    model.partial_fit(X[:2], ["yew", "zelkova"])
+    assert model.noise_.tolist() == [*noise, 0.3, 0.3]
+    assert model.amplitude_.tolist() == [*amplitude, 3.0, 3.0]
+    model.forget(np.append(np.flatnonzero(y == "ash"), [40, 41]))
+    assert (model.noise_, model.amplitude_) == (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([1, 2], "numbers"),
+        ([1.5], "numbers"),
+        ([True], "numbers"),
+        (np.array([3], dtype=np.uint8), "numbers"),
+        (["a"], "strings"),
+        ([b"a"], "strings"),
+        (np.array(["a", "b"], dtype=object), "strings"),
+        (np.array([1, 2.5], dtype=object), "numbers"),
+        (np.array(["a", 1], dtype=object), "objects"),
+        (np.array([None, None], dtype=object), "objects"),
+    ],
+)
+def test_labels_are_of_one_kind(labels, kind):
+    labels = np.asarray(labels)
+    assert _kind(labels) == kind
+    assert _of_one_type(labels, labels).tolist() == 2 * labels.tolist()
+    for other in ([7], ["x"], np.array([None], dtype=object)):
+        if _kind(np.asarray(other)) != kind:
+            both = " and ".join(sorted([kind, _kind(np.asarray(other))]))
+            with pytest.raises(ValueError, match=f"Labels are {both}: give"):
+                _of_one_type(labels, np.asarray(other))
+
+
+def test_declared_classes_add_up(rng):
+    X, y = data(IntersectionGPClassifier, rng, 30)
+    model = make(IntersectionGPClassifier).partial_fit(X, y, classes=["yew", "ash", "birch", "oak"])
+    model.partial_fit(X[:2], ["oak", "yew"], classes=["fir"])
+    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
+    model.forget([30, 31])
+    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
+    with pytest.raises(ValueError, match=r"y\[1\] = 'elm' is neither in classes = \['fir'\]"):
+        model.partial_fit(X[:3], ["oak", "elm", "gum"], classes=["fir"])
+    # A fit of its own knows of none.
+    assert model.fit(X, y).classes_.tolist() == ["ash", "birch", "oak"]
+
+
+# ---- the unit of targets -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scale", [1e-300, 1e-5, 1.0, 1e150, 1e300])
+def test_targets_are_in_units_of_their_spread(rng, weighted, scale):
+    X, Y = rng.random((30, 2)), rng.normal(size=(30, 3)) + [1.0, 0.0, -2.0]
+    Y[:, 1] = 0.3
+    weights = rng.uniform(0.2, 3.0, 30) if weighted else None
+    model = make(IntersectionGPRegressor).fit(X, scale * Y, weights)
+    mean = np.average(Y, axis=0, weights=weights)
+    std = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weights))
+    np.testing.assert_allclose(model.y_mean_, scale * mean, rtol=1e-12, atol=1e-14 * scale)
+    np.testing.assert_allclose(model.y_std_[[0, 2]], scale * std[[0, 2]], rtol=1e-12)
+    # A target of one value has no spread, and is predicted as it is.
+    assert model.y_std_[1] == 1.0
+    assert model.y_mean_[1] == scale * 0.3
+    np.testing.assert_array_equal(model.predict(X)[:, 1], scale * 0.3)
+
+
+def test_spreads_down_to_rounding_are_none():
+    Y = 1.0 + np.array([0.0, 1.0, 0.0, 1.0])[:, None] * [4e-15, 4e-14, 0.0]
+    means, centred = _centred(Y, None)
+    np.testing.assert_array_equal(centred[:, [0, 2]], 0.0)
+    np.testing.assert_array_equal(means[[0, 2]], 1.0)
+    np.testing.assert_allclose(centred[:, 1], [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
+
+
+def test_the_shape_of_earlier_targets_is_told(rng):
+    X, Y = rng.random((12, 2)), rng.normal(size=(12, 2))
+    several = make(IntersectionGPRegressor).fit(X, Y)
+    for wrong, shape in ((Y[:, 0], r"\(12,\)"), (Y[:, :1], r"\(12, 1\)")):
+        with pytest.raises(ValueError, match=rf"y has shape {shape}, .* earlier calls \(12, 2\)"):
+            several.partial_fit(X, wrong)
+    one = make(IntersectionGPRegressor).fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match=r"y has shape \(5, 1\), .* earlier calls \(12,\)"):
+        one.partial_fit(X[:5], Y[:5, :1])
 
 
 def test_one_class_can_come_first():

@@ -133,6 +133,7 @@ def test_steps_are_their_definition_draw_by_draw(intercept, case):
     X, Y = rng.random((24, 6)), rng.normal(size=(24, 1 if case == "one target" else 2))
     if case != "one group":
         X[3:, 3:5] = 0.0
+    if case == "groups":
         X[:, 5] = 0.0
     if case == "steep":
         # A column that tells all, of which steps are as long as they may be.
