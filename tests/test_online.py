@@ -666,7 +666,7 @@ def test_declared_classes_add_up(rng):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("scale", [1e-300, 1e-5, 1.0, 1e150, 1e300])
 def test_targets_are_in_units_of_their_spread(rng, weighted, scale):
-    X, Y = rng.random((30, 2)), rng.normal(size=(30, 3)) + [1.0, 0.0, -2.0]
+    X, Y = rng.random((30, 2)), rng.normal([1.0, 0.0, -2.0], size=(30, 3))
     Y[:, 1] = 0.3
     weights = rng.uniform(0.2, 3.0, 30) if weighted else None
     model = make(IntersectionGPRegressor).fit(X, scale * Y, weights)
