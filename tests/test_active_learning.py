@@ -171,6 +171,16 @@ def test_takes_every_container(rng, strategy, container):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "csc", "lil", "dok"])
+def test_takes_every_sparse_format(rng, form):
+    model, _, _ = fitted(rng)
+    pool = rng.random((9, 5)) * (rng.random((9, 5)) < 0.5)
+    expected = active_learning.query(model, pool, n_instances=3, random_state=0)
+    rows = sparse.csr_array(pool).asformat(form)
+    found = active_learning.query(model, rows, n_instances=3, random_state=0)
+    np.testing.assert_array_equal(found, expected)
+
+
 @each_strategy
 @given(pool=histograms((1, 12), 5), seed=st.integers(0, 9))
 def test_chooses_rows_once(strategy, pool, seed):
