@@ -660,3 +660,16 @@ def test_a_part_of_the_targets_is_as_a_fit_of_these(kind, optimizer):
             assert_close(part.theta_[:n], np.log(np.concatenate(scales)), 1e-9)
     # The model is as it was.
     assert model.Y_fit_.shape == (30, 4)
+
+
+@pytest.mark.parametrize("further", [[1.0, np.nan], [np.nan, 1.0]])
+def test_a_row_that_misses_one_of_two_targets_parts_them(further):
+    X, Y = data("intersection")
+    whole = np.nan_to_num(Y[:, :2])
+    model = make("intersection").fit(X[:30], whole[:30]).partial_fit(X[30:31], [further])
+    assert [targets.tolist() for targets in model.pattern_targets_] == [[0], [1]]
+    for k in range(2):
+        one = make("intersection").fit(X[:30], whole[:30, k])
+        if not np.isnan(further[k]):
+            one.partial_fit(X[30:31], [further[k]])
+        assert_close(model.predict(X)[:, k], one.predict(X), 1e-9)

@@ -680,12 +680,13 @@ def test_targets_are_in_units_of_their_spread(rng, weighted, scale):
     np.testing.assert_array_equal(model.predict(X)[:, 1], scale * 0.3)
 
 
-def test_spreads_down_to_rounding_are_none():
-    Y = 1.0 + np.array([0.0, 1.0, 0.0, 1.0])[:, None] * [4e-15, 4e-14, 0.0]
+@pytest.mark.parametrize("scale", [2.0**-400, 1.0, 2.0**400])
+def test_spreads_down_to_rounding_are_none(scale):
+    Y = scale * (1.0 + np.array([0.0, 1.0, 0.0, 1.0])[:, None] * [4e-15, 4e-14, 0.0])
     means, centred = _centred(Y, None)
     np.testing.assert_array_equal(centred[:, [0, 2]], 0.0)
-    np.testing.assert_array_equal(means[[0, 2]], 1.0)
-    np.testing.assert_allclose(centred[:, 1], [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
+    np.testing.assert_array_equal(means[[0, 2]], scale)
+    np.testing.assert_allclose(centred[:, 1] / scale, [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
 
 
 def test_the_shape_of_earlier_targets_is_told(rng):
@@ -736,7 +737,9 @@ def test_places_of_bad_entries_are_named(rng):
     for wrong in (np.ones(20, dtype=bool), [[1, 2]]):
         with pytest.raises(ValueError, match="flatnonzero"):
             model.forget(wrong)
+    before = state(model)
     assert len(model.forget([]).Y_fit_) == 20
+    assert state(model) == before
 
 
 def test_the_last_class_but_one_stays():
