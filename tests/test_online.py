@@ -600,6 +600,8 @@ def test_weights_of_new_classes_start_where_they_are_known(rng):
     four = make(IntersectionGPClassifier).partial_fit(X, y, classes=names)
     assert_close(start(three, names), four._weights(), 1e-9)
     assert_close(start(four, names[:3]), three._weights(), 1e-9)
+    five = make(IntersectionGPClassifier).partial_fit(X, y, classes=[*names, "zelkova"])
+    assert_close(start(four, [*names, "zelkova"]), five._weights(), 1e-9)
     # Two classes have one output, of which the second's weights are that of both.
     two = make(IntersectionGPClassifier).fit(X, y == "oak")
     w = two._weights()
@@ -739,6 +741,39 @@ def test_places_of_bad_entries_are_named(rng):
             model.forget(wrong)
     before = state(model)
     assert len(model.forget([]).Y_fit_) == 20
+    assert state(model) == before
+
+
+@each_model
+def test_forgetting_nothing_changes_nothing(model_class, rng):
+    X, y = data(model_class, rng, 20)
+    model = make(model_class).fit(X, y)
+    before = state(model)
+    assert model.forget([]) is model
+    assert state(model) == before
+
+
+@each_model
+def test_rows_without_weights_behind_weighted_ones_weigh_one(model_class, rng):
+    X, y = data(model_class, rng, 30)
+    weights = rng.uniform(0.5, 2.0, 20)
+    model, same = (make(model_class).fit(X[:20], y[:20], weights) for _ in range(2))
+    model.partial_fit(X[20:], y[20:])
+    same.partial_fit(X[20:], y[20:], sample_weight=np.ones(10))
+    expected = np.append(weights, np.ones(10)) / weights.mean()
+    np.testing.assert_allclose(model.sample_weight_fit_, expected)
+    np.testing.assert_allclose(same.sample_weight_fit_, expected)
+    np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
+    model.forget([4, 25])
+    np.testing.assert_allclose(model.sample_weight_fit_, np.delete(expected, [4, 25]))
+
+
+def test_balanced_classes_are_of_all_rows_at_once(rng):
+    X, y = data(IntersectionGPClassifier, rng, 20)
+    model = make(IntersectionGPClassifier, class_weight="balanced")
+    before = state(model)
+    with pytest.raises(ValueError, match="balanced"):
+        model.partial_fit(X, y)
     assert state(model) == before
 
 
