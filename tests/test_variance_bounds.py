@@ -165,9 +165,10 @@ def test_systems_are_solved_once_and_as_far_as_the_gap_asks(monkeypatch, rng, ga
     assert np.all(are_near(system, lower, upper, gap))
 
 
-def test_bounds_that_are_far_apart_are_tightened(monkeypatch, rng):
+@pytest.mark.parametrize("factor", [30.0, 50.0])
+def test_bounds_that_are_far_apart_are_tightened(monkeypatch, rng, factor):
     system, X, A, exact = dense_system(rng)
-    calls = solves_off_by(monkeypatch, A, rng, 50.0)
+    calls = solves_off_by(monkeypatch, A, rng, factor)
     lower, upper = variance_bounds(system, X, 0.01)
     assert 2 <= len(calls) <= 4
     for (tol, _, X0), (stricter, start, _) in itertools.pairwise(calls):
