@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge
 
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
@@ -17,6 +18,7 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
     active_learning,
 )
+from histrs.streaming import Moments
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN
 from tests.oracles import intersection as oracle
@@ -108,6 +110,58 @@ def test_a_label_is_as_noisy_as_its_probability_says(rng, likelihood, n_classes)
     np.testing.assert_allclose(noise.T.reshape(p.shape), 1.0 / (p * (1.0 - p)))
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("scale", [0.02, 1.0])
+def test_rows_count_by_how_unsure_their_classes_are(n_classes, scale):
+    """Of classes that are well told apart, most rows of a pool hardly count."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, pool = scale * rng.random((40, 5)), scale * rng.random((25, 5))
+        y = np.argmax(X[:, :n_classes], axis=1)
+        model = IntersectionGPClassifier(**PLAIN, noise=0.1 * scale, tol=1e-8, random_state=0)
+        model.fit(X, y)
+        unsure = 1.0 - np.sum(model.predict_proba(pool) ** 2, axis=1)
+        chosen = active_learning.query(model, pool, n_instances=5, random_state=0)
+        wanted = []
+        for _ in range(5):
+            gains = [
+                -np.inf if row in wanted else unsure @ reduction(X, pool, wanted, row, 0.1 * scale)
+                for row in range(25)
+            ]
+            wanted.append(int(np.argmax(gains)))
+        np.testing.assert_array_equal(chosen, wanted)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 6])
+def test_margins_are_half_of_what_the_best_is_before_the_second(rng, n_classes):
+    scores = rng.normal(size=(50, n_classes))
+    ordered = np.sort(scores, axis=1)
+    margin = active_learning._margin(scores)
+    np.testing.assert_allclose(margin, (ordered[:, -1] - ordered[:, -2]) / 2)
+    # The same of two classes, and of the score of one of them.
+    z = scores[:, :1]
+    np.testing.assert_allclose(active_learning._margin(np.hstack([-z, z])), np.abs(z[:, 0]))
+    np.testing.assert_allclose(active_learning._margin(z), np.abs(z[:, 0]))
+
+
+def test_random_rows_are_any(rng):
+    model, _, _ = fitted(rng)
+    pool = rng.random((20, 5))
+    drawn = [active_learning.query(model, pool, "random", 5, random_state=s) for s in range(40)]
+    counts = np.bincount(np.concatenate(drawn), minlength=20)
+    assert np.all((counts > 1) & (counts < 25))
+
+
+def test_what_is_no_gaussian_process_is_named(rng):
+    X = rng.random((10, 2))
+    for model in (Ridge(), Moments(2)):
+        message = f"model is a {type(model).__name__}, not a Gaussian process"
+        with pytest.raises(TypeError, match=message):
+            active_learning.query(model, X)
+        with pytest.raises(TypeError, match=message):
+            next(active_learning.learn(model, X, X[:, 0].take, labelled=[0, 1], n_rounds=1))
+
+
 def test_a_batch_is_not_of_rows_that_are_alike(rng):
     X = np.repeat(rng.random((4, 5)), 10, axis=0)
     model = IntersectionGPRegressor(**PLAIN, random_state=0).fit(np.eye(5), np.arange(5.0))
@@ -131,6 +185,16 @@ def test_takes_every_container(rng, strategy, container):
     pool = rng.random((9, 5)).astype(np.float32).astype(np.float64)
     expected = active_learning.query(model, pool, strategy, 3, random_state=0)
     found = active_learning.query(model, CONTAINERS[container](pool), strategy, 3, random_state=0)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "csc", "lil", "dok"])
+def test_takes_every_sparse_format(rng, form):
+    model, _, _ = fitted(rng)
+    pool = rng.random((9, 5)) * (rng.random((9, 5)) < 0.5)
+    expected = active_learning.query(model, pool, n_instances=3, random_state=0)
+    rows = sparse.csr_array(pool).asformat(form)
+    found = active_learning.query(model, rows, n_instances=3, random_state=0)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -162,6 +226,8 @@ def test_bad_input_is_refused(rng, strategy):
             query(model, np.ones((3, 5)), strategy, n_instances)
     with pytest.raises(ValueError, match="'variances' is none of"):
         query(model, np.ones((3, 5)), "variances")
+    with pytest.raises(ValueError, match="'variances' is none of"):
+        active_learning.query_strategy("variances")
     with pytest.raises(ValueError, match="not fitted"):
         query(
             IntersectionGPClassifier(**PLAIN, random_state=0),
@@ -250,6 +316,32 @@ def test_a_regression_learns_from_the_targets_it_asked_for(rng):
     np.testing.assert_allclose(last.model.predict(X), expected.predict(X))
 
 
+@pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
+def test_hyperparameters_are_learned_anew_unless_they_are_given(rng, monkeypatch, optimizer):
+    """Rows are added to a model whose hyper-parameters stay; others are fitted to all rows."""
+    X = rng.random((40, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+    fits = []
+    original = IntersectionGPClassifier.fit
+
+    def counted(self, X, y):
+        fits.append(len(y))
+        return original(self, X, y)
+
+    monkeypatch.setattr(IntersectionGPClassifier, "fit", counted)
+    model = IntersectionGPClassifier(optimizer=optimizer, random_state=0)
+    labelled = [int(np.argmin(y)), 30, 31, 32, 33, 34, 35, 36, int(np.argmax(y))]
+    *_, last = active_learning.learn(
+        model, X, y.take, labelled=labelled, n_rounds=2, n_instances=4, random_state=0
+    )
+    assert fits == ([9] if optimizer is None else [9, 13, 17])
+    if optimizer is not None:
+        alone = original(
+            IntersectionGPClassifier(random_state=0), X[last.labelled], y[last.labelled]
+        )
+        assert last.model.noise_ == alone.noise_
+
+
 def test_earlier_rounds_stay_as_they_were(rng):
     _, X, y = fitted(rng, 3)
     rounds = active_learning.learn(FIXED, X, y.take, labelled=[0, 1, 2], n_rounds=5)
@@ -263,7 +355,7 @@ def test_earlier_rounds_stay_as_they_were(rng):
 def test_refuses_rows_that_are_not_there(rng):
     _, X, y = fitted(rng)
     for labelled in ([0, 0], [0, 30], [-1, 2]):
-        with pytest.raises(ValueError, match="rows of X, 0 to 29, each once"):
+        with pytest.raises(ValueError, match=r"rows of X, 0 to 29, each once\."):
             list(
                 active_learning.learn(
                     IntersectionGPClassifier(**PLAIN, random_state=0),

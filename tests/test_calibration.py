@@ -16,7 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 from histrs import _calibration
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs.gaussian_process import IntersectionGPClassifier, _leave_one_out
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    _classification_learning,
+    _leave_one_out,
+)
 from histrs.gaussian_process._online import remove_rows
 from histrs.gaussian_process._system import KernelSystem
 from tests.helpers import PLAIN, assert_close
@@ -136,6 +140,42 @@ def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
         assert_close(means[start : start + len(held)], expected, 1e-7)
         start += len(held)
     assert start == len(rows)
+
+
+@pytest.mark.parametrize("solver", ["cg", "cholesky"])
+def test_a_calibration_needs_no_factor_where_there_is_none(rng, monkeypatch, solver):
+    X, y = rng.random((80, 3)), rng.integers(2, size=80)
+    made = []
+    original = KernelSystem.factor_of
+
+    def counted(self, K):
+        made.append(len(K))
+        return original(self, K)
+
+    monkeypatch.setattr(KernelSystem, "factor_of", counted)
+    model = IntersectionGPClassifier(
+        **PLAIN, solver=solver, likelihood="gaussian", random_state=0
+    ).fit(X, y)
+    assert model.calibration_.matrix.shape == (1, 1)
+    assert made == ([80] if solver == "cholesky" else [])
+
+
+@pytest.mark.parametrize("solver", ["cg", "cholesky"])
+def test_rows_count_by_their_weights_in_a_calibration(rng, monkeypatch, solver):
+    seen = []
+
+    def fit_calibration(scores, labels, *, weights, **options):
+        seen.append((scores, labels, weights))
+        return _calibration.fit_calibration(scores, labels, weights=weights, **options)
+
+    monkeypatch.setattr(_classification_learning, "fit_calibration", fit_calibration)
+    X, weights = rng.random((60, 3)), rng.uniform(0.5, 2.0, 60)
+    model = IntersectionGPClassifier(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
+    model.fit(X, weights > 1.0, weights)
+    ((scores, labels, counted),) = seen
+    assert scores.shape == (60, 1)
+    np.testing.assert_allclose(np.sort(counted), np.sort(weights) / weights.mean())
+    np.testing.assert_array_equal(labels, counted * weights.mean() > 1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 4001])

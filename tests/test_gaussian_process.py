@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, PairwiseKernel
+from sklearn.utils import get_tags
 
 from histrs import _progress
 from histrs.gaussian_process import (
@@ -218,6 +219,13 @@ def test_classifier_takes_any_labels(rng, labels):
     np.testing.assert_array_equal(model.predict(X), y)
     assert model.predict(X).dtype == y.dtype
     assert model.score(X, y) == 1.0
+
+
+@each_model
+def test_tags_say_what_is_taken(model_class):
+    tags = get_tags(model_class()).input_tags
+    assert tags.sparse
+    assert tags.positive_only
 
 
 @each_model

@@ -488,6 +488,16 @@ def test_variances_that_are_not_one_a_target_are_refused(kind, name, values):
     assert not hasattr(model, "pattern_fits_")
 
 
+@pytest.mark.parametrize("name", ["noise", "amplitude"])
+def test_variances_of_a_pattern_are_not_those_of_all_targets(name):
+    X, Y = data("intersection")
+    Y[:, 0] = np.where(np.isnan(Y[:, 3]), np.nan, Y[:, 0])
+    assert make("intersection").fit(X, Y).pattern_targets_[0].tolist() == [0, 3]
+    # As many as either pattern has targets.
+    with pytest.raises(ValueError, match=rf"^{name} has shape"):
+        make("intersection", **{name: [0.1, 0.2]}).fit(X, Y)
+
+
 def test_score_of_other_targets_is_refused():
     X, Y = data("intersection")
     model = make("intersection").fit(X, Y)
@@ -551,3 +561,115 @@ def test_nothing_is_left_of_an_earlier_fit():
     assert set(vars(again)) == set(vars(fresh))
     again.label = "of the user"
     assert again.fit(X, Y).label == "of the user"
+
+
+def test_a_warm_start_is_from_fits_of_the_same_rows_and_targets():
+    X, Y = data("cg")
+    given = {"tol": 1e-4, "warm_start": True}
+    moved, swapped, fewer, more = (Y.copy() for _ in range(4))
+    # As many rows, but others; the same rows, of other targets; and other numbers of patterns.
+    moved[:, 3] = np.roll(Y[:, 3], 3)
+    swapped[:, [2, 3]] = Y[:, [3, 2]] ** 2
+    fewer[:, 3] = 1.0 + X[:, 2]
+    more[0, 0] = np.nan
+    for other in (moved, swapped, fewer, more):
+        fresh = make("cg", **given).fit(X, other)
+        again = make("cg", **given).fit(X, Y).fit(X, other)
+        np.testing.assert_array_equal(again.n_iter_, fresh.n_iter_)
+        np.testing.assert_array_equal(again.dual_coef_, fresh.dual_coef_)
+    same = make("cg", **given).fit(X, Y)
+    first = same.n_iter_
+    assert np.all(same.fit(X, Y).n_iter_ < first)
+
+
+@pytest.mark.parametrize("kind", ["intersection", "minmax"])
+@pytest.mark.parametrize("first", ["nothing", "whole", "patterns"])
+def test_bad_entries_are_named_by_their_rows(kind, first):
+    """Whichever rows before them the targets miss."""
+    X, Y = data(kind)
+    Y[2, 0] = np.nan
+    model = make(kind)
+    if first != "nothing":
+        model.fit(X, np.nan_to_num(Y) if first == "whole" else Y)
+    X[33, 1] = -1.0
+    with pytest.raises(ValueError, match=r"X\[33, 1\] = -1"):
+        model.partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"X\[33, 1\] = -1"):
+        model.fit(X, Y)
+
+
+def test_fits_whose_targets_stay_together_keep_their_history():
+    X, Y = data("intersection")
+    model = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
+    before = [fit.optimization_history_ for fit in model.pattern_fits_]
+    model.partial_fit(X[:1], [[1.0, np.nan, 2.0, 3.0]])
+    assert [targets.tolist() for targets in model.pattern_targets_] == [[0], [1], [2], [3]]
+    first, *parted, last = model.pattern_fits_
+    assert first.optimization_history_ is before[0]
+    assert last.optimization_history_ is before[2]
+    assert not any(hasattr(fit, "optimization_history_") for fit in parted)
+
+
+def test_posteriors_of_an_unpickled_model_are_made_once(monkeypatch):
+    X, Y = data("intersection")
+    model = pickle.loads(pickle.dumps(make("intersection").fit(X, Y)))
+    made = []
+    original = IntersectionGPRegressor._posterior_of
+
+    def counted(self, state):
+        made.append(self)
+        return original(self, state)
+
+    monkeypatch.setattr(IntersectionGPRegressor, "_posterior_of", counted)
+    for _ in range(3):
+        model.predict(X, return_std=True)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("kind", ["intersection", "cg", "minmax", "spd"])
+@pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
+def test_a_part_of_the_targets_is_as_a_fit_of_these(kind, optimizer):
+    X, Y = data(kind, n=30)
+    Y = np.nan_to_num(Y)
+    noise = np.array([0.1, 0.2, 0.3, 0.4])
+    given = {"noise": noise} if optimizer is None else {}
+    model = make(kind, optimizer=optimizer, **given).fit(X, Y)
+    for targets in ([2, 0], [1]):
+        part = model._of_targets(np.array(targets))
+        assert part.Y_fit_.shape == (30, len(targets))
+        assert np.shape(part.noise_) == np.shape(part.amplitude_) == ((2,) if targets[1:] else ())
+        for found, of_all in zip(
+            part.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
+        ):
+            assert_close(found, of_all[:, targets], 1e-9)
+        assert not hasattr(part, "optimization_history_")
+        copy = pickle.loads(pickle.dumps(part))
+        assert_close(copy.predict(X), part.predict(X), 1e-9)
+        if optimizer is None:
+            alone = make(kind, noise=noise[targets]).fit(X, Y[:, targets])
+            assert_close(part.dual_coef_, alone.dual_coef_, 100 * tolerance(kind))
+            np.testing.assert_allclose(part.theta_, alone.theta_)
+            assert part.log_marginal_likelihood() == pytest.approx(
+                alone.log_marginal_likelihood(), rel=1e-6
+            )
+            np.testing.assert_array_equal(part.noise, noise[targets])
+        else:
+            # In the order of noise and amplitude, each target its own.
+            scales = [np.atleast_1d(part.noise_), np.atleast_1d(part.amplitude_)]
+            n = 2 * len(targets)
+            assert_close(part.theta_[:n], np.log(np.concatenate(scales)), 1e-9)
+    # The model is as it was.
+    assert model.Y_fit_.shape == (30, 4)
+
+
+@pytest.mark.parametrize("further", [[1.0, np.nan], [np.nan, 1.0]])
+def test_a_row_that_misses_one_of_two_targets_parts_them(further):
+    X, Y = data("intersection")
+    whole = np.nan_to_num(Y[:, :2])
+    model = make("intersection").fit(X[:30], whole[:30]).partial_fit(X[30:31], [further])
+    assert [targets.tolist() for targets in model.pattern_targets_] == [[0], [1]]
+    for k in range(2):
+        one = make("intersection").fit(X[:30], whole[:30, k])
+        if not np.isnan(further[k]):
+            one.partial_fit(X[30:31], [further[k]])
+        assert_close(model.predict(X)[:, k], one.predict(X), 1e-9)

@@ -19,6 +19,12 @@ from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._classification_learning import _kind, _of_one_type
+from histrs.gaussian_process._interactions.kernel import PairKernel
+from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._regression_learning import _centred
+from histrs.gaussian_process._system import KernelSystem
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
@@ -333,6 +339,153 @@ def test_preconditioners_of_other_rows_are_near_the_matrix(kind, container, rng)
     assert condition(first, np.arange(60)) == pytest.approx(best)
 
 
+# ---- what a system knows of other rows -----------------------------------------------------------
+
+PAIRS = np.array([[0, 2], [1, 2]])
+SYSTEM_KERNELS = {
+    "plain": lambda X: GeneralizedKernel(intercept_variance=0.4),
+    "weighted": lambda X: GeneralizedKernel("power", 0.5, np.array([2.0, 0.5, 1.0])),
+    "pairs": lambda X: GeneralizedKernel(
+        weights=np.array([2.0, 0.5, 1.0]),
+        pairs=PairKernel.of(X, PAIRS, 5),
+        interaction_weight=0.3,
+    ),
+    "smooth": lambda X: GeneralizedKernel(
+        smoothness="both", slope_weight=0.8, rough_weight=0.4, weights=np.array([2.0, 0.5, 1.0])
+    ),
+}
+each_kernel = pytest.mark.parametrize("kernel", SYSTEM_KERNELS)
+
+
+def system_of(X, kernel, row_scale=None, **options):
+    given = {"noise": NOISE, "amplitude": AMPLITUDE, "max_iter": 500, "solver": "cholesky"}
+    return KernelSystem(
+        X=X,
+        kernel=SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel,
+        row_scale=row_scale,
+        n_threads=1,
+        **{"preconditioner_name": "auto", **given, **options},
+    )
+
+
+def assert_same_systems(found, expected, rng):
+    """What each says, whether it was carried over or is made anew."""
+    V = rng.normal(size=(expected.X.shape[0], 3))
+    np.testing.assert_array_equal(dense(found.X), dense(expected.X))
+    assert_close(dense(found.rows), dense(expected.rows), 1e-12)
+    assert_close(found.row_sums, expected.row_sums, 1e-12)
+    assert_close(found.product(V), expected.product(V), 1e-11)
+    assert_close(found.kernel_matrix(), expected.kernel_matrix(), 1e-11)
+    assert_close(np.tril(found.factor.whole()), np.tril(expected.factor.whole()), 1e-9)
+    tol = np.full(3, 1e-10)
+    assert_close(found.solve_targets(V, tol).X, expected.solve_targets(V, tol).X, 1e-9)
+
+
+@each_kernel
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scales", ["none", "before", "added", "both"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_changed_system_is_that_of_its_rows(kernel, container, scales, is_known, rng):
+    X = rng.gamma(1.0, size=(60, 3)) * (rng.random((60, 3)) < 0.8)
+    of_rows = rng.uniform(0.5, 2.0, 60)
+    before = of_rows[:50] if scales in ("before", "both") else None
+    added = of_rows[50:] if scales in ("added", "both") else None
+    every = np.append(
+        np.ones(50) if before is None else before, np.ones(10) if added is None else added
+    )
+    system = system_of(container(X[:50]), kernel, before)
+    if is_known:
+        _ = system.rows, system.factor, system.preconditioner
+    grown = insert_rows(system, container(X[50:]), 3, added)
+    of_all = system_of(container(X), system.kernel, None if scales == "none" else every)
+    assert_same_systems(grown, of_all, rng)
+    removed = np.array([0, 7, 31, 44])
+    kept = np.setdiff1d(np.arange(50), removed)
+    shrunk = remove_rows(system, removed, 3)
+    left = system_of(
+        container(X[:50])[kept], system.kernel, None if before is None else before[kept]
+    )
+    assert_same_systems(shrunk, left, rng)
+    # The one before is as it was.
+    assert_same_systems(system, system_of(container(X[:50]), system.kernel, before), rng)
+
+
+@pytest.mark.parametrize("kernel", ["plain", "weighted", "pairs"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_known_is_carried_over_and_no_more_is_made(kernel, weighted, rng, monkeypatch):
+    X = rng.gamma(1.0, size=(60, 3))
+    scale = rng.uniform(0.5, 2.0, 60) if weighted else np.ones(60)
+    scales = (scale[:50], scale[50:]) if weighted else (None, None)
+    known = system_of(X[:50], kernel, scales[0])
+    _ = known.rows, known.factor, known.preconditioner
+    unknown = system_of(X[:50], known.kernel, scales[0])
+    _ = unknown.columns
+    made = remember(
+        monkeypatch,
+        (KernelSystem, "kernel_matrix"),
+        (GeneralizedKernel, "columns"),
+        (KernelSystem, "_additive_preconditioner"),
+    )
+    for system in (known, unknown):
+        for changed in (
+            insert_rows(system, X[50:], 1, scales[1]),
+            remove_rows(system, np.array([3, 8]), 1),
+        ):
+            for name in ("factor", "preconditioner"):
+                assert (name in vars(changed)) == (system is known), name
+            if kernel != "plain":
+                assert ("rows" in vars(changed)) == (system is known)
+            # Columns are merged or thinned out, those of the kernel beside those of the rows.
+            _ = changed.columns
+            if kernel == "plain":
+                assert changed.transformed_columns is None
+    assert made == (["columns"] * 4 if kernel == "plain" else [])
+
+
+@pytest.mark.parametrize("change", ["insert", "remove"])
+def test_all_of_smooth_functions_is_made_anew(change, rng):
+    X = rng.gamma(1.0, size=(60, 3))
+    system = system_of(X[:50], "smooth")
+    _ = system.factor, system.preconditioner
+    changed = (
+        insert_rows(system, X[50:], 1)
+        if change == "insert"
+        else remove_rows(system, np.array([3, 8]), 1)
+    )
+    assert not {"factor", "preconditioner", "rows", "smooth"} & set(vars(changed))
+    assert changed.transformed_columns is None
+    assert changed.n_changed == 0
+
+
+def test_a_preconditioner_of_equal_rows_does_not_serve_weighted_ones(rng):
+    X = rng.gamma(1.0, size=(90, 3))
+    heavy = np.full(30, 30.0)
+    system = system_of(X[:60], "plain", noise=1e-3)
+    _ = system.preconditioner
+    grown = insert_rows(system, X[60:], 1, heavy)
+    assert grown.n_changed == 0
+    M = inverse(grown.preconditioner, 90)
+    A = grown.kernel_matrix() + grown.s * np.eye(90)
+    of_all = system_of(X, system.kernel, np.append(np.ones(60), heavy), noise=1e-3)
+    N = inverse(of_all.preconditioner, 90)
+    condition = [np.ptp(np.log(np.linalg.eigvals(P @ A).real)) for P in (M, N)]
+    assert condition[0] == pytest.approx(condition[1], rel=1e-6)
+
+
+def test_rows_that_go_age_a_preconditioner_as_those_that_come(rng):
+    system = system_of(rng.gamma(1.0, size=(100, 3)), "plain")
+    first = system.preconditioner
+    assert first is not None
+    for n_changed in (20, 40):
+        system = remove_rows(system, np.arange(20), 1)
+        if n_changed == 20:
+            assert "preconditioner" in vars(system)
+            assert system.n_changed == 20
+    # 40 of the 60 that are left.
+    assert "preconditioner" not in vars(system)
+    assert system.n_changed == 0
+
+
 # ---- details -----------------------------------------------------------------------------------
 
 
@@ -400,6 +553,155 @@ def test_declared_classes_stay_without_rows(rng):
     np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak"])
 
 
+def test_a_calibration_is_kept_until_more_than_a_tenth_has_changed(rng):
+    X, y = data(IntersectionGPClassifier, rng, 120)
+    fitted = make(IntersectionGPClassifier).fit(X[:100], y[:100])
+    first = fitted.calibration_
+    for n_changed in (10, 11):
+        for change in (
+            lambda model, n=n_changed: model.partial_fit(X[100 : 100 + n], y[100 : 100 + n]),
+            lambda model, n=n_changed: model.forget(range(n)),
+        ):
+            model = change(pickle.loads(pickle.dumps(fitted)))
+            kept = np.array_equal(model.calibration_.matrix, first.matrix)
+            assert kept == (n_changed == 10)
+    # Changes add up until it is learned anew, with the new classes at once.
+    model = pickle.loads(pickle.dumps(fitted)).partial_fit(X[100:106], y[100:106])
+    assert np.array_equal(model.calibration_.matrix, first.matrix)
+    second = model.partial_fit(X[106:112], y[106:112]).calibration_
+    assert not np.array_equal(second.matrix, first.matrix)
+    assert model.partial_fit(X[112:120], y[112:120]).calibration_ is second
+    assert model.partial_fit(X[:1], ["yew"]).calibration_.matrix.shape == (4, 4)
+
+
+def test_a_calibration_comes_and_goes_with_the_parameter(rng):
+    X, y = data(IntersectionGPClassifier, rng, 60)
+    model = make(IntersectionGPClassifier).fit(X[:50], y[:50])
+    model.set_params(calibration=None).partial_fit(X[50:51], y[50:51])
+    assert not hasattr(model, "calibration_")
+    np.testing.assert_array_equal(model.decision_function(X), model.latent_mean_and_variance(X)[0])
+    model.set_params(calibration="leave-one-out").partial_fit(X[51:52], y[51:52])
+    anew = make(IntersectionGPClassifier).fit(X[:52], y[:52])
+    assert_close(model.predict_proba(X), anew.predict_proba(X), 1e-6)
+
+
+def test_weights_of_new_classes_start_where_they_are_known(rng):
+    X, y = data(IntersectionGPClassifier, rng, 40)
+    names = ["ash", "birch", "oak", "yew"]
+
+    def start(fitted, classes):
+        draft = pickle.loads(pickle.dumps(fitted))
+        before = fitted.classes_, fitted._class_weights()
+        draft.classes_ = np.array(classes)
+        return draft._weights_to_start_from(*before)
+
+    three = make(IntersectionGPClassifier).fit(X, y)
+    # Of three classes or more, those of a class without rows are what all targets add up to.
+    four = make(IntersectionGPClassifier).partial_fit(X, y, classes=names)
+    assert_close(start(three, names), four._weights(), 1e-9)
+    assert_close(start(four, names[:3]), three._weights(), 1e-9)
+    five = make(IntersectionGPClassifier).partial_fit(X, y, classes=[*names, "zelkova"])
+    assert_close(start(four, [*names, "zelkova"]), five._weights(), 1e-9)
+    # Two classes have one output, of which the second's weights are that of both.
+    two = make(IntersectionGPClassifier).fit(X, y == "oak")
+    w = two._weights()
+    assert_close(start(two, [False, True]), w, 1e-12)
+    np.testing.assert_allclose(start(two, [False, True, 2]), np.hstack([-w, w, 0.0 * w]))
+    np.testing.assert_allclose(start(three, ["ash", "oak"]), three._weights()[:, 2:])
+
+
+def test_new_classes_have_the_scales_of_the_last(rng):
+    X, y = data(IntersectionGPClassifier, rng, 40)
+    noise, amplitude = [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
+    model = make(
+        IntersectionGPClassifier, noise=noise, amplitude=amplitude, shared_hyperparameters=False
+    ).fit(X, y)
+    model.partial_fit(X[:2], ["yew", "zelkova"])
+    assert model.noise_.tolist() == [*noise, 0.3, 0.3]
+    assert model.amplitude_.tolist() == [*amplitude, 3.0, 3.0]
+    model.forget(np.append(np.flatnonzero(y == "ash"), [40, 41]))
+    assert (model.noise_, model.amplitude_) == (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([1, 2], "numbers"),
+        ([1.5], "numbers"),
+        ([True], "numbers"),
+        (np.array([3], dtype=np.uint8), "numbers"),
+        (["a"], "strings"),
+        ([b"a"], "strings"),
+        (np.array(["a", "b"], dtype=object), "strings"),
+        (np.array([1, 2.5], dtype=object), "numbers"),
+        (np.array(["a", 1], dtype=object), "objects"),
+        (np.array([None, None], dtype=object), "objects"),
+    ],
+)
+def test_labels_are_of_one_kind(labels, kind):
+    labels = np.asarray(labels)
+    assert _kind(labels) == kind
+    assert _of_one_type(labels, labels).tolist() == 2 * labels.tolist()
+    for other in ([7], ["x"], np.array([None], dtype=object)):
+        if _kind(np.asarray(other)) != kind:
+            both = " and ".join(sorted([kind, _kind(np.asarray(other))]))
+            with pytest.raises(ValueError, match=f"Labels are {both}: give"):
+                _of_one_type(labels, np.asarray(other))
+
+
+def test_declared_classes_add_up(rng):
+    X, y = data(IntersectionGPClassifier, rng, 30)
+    model = make(IntersectionGPClassifier).partial_fit(X, y, classes=["yew", "ash", "birch", "oak"])
+    model.partial_fit(X[:2], ["oak", "yew"], classes=["fir"])
+    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
+    model.forget([30, 31])
+    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
+    with pytest.raises(ValueError, match=r"y\[1\] = 'elm' is neither in classes = \['fir'\]"):
+        model.partial_fit(X[:3], ["oak", "elm", "gum"], classes=["fir"])
+    # A fit of its own knows of none.
+    assert model.fit(X, y).classes_.tolist() == ["ash", "birch", "oak"]
+
+
+# ---- the unit of targets -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scale", [1e-300, 1e-5, 1.0, 1e150, 1e300])
+def test_targets_are_in_units_of_their_spread(rng, weighted, scale):
+    X, Y = rng.random((30, 2)), rng.normal([1.0, 0.0, -2.0], size=(30, 3))
+    Y[:, 1] = 0.3
+    weights = rng.uniform(0.2, 3.0, 30) if weighted else None
+    model = make(IntersectionGPRegressor).fit(X, scale * Y, weights)
+    mean = np.average(Y, axis=0, weights=weights)
+    std = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weights))
+    np.testing.assert_allclose(model.y_mean_, scale * mean, rtol=1e-12, atol=1e-14 * scale)
+    np.testing.assert_allclose(model.y_std_[[0, 2]], scale * std[[0, 2]], rtol=1e-12)
+    # A target of one value has no spread, and is predicted as it is.
+    assert model.y_std_[1] == 1.0
+    assert model.y_mean_[1] == scale * 0.3
+    np.testing.assert_array_equal(model.predict(X)[:, 1], scale * 0.3)
+
+
+@pytest.mark.parametrize("scale", [2.0**-400, 1.0, 2.0**400])
+def test_spreads_down_to_rounding_are_none(scale):
+    Y = scale * (1.0 + np.array([0.0, 1.0, 0.0, 1.0])[:, None] * [4e-15, 4e-14, 0.0])
+    means, centred = _centred(Y, None)
+    np.testing.assert_array_equal(centred[:, [0, 2]], 0.0)
+    np.testing.assert_array_equal(means[[0, 2]], scale)
+    np.testing.assert_allclose(centred[:, 1] / scale, [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
+
+
+def test_the_shape_of_earlier_targets_is_told(rng):
+    X, Y = rng.random((12, 2)), rng.normal(size=(12, 2))
+    several = make(IntersectionGPRegressor).fit(X, Y)
+    for wrong, shape in ((Y[:, 0], r"\(12,\)"), (Y[:, :1], r"\(12, 1\)")):
+        with pytest.raises(ValueError, match=rf"y has shape {shape}, .* earlier calls \(12, 2\)"):
+            several.partial_fit(X, wrong)
+    one = make(IntersectionGPRegressor).fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match=r"y has shape \(5, 1\), .* earlier calls \(12,\)"):
+        one.partial_fit(X[:5], Y[:5, :1])
+
+
 def test_one_class_can_come_first():
     model = IntersectionGPClassifier(**PLAIN, random_state=0)
     with pytest.raises(ValueError, match="at least 2 classes"):
@@ -428,13 +730,51 @@ def test_places_of_bad_entries_are_named(rng):
     bad[2, 1] = -0.5
     with pytest.raises(ValueError, match=r"X\[2, 1\] = -0.5"):
         model.partial_fit(bad, y[:3])
-    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a training row"):
+    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a .*, numbered from 0 to 19\."):
         model.forget([3, 20])
     with pytest.raises(ValueError, match="row 3 twice"):
-        model.forget([3, 3])
-    with pytest.raises(ValueError, match="flatnonzero"):
-        model.forget(np.ones(20, dtype=bool))
+        model.forget([1, 3, 5, 3])
+    with pytest.raises(ValueError, match="All 20 training rows would be forgotten"):
+        model.forget(np.arange(20)[::-1])
+    for wrong in (np.ones(20, dtype=bool), [[1, 2]]):
+        with pytest.raises(ValueError, match="flatnonzero"):
+            model.forget(wrong)
+    before = state(model)
     assert len(model.forget([]).Y_fit_) == 20
+    assert state(model) == before
+
+
+@each_model
+def test_forgetting_nothing_changes_nothing(model_class, rng):
+    X, y = data(model_class, rng, 20)
+    model = make(model_class).fit(X, y)
+    before = state(model)
+    assert model.forget([]) is model
+    assert state(model) == before
+
+
+@each_model
+def test_rows_without_weights_behind_weighted_ones_weigh_one(model_class, rng):
+    X, y = data(model_class, rng, 30)
+    weights = rng.uniform(0.5, 2.0, 20)
+    model, same = (make(model_class).fit(X[:20], y[:20], weights) for _ in range(2))
+    model.partial_fit(X[20:], y[20:])
+    same.partial_fit(X[20:], y[20:], sample_weight=np.ones(10))
+    expected = np.append(weights, np.ones(10)) / weights.mean()
+    np.testing.assert_allclose(model.sample_weight_fit_, expected)
+    np.testing.assert_allclose(same.sample_weight_fit_, expected)
+    np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
+    model.forget([4, 25])
+    np.testing.assert_allclose(model.sample_weight_fit_, np.delete(expected, [4, 25]))
+
+
+def test_balanced_classes_are_of_all_rows_at_once(rng):
+    X, y = data(IntersectionGPClassifier, rng, 20)
+    model = make(IntersectionGPClassifier, class_weight="balanced")
+    before = state(model)
+    with pytest.raises(ValueError, match="balanced"):
+        model.partial_fit(X, y)
+    assert state(model) == before
 
 
 def test_the_last_class_but_one_stays():

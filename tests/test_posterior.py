@@ -4,11 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._shape_functions import rows_of_one_feature, training_values
 from tests.helpers import PLAIN, assert_close, standardised
 from tests.oracles import intersection as oracle
 
@@ -55,10 +56,26 @@ def test_covariance_is_its_definition(data, solver):
 
 def test_covariances_of_several_targets(data):
     X, y, X_star = data
-    model = fitted(X, np.column_stack([y, -7.0 * y]))
-    _, covariance = model.predict(X_star, return_cov=True)
-    assert covariance.shape == (7, 7, 2)
-    assert_close(covariance[:, :, 1], 49.0 * covariance[:, :, 0], 1e-12)
+    expected = exact_covariance(X, X_star)
+    for options in ({}, {"shared_hyperparameters": True}):
+        model = fitted(X, np.column_stack([y, -7.0 * y]), **options)
+        _, covariance = model.predict(X_star, return_cov=True)
+        assert covariance.shape == (7, 7, 2)
+        assert_close(covariance[:, :, 0], 100.0 * expected, 1e-9)
+        assert_close(covariance[:, :, 1], 4900.0 * expected, 1e-9)
+    noise, amplitude = [NOISE, 3.0], [AMPLITUDE, 0.1]
+    model.set_params(shared_hyperparameters=False, noise=noise, amplitude=amplitude)
+    mean, covariance = model.fit(X, np.column_stack([y, -7.0 * y])).predict(X_star, return_cov=True)
+    assert_close(covariance[:, :, 0], 100.0 * expected, 1e-9)
+    alone = fitted(X, y).set_params(noise=3.0, amplitude=0.1).fit(X, -7.0 * y)
+    for of_second, of_one in zip((mean[:, 1], covariance[:, :, 1]),
+                                 alone.predict(X_star, return_cov=True), strict=True):  # fmt: skip
+        assert_close(of_second, of_one, 1e-9)
+    assert_close(
+        model.sample_y(X_star, 9, random_state=1)[:, 0],
+        fitted(X, y).sample_y(X_star, 9, random_state=1),
+        1e-6,
+    )
     assert_close(covariance[:, :, 0], 100.0 * exact_covariance(X, X_star), 1e-6)
 
 
@@ -83,8 +100,13 @@ def test_quantiles_are_those_of_the_normal_distribution(data):
     np.testing.assert_array_equal(same, mean)
     for column, p in zip(quantiles.T, [0.025, 0.5, 0.9], strict=True):
         np.testing.assert_allclose(column, stats.norm.ppf(p, mean, std))
-    two = fitted(X, np.column_stack([y, 2 * y])).predict(X_star, return_quantiles=[0.1, 0.2])[1]
+    both = fitted(X, np.column_stack([y, 2 * y]))
+    two = both.predict(X_star, return_quantiles=[0.1, 0.2])[1]
     assert two.shape == (7, 2, 2)
+    mean, std = both.predict(X_star, return_std=True)
+    np.testing.assert_allclose(two[:, 1], stats.norm.ppf(0.2, mean, std))
+    one = model.predict(X_star, return_quantiles=0.9)[1]
+    np.testing.assert_array_equal(one, quantiles[:, 2:])
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, np.nan, [[0.5]]])
@@ -96,8 +118,14 @@ def test_a_probability_is_between_0_and_1(data, wrong):
 
 def test_one_thing_at_a_time(data):
     X, y, X_star = data
-    with pytest.raises(ValueError, match="one of return_std, return_cov"):
-        fitted(X, y).predict(X_star, return_std=True, return_cov=True)
+    model = fitted(X, y)
+    for asked in (
+        {"return_std": True, "return_cov": True},
+        {"return_std": True, "return_quantiles": [0.5]},
+        {"return_cov": True, "return_quantiles": [0.5]},
+    ):
+        with pytest.raises(ValueError, match="one of return_std, return_cov"):
+            model.predict(X_star, **asked)
 
 
 def test_leave_one_out_is_a_refit_without_the_row(data):
@@ -141,6 +169,76 @@ def test_explanations_add_up(data):
         if x <= functions.knots[-1]:
             expected = np.interp(x, functions.knots, functions.values)
             assert found.values[row, 1] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("smoothness", ["linear", "both"])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_explanations_have_the_terms_of_shape_functions(rng, smoothness, n_targets):
+    X, X_star = rng.random((40, 3)), 1.2 * rng.random((9, 3))
+    Y = 7.0 * rng.normal(size=(40, n_targets))
+    model = IntersectionGPRegressor(optimizer=None, smoothness=smoothness, random_state=0)
+    model.fit(X, Y[:, 0] if n_targets == 1 else Y)
+    found = model.explain(X_star)
+    assert found.pairs.shape == (0, 2)
+    assert found.pairs.dtype == np.intp
+    shape = (9, 3) if n_targets == 1 else (9, 3, 2)
+    assert found.values.shape == found.std.shape == shape
+    assert np.shape(found.offset) == shape[2:]
+    assert_close(found.values.sum(axis=1) + found.offset, model.predict(X_star), 1e-9)
+    of_sparse = model.explain(sparse.csr_array(X_star))
+    for ours, theirs in zip(found[1:5], of_sparse[1:5], strict=True):
+        assert_close(theirs, ours, 1e-9)
+    for d, function in enumerate(model.shape_functions(return_std=True)):
+        rows = np.zeros((len(function.knots), 3))
+        rows[:, d] = function.knots
+        terms = model.explain(rows)
+        assert_close(terms.values[:, d], function.values, 1e-9)
+        assert_close(terms.std[:, d], function.std, 1e-6)
+        # Other features do not matter to it.
+        rows = np.zeros((9, 3))
+        rows[:, d] = X_star[:, d]
+        assert_close(model.explain(rows).values[:, d], found.values[:, d], 1e-9)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_knots_are_zero_and_the_values_of_a_feature(container, rng):
+    X = np.round(rng.gamma(1.0, size=(60, 3)), 1)
+    X[:20, 1] = 0.0
+    every = np.union1d([0.0], X[:, 1])
+    for most in (None, len(every), len(every) + 5):
+        np.testing.assert_array_equal(training_values(container(X), 1, most), every)
+    for most in (2, 5, len(every) - 1):
+        some = training_values(container(X), 1, most)
+        assert len(np.unique(some)) == len(some) == most
+        assert (some[0], some[-1]) == (0.0, every[-1])
+        # As many values are between two of them, or one more.
+        steps = np.diff(np.searchsorted(every, some))
+        assert np.ptp(steps) <= 1
+    np.testing.assert_array_equal(
+        rows_of_one_feature(every, 1, 3).toarray(), every[:, None] * [[0.0, 1.0, 0.0]]
+    )
+
+
+def test_features_that_are_not_there_are_named(data):
+    X, y, _ = data
+    model = fitted(X, y)
+    for feature in (-1, 4):
+        with pytest.raises(ValueError, match=rf"feature {feature} is not in 0\.\.4"):
+            model.shape_functions([0, feature])
+    assert [function.feature for function in model.shape_functions([3, 0])] == [3, 0]
+
+
+@pytest.mark.parametrize("variance", ["auto", "exact", "cached", "fine"])
+def test_the_error_of_deviations_is_of_what_is_cached(data, variance):
+    X, y, _ = data
+    model = fitted(X, y).set_params(variance=variance)
+    if variance == "fine":
+        with pytest.raises(AttributeError, match="not measured with variance='fine'"):
+            _ = model.std_error_
+    else:
+        # Few rows have a factor, with which all is exact unless another way is asked for.
+        cached = model._posterior.cached_variance(0).error
+        assert model.std_error_ == (cached if variance == "cached" else 0.0)
 
 
 def test_explanations_of_classes_and_frames(data):

@@ -13,11 +13,13 @@ from sklearn.preprocessing import MinMaxScaler
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _relevance
 from histrs.gaussian_process._relevance import (
     _best_number_of_steps,
+    _groups,
     _log_losses,
     _Path,
     _squares,
     relevant_weights,
 )
+from tests.helpers import with_spare_room
 from tests.oracles import intersection as oracle
 
 
@@ -26,6 +28,13 @@ def few_of_many(n, d, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     return X, 3.0 * np.abs(X[:, :8] - 0.2) @ np.resize([1.0, -1.0], 8) + 0.2 * rng.normal(size=n)
+
+
+def one_of_many(n, d):
+    """Targets of one feature, which few rows find."""
+    rng = np.random.default_rng(0)
+    X = rng.random((n, d))
+    return X, np.sin(5.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
 
 
 @pytest.mark.parametrize("intercept", [None, 0.0, 1.5])
@@ -66,6 +75,90 @@ def test_a_step_is_its_definition(rng, monkeypatch, intercept):
         logs[group] += np.clip(slope / information, -3.0, 3.0)
     path.step()
     np.testing.assert_allclose(np.log(path.weights / start), logs - logs.max(), atol=0.1)
+
+
+def steps_by_definition(X, Y, start, intercept, draws, others):
+    """Weights after each step of Fisher's scoring with given draws, and predictions there."""
+    n, n_outputs = Y.shape
+    groups = np.unique(np.frexp(np.count_nonzero(X, axis=0))[1], return_inverse=True)[1]
+    own, shared, weights = np.zeros(X.shape[1]), np.zeros(groups.max() + 1), start
+
+    def fit():
+        K = oracle.intersection_kernel(X * weights)
+        constant = 3.0 * np.trace(K) / n if intercept is None else intercept
+        K = K + constant
+
+        def log_likelihood(s):
+            A = K + s * np.eye(n)
+            misfit = np.trace(Y.T @ np.linalg.solve(A, Y))
+            return -0.5 * n_outputs * (n * np.log(misfit) + np.linalg.slogdet(A)[1])
+
+        ratios = np.linalg.eigvalsh(K)[-1] * np.logspace(-8, 1, 60)
+        A = K + max(ratios, key=log_likelihood) * np.eye(n)
+        alpha = np.linalg.solve(A, Y)
+        cross = oracle.intersection_kernel(others * weights, X * weights)
+        return A, alpha, (cross + constant) @ alpha
+
+    def slopes(forms):
+        pull, drawn = forms[:, :n_outputs].sum(axis=1), forms[:, n_outputs:]
+        slope = 0.5 * (pull - n_outputs * drawn.mean(axis=1))
+        return slope, 0.25 * n_outputs * drawn.var(axis=1, ddof=1)
+
+    A, alpha, predicted = fit()
+    found = [(weights, predicted)]
+    for normal in draws:
+        values, vectors = np.linalg.eigh(A)
+        noise = np.sum(Y * alpha, axis=0) / n
+        V = np.hstack([alpha / np.sqrt(noise), vectors / np.sqrt(values) @ vectors.T @ normal])
+        parts = [oracle.intersection_kernel(column[:, None]) for column in (X * weights).T]
+        forms = np.array([np.einsum("ij,ik,kj->j", V, K, V) for K in parts])
+        slope, information = slopes(forms)
+        own = own + np.clip((slope - 0.3 * own) / (information + 0.3), -3.0, 3.0)
+        of_groups = [forms[groups == g].sum(axis=0) for g in range(len(shared))]
+        slope, information = slopes(np.array(of_groups))
+        known = information > 0.0
+        if len(shared) > 1:
+            shared[known] += np.clip(slope[known] / information[known], -3.0, 3.0)
+        logs = own + shared[groups]
+        weights = start * np.exp(logs - logs.max())
+        A, alpha, predicted = fit()
+        found.append((weights, predicted))
+    return found
+
+
+@pytest.mark.parametrize("intercept", [None, 0.0, 1.5])
+@pytest.mark.parametrize("case", ["groups", "one group", "steep", "one target"])
+def test_steps_are_their_definition_draw_by_draw(intercept, case):
+    rng = np.random.default_rng(1)
+    X, Y = rng.random((24, 6)), rng.normal(size=(24, 1 if case == "one target" else 2))
+    if case != "one group":
+        X[3:, 3:5] = 0.0
+    if case == "groups":
+        X[:, 5] = 0.0
+    if case == "steep":
+        # A column that tells all, of which steps are as long as they may be.
+        Y = 5.0 * X[:, :2] - Y / 100
+    Y = Y - Y.mean(axis=0)
+    start, others = np.array([0.5, 1.0, 2.0, 1.0, 3.0, 1.0]), rng.random((7, 6))
+    generator = np.random.default_rng(3)
+    draws = [generator.normal(size=(24, _relevance._N_DRAWS)) for _ in range(3)]
+    expected = steps_by_definition(X, Y, start, intercept, draws, others)
+    path = _Path(X, Y, start, intercept, np.random.default_rng(3), 1)
+    for k, (weights, predicted) in enumerate(expected):
+        if k > 0:
+            path.step()
+        np.testing.assert_allclose(path.weights, weights, rtol=1e-6)
+        np.testing.assert_allclose(path.predicted(others), predicted, rtol=1e-6, atol=1e-8)
+
+
+def test_groups_are_columns_of_about_as_many_entries(rng):
+    counts = np.array([0, 1, 2, 3, 4, 7, 8, 15, 9])
+    X = np.zeros((16, 9))
+    for d, count in enumerate(counts):
+        X[rng.permutation(16)[:count], d] = rng.uniform(0.5, 1.0, count)
+    expected = [0, 1, 2, 2, 3, 3, 4, 4, 4]
+    for rows in (X, sparse.csr_array(X), with_spare_room(X)):
+        np.testing.assert_array_equal(_groups(rows), expected)
 
 
 def test_few_features_of_many_are_found():
@@ -187,6 +280,19 @@ def test_losses_of_classes_are_those_of_calibrated_probabilities(rng):
         assert losses.mean() < 0.7 * -np.sum(shares * np.log(shares))
 
 
+def test_scores_are_calibrated_by_a_temperature_and_shares():
+    # Scores that say nothing leave the shares of the classes, however few rows there are.
+    labels = np.repeat([0, 1], [36, 4])
+    Y = 2.0 * labels[:, None] - 1.0
+    losses = _log_losses(np.zeros((40, 1)), Y - Y.mean(axis=0))
+    assert losses.mean() == pytest.approx(-0.9 * np.log(0.9) - 0.1 * np.log(0.1), rel=1e-3)
+    # Those that say another class say no more than nothing.
+    labels = np.arange(60) % 3
+    Y = 2.0 * np.eye(3)[labels] - 1.0
+    losses = _log_losses(np.eye(3)[(labels + 1) % 3], Y - Y.mean(axis=0))
+    assert losses.mean() > np.log(3)
+
+
 def test_sparse_rows_and_threads_change_nothing():
     X, y = few_of_many(300, 40)
     X[X < 0.5] = 0.0
@@ -224,6 +330,71 @@ def test_many_rows_are_drawn_from(monkeypatch):
     monkeypatch.setattr(_Path, "__init__", watched)
     IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
     assert seen == [60, 60, 60, 90]
+
+
+def test_rows_are_drawn_once_each_and_only_where_there_are_more(monkeypatch):
+    X, y = one_of_many(120, 12)
+    seen = []
+    original = _Path.__init__
+
+    def watched(self, rows, *others):
+        seen.append(rows)
+        original(self, rows, *others)
+
+    def found():
+        rng = np.random.default_rng(0)
+        return relevant_weights(X, y[:, None], np.ones(12), None, rng, 1)
+
+    of_all = found()
+    assert not np.array_equal(of_all, np.ones(12))
+    monkeypatch.setattr(_relevance, "_MAX_ROWS", 120)
+    np.testing.assert_array_equal(found(), of_all)
+    monkeypatch.setattr(_relevance, "_MAX_ROWS", 90)
+    monkeypatch.setattr(_Path, "__init__", watched)
+    found()
+    assert len(np.unique(np.vstack(seen[:3]), axis=0)) == 90
+
+
+def test_a_constant_of_the_targets_does_not_matter():
+    X, y = one_of_many(120, 12)
+    found = [
+        relevant_weights(X, y[:, None] + level, np.ones(12), 0.0, np.random.default_rng(0), 1)
+        for level in (0.0, 64.0)
+    ]
+    assert not np.array_equal(found[0], np.ones(12))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def test_of_columns_without_entries_nothing_is_learned():
+    X, y = one_of_many(120, 12)
+    held = np.arange(12) * 2
+    start = np.linspace(0.5, 2.0, 25)
+    rows = np.zeros((120, 25))
+    rows[:, held] = X
+    alone = relevant_weights(
+        sparse.csr_array(X), y[:, None], start[held], None, np.random.default_rng(0), 1
+    )
+    found = relevant_weights(
+        sparse.csr_array(rows), y[:, None], start, None, np.random.default_rng(0), 1
+    )
+    assert not np.array_equal(alone, start[held])
+    np.testing.assert_array_equal(found[held], alone)
+    np.testing.assert_array_equal(np.delete(found, held), np.delete(start, held))
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(5, []), (6, [4, 4, 4])])
+def test_a_fold_has_two_rows_at_least(rng, monkeypatch, n, sizes):
+    seen = []
+    original = _Path.__init__
+
+    def watched(self, rows, *others):
+        seen.append(len(rows))
+        original(self, rows, *others)
+
+    monkeypatch.setattr(_Path, "__init__", watched)
+    X = rng.random((n, 2))
+    relevant_weights(X, X[:, :1], np.ones(2), None, np.random.default_rng(0), 1)
+    assert seen[:3] == sizes
 
 
 @pytest.mark.parametrize(("n", "y"), [(1, 1.0), (4, 1.0), (40, 0.0)])
