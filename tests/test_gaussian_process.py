@@ -223,9 +223,10 @@ def test_classifier_takes_any_labels(rng, labels):
 
 @each_model
 def test_tags_say_what_is_taken(model_class):
-    tags = get_tags(model_class()).input_tags
-    assert tags.sparse
-    assert tags.positive_only
+    tags = get_tags(model_class())
+    assert tags.input_tags.sparse
+    assert tags.input_tags.positive_only
+    assert tags.target_tags.multi_output == (model_class is IntersectionGPRegressor)
 
 
 @each_model

@@ -63,6 +63,9 @@ def test_covariances_of_several_targets(data):
         assert covariance.shape == (7, 7, 2)
         assert_close(covariance[:, :, 0], 100.0 * expected, 1e-9)
         assert_close(covariance[:, :, 1], 4900.0 * expected, 1e-9)
+        draws = model.sample_y(X_star, 9, random_state=1)
+        assert draws.shape == (7, 2, 9)
+        assert_close(draws[:, 0], fitted(X, y).sample_y(X_star, 9, random_state=1), 1e-6)
     noise, amplitude = [NOISE, 3.0], [AMPLITUDE, 0.1]
     model.set_params(shared_hyperparameters=False, noise=noise, amplitude=amplitude)
     mean, covariance = model.fit(X, np.column_stack([y, -7.0 * y])).predict(X_star, return_cov=True)

@@ -359,9 +359,10 @@ mod tests {
     #[test]
     fn a_bad_entry_is_refused_wherever_it_is() {
         let exec = Executor::new(1).unwrap();
-        let (n_rows, n_columns) = (2 * TILE_ROWS + 1, 21);
+        let n_columns = 21;
         let w = Array2::ones((3, n_columns));
-        for (i, d) in (0..n_rows).flat_map(|i| [0, 2, 20].map(|d| (i, d))) {
+        let places = |n_rows| (0..n_rows).flat_map(move |i| [0, 2, 20].map(|d| (n_rows, i, d)));
+        for (n_rows, i, d) in places(1).chain(places(2 * TILE_ROWS + 1)) {
             for bad in [-1.0, f64::NAN, f64::INFINITY] {
                 let mut x = Array2::ones((n_rows, n_columns));
                 x[[i, d]] = bad;
