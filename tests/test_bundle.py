@@ -26,8 +26,9 @@ from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm import _interior_point as interior_point
-from histrs.svm._bundle_solver import Targets, conjugate
+from histrs.svm._bundle_solver import Targets
 from histrs.svm._interior_point import simplex_maximum
+from histrs.svm._pegasos import conjugate
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import bundle as oracle

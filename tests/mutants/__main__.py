@@ -15,17 +15,15 @@ import argparse
 import gc
 import itertools
 import os
-import random
 import re
 import sys
 import time
-import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.mutants.choice import accepted_in, add_choice, chosen_of
 from tests.mutants.mutations import Mutant, mutants_of
 from tests.mutants.records import Function, Records, function_at
 from tests.mutants.server import Say, Server, forks, live_functions, replace_code, traced
@@ -197,19 +195,16 @@ def main() -> int:
     """Run the mutants that were asked for, and tell which survive."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("parts", nargs="*", default=PARTS)
-    parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts of the mutants")
-    parser.add_argument("--sample", type=int, help="so many mutants of each part, drawn")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    add_choice(parser)
     parser.add_argument("--jobs", type=int, default=max((os.cpu_count() or 2) // 2, 1))
     parser.add_argument("--minutes", type=float, help="start no mutant of a part after so many")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests of a survivor")
     parser.add_argument("--list", action="store_true", help="list mutants, run none")
-    parser.add_argument("--only", help="regular expression of the mutants' names")
     parser.add_argument("--tests", nargs="+", help="files, instead of all that name the parts")
     options = parser.parse_args()
-    accepted = {entry["mutant"] for entry in tomllib.loads(ACCEPTED.read_text())["accepted"]}
+    accepted = accepted_in(ACCEPTED)
     every = {part: mutants_in(part) for part in options.parts}
-    chosen = {part: list(_chosen(mutants, options)) for part, mutants in every.items()}
+    chosen = {part: list(chosen_of(mutants, options)) for part, mutants in every.items()}
     if options.list:
         print(*(mutant.name for mutants in chosen.values() for mutant in mutants), sep="\n")
         return 0
@@ -238,16 +233,6 @@ def main() -> int:
     for name in gone:
         print(f"accepted.toml names what is no longer there: {name}")
     return 1 if survivors or gone else 0
-
-
-def _chosen(mutants: list[Mutant], options: argparse.Namespace) -> Iterator[Mutant]:
-    index, count = (int(number) for number in options.part.split("/"))
-    mutants = mutants[index - 1 :: count]
-    if options.sample is not None and options.sample < len(mutants):
-        mutants = random.Random(options.seed).sample(mutants, options.sample)
-    for mutant in mutants:
-        if options.only is None or re.search(options.only, mutant.name):
-            yield mutant
 
 
 if __name__ == "__main__":

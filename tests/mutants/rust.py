@@ -12,22 +12,20 @@ for as long as the file and the tests of the crate are the same.
 
 import argparse
 import hashlib
-import itertools
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.mutants.choice import accepted_in, add_choice, chosen_of
 from tests.mutants.rust_mutations import Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,7 +182,7 @@ class Tests:
         # The unit tests are in the program of the library.
         self._unit = named.pop("histrs")
         self._others = [
-            (path, (ROOT / CRATE / "tests" / f"{name}.rs").read_text())
+            (path, (OUTPUT / "tree" / CRATE / "tests" / f"{name}.rs").read_text())
             for name, path in sorted(named.items())
         ]
         self._seconds = dict[tuple[Path, str], float]()
@@ -262,17 +260,14 @@ def main() -> int:
     """Run the mutants that were asked for, and tell which survivors are not accepted."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.rust", description=__doc__)
     parser.add_argument("folders", nargs="*", default=KERNELS, help="folders of rust/histrs/src")
-    parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts of the mutants")
-    parser.add_argument("--sample", type=int, help="so many mutants, drawn")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--only", help="regular expression of the mutants' names")
+    add_choice(parser)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e9, help="start no mutant after so many")
     options = parser.parse_args()
-    accepted = {entry["mutant"] for entry in tomllib.loads(ACCEPTED.read_text())["accepted"]}
+    accepted = accepted_in(ACCEPTED)
     mutants, programs = Tree(options.folders).compile()
     print(f"{len(mutants)} mutants in {len(programs)} programs", flush=True)
-    chosen = [mutant for mutant in _chosen(mutants, options) if mutant.name not in accepted]
+    chosen = [mutant for mutant in chosen_of(mutants, options) if mutant.name not in accepted]
     tests, records = Tests(programs), Records()
     deadline = time.monotonic() + 60 * options.minutes
     survivors = [m for m in chosen if (found := records.get(m)) and found["killer"] is None]
@@ -298,16 +293,6 @@ def main() -> int:
     for name in gone:
         print(f"{ACCEPTED.name} names what is no longer there: {name}")
     return 1 if survivors or gone else 0
-
-
-def _chosen(mutants: list[Mutant], options: argparse.Namespace) -> Iterator[Mutant]:
-    index, count = (int(number) for number in options.part.split("/"))
-    mutants = list(itertools.islice(mutants, index - 1, None, count))
-    if options.sample is not None and options.sample < len(mutants):
-        mutants = random.Random(options.seed).sample(mutants, options.sample)
-    for mutant in mutants:
-        if options.only is None or re.search(options.only, mutant.name):
-            yield mutant
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ _LEFT_ALONE = {
     *("const_item", "static_item", "attribute_item", "inner_attribute_item", "array_type"),
     *("type_arguments", "macro_definition", "macro_invocation", "const_block", "match_pattern"),
 }
+_EXPRESSIONS = {"binary_expression", "compound_assignment_expr"}
 _NAME_LENGTH = 60
 _PARSER = Parser(Language(tree_sitter_rust.language()))
 
@@ -36,8 +37,6 @@ _PARSER = Parser(Language(tree_sitter_rust.language()))
 class Site:
     """An expression, and the operators that take the place of its own."""
 
-    path: Path
-    start: int
     line: int
     names: tuple[str, ...]
     """One for each mutant: file, function, expression and its operator."""
@@ -78,23 +77,21 @@ class Source:
             put(self._text[at : node.end_byte])
 
         def render(node: Node) -> None:
-            if node.type not in {"binary_expression", "compound_assignment_expr"}:
+            if node.type not in _EXPRESSIONS or _key(node) not in first:
                 copy(node)
                 return
-            key = _key(node)
-            if key not in first:
-                copy(node)
-                return
-            start = length
+            start, key = length, _key(node)
             before, operator, after = node.children[0], _operator(node), node.children[-1]
-            others = _others(node)
+            # By the numbers of the mutants, and its own operator for all others.
+            numbered = [(b"%d" % k, other) for k, other in enumerate(_others(node), first[key])]
+            arms = [(arm, other.encode()) for arm, other in [*numbered, (b"_", operator)]]
             choice = b"match crate::mutant::chosen() { "
             if operator in LOGICAL:
                 put(b"(" + choice)
-                for number, other in enumerate([*others, operator], first[key]):
-                    put(b"%s => " % (b"_" if other == operator else b"%d" % number))
+                for arm, other in arms:
+                    put(b"%s => " % arm)
                     render(before)
-                    put(b" %s " % other.encode())
+                    put(b" %s " % other)
                     render(after)
                     put(b", ")
                 put(b"})")
@@ -102,10 +99,10 @@ class Source:
                 put(b"{ let r = ")
                 render(after)
                 put(b"; " + choice)
-                for number, other in enumerate([*others, operator], first[key]):
-                    put(b"%s => " % (b"_" if other == operator else b"%d" % number))
+                for arm, other in arms:
+                    put(b"%s => " % arm)
                     render(before)
-                    put(b" %s r, " % other.encode())
+                    put(b" %s r, " % other)
                 put(b"} }")
             else:
                 by = b"&" if operator in COMPARISONS else b""
@@ -114,9 +111,8 @@ class Source:
                 put(b"), %s(" % by)
                 render(after)
                 put(b")) { (l, r) => " + choice)
-                for number, other in enumerate([*others, operator], first[key]):
-                    arm = b"_" if other == operator else b"%d" % number
-                    put(b"%s => l %s r, " % (arm, other.encode()))
+                for arm, other in arms:
+                    put(b"%s => l %s r, " % (arm, other))
                 put(b"} })")
             spans.append((start, length, key))
 
@@ -134,7 +130,7 @@ class Source:
             name = f"{self.path}:{scope}: {expression}: {_operator(node)} -> {other}"
             seen[name] += 1
             names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-        return Site(self.path, _key(node), node.start_point[0] + 1, tuple(names))
+        return Site(node.start_point[0] + 1, tuple(names))
 
     def _nodes(self, node: Node, scope: str) -> Iterator[tuple[Node, str]]:
         if node.type in _LEFT_ALONE or _is_of_tests(node) or _is_constant(node):
@@ -148,7 +144,7 @@ class Source:
         for child in node.children:
             if length is None or child != length:
                 yield from self._nodes(child, scope)
-        if node.type in {"binary_expression", "compound_assignment_expr"} and _others(node):
+        if node.type in _EXPRESSIONS and _others(node):
             yield node, scope
 
 

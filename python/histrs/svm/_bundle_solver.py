@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
 
 from histrs import _histrs
 from histrs._progress import SolverProgress
@@ -93,17 +92,6 @@ class Solution:
     """What is known of the losses, whatever the strength of the regulariser."""
 
 
-def conjugate(slopes: Array, loss: str) -> Array:
-    """Return minus the conjugate of a loss at minus `slopes`, which have no sign."""
-    if loss == "hinge":
-        return slopes
-    if loss == "squared_hinge":
-        return slopes * (1.0 - slopes / 4.0)
-    slopes = np.minimum(slopes, 1.0)
-    found: Array = entr(slopes) + entr(1.0 - slopes)
-    return found
-
-
 class _Search:
     """The state of all problems, of which fewer and fewer are active."""
 
@@ -159,7 +147,6 @@ class _Search:
         square = np.array([planes.square() for planes in models])
         mixed = np.array([planes.with_best() for planes in models])
         start = self.squares[active]
-
         norms = (self.alpha * start, self.alpha * mixed, self.alpha * square)
         values = self.objective()[active]
         point, least = self.targets.minima(self.scores, self.work, norms, values)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from histrs._progress import SolverProgress
 from histrs._scale import check_steps
-from histrs.svm._bundle_solver import Solution, Targets, conjugate, relative_gaps
+from histrs.svm._bundle_solver import Solution, Targets, relative_gaps
 from histrs.svm._rows import Rows
 
 Array = NDArray[np.float64]
@@ -77,3 +78,14 @@ def pegasos(
         progress(relative_gaps(gap, objective))
     counts = np.full(n_problems, n_iter)
     return Solution(v, objective, gap, counts, np.zeros(n_problems, dtype=np.intp), square)
+
+
+def conjugate(slopes: Array, loss: str) -> Array:
+    """Return minus the conjugate of a loss at minus `slopes`, which have no sign."""
+    if loss == "hinge":
+        return slopes
+    if loss == "squared_hinge":
+        return slopes * (1.0 - slopes / 4.0)
+    slopes = np.minimum(slopes, 1.0)
+    found: Array = entr(slopes) + entr(1.0 - slopes)
+    return found
