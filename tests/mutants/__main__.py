@@ -59,7 +59,7 @@ def mutants_in(part: str) -> list[Mutant]:
     """Return every mutant of a part, by file and line."""
     return [
         mutant
-        for path in sorted((PACKAGE / part).glob("*.py"))
+        for path in sorted((PACKAGE / part).rglob("*.py"))
         for mutant in mutants_of(path.read_text(), path.relative_to(PACKAGE.parent))
     ]
 
