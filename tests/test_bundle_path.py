@@ -192,7 +192,8 @@ def test_planes_without_a_part_are_forgotten(digits):
     model = BundleSVC(fit_intercept=False).fit(X, y)
     found = solve(model._rows(X), model._targets(y, np.ones(len(y))), 1e-5, 1e-9, 300)
     assert found.n_iter.max() > 50
-    assert np.all(found.n_planes < found.n_iter)
+    many = found.n_iter > 50
+    assert np.all(found.n_planes[many] < found.n_iter[many])
     assert [len(planes) for planes in found.planes] == found.n_planes.tolist()
 
 

@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1
+# And at most so many times as far as the best point has moved: a smooth loss is known best nearby.
+_NEARBY = {"hinge": 10.0, "squared_hinge": 1.0, "logistic": 1.0}
 # The part of the tolerance that the dual may be off.
 _DUAL_PART = 0.05
 # A strength of the regulariser beside which losses of some rows are nothing.
@@ -153,7 +155,7 @@ class _Search:
         rest = 1 - point
         self.squares[active] = rest**2 * start + 2 * point * rest * mixed + point**2 * square
         self.losses[active] = least - self.alpha / 2 * self.squares[active]
-        cut = point + _BEYOND * rest
+        cut = point + np.minimum(_BEYOND * rest, self._reach(point))
         old = self.best[active]
         self.best[active] = old + point[:, None] * (minimisers - old)
         for planes, at_point in zip(models, point, strict=True):
@@ -161,6 +163,10 @@ class _Search:
         self.n_iter[active] += 1
         check_steps(self.objective(), self.best)
         self._retire(point, cut)
+
+    def _reach(self, point: Array) -> Array:
+        """Return how far behind the best points planes may be; anywhere where none has moved."""
+        return np.where(point > 0, _NEARBY[self.targets.loss] * point, 1.0)
 
     def _add_planes(self) -> Array:
         """Return the minimisers of the planes, of which there is one more for each problem."""
