@@ -105,6 +105,24 @@ def test_passes_are_shown_with_the_objective(rows, capsys, monkeypatch):
     assert lines[-1].endswith(f"best {best:.6g}")
 
 
+def test_passes_that_are_shown_are_all_made(rows, capsys):
+    X, y = rows
+    quiet = IntersectionSVC(smoothing="none", eta0=0.4, max_iter=60, random_state=5).fit(X, y)
+    loud = clone(quiet).set_params(verbose=1).fit(X, y)
+    assert quiet.n_iter_ == loud.n_iter_ == 60
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
+
+
+def test_an_objective_of_zero_falls_no_more():
+    X, y = np.tile(np.eye(2), (10, 1)), np.tile([0, 1], 10)
+    model = IntersectionSVC(
+        alpha=0.0, smoothing="none", early_stopping=True, max_iter=100, random_state=0
+    ).fit(X, y)
+    scores = np.where(y == 1, 1, -1) * model.decision_function(X)
+    assert np.all(scores >= model.margin_)
+    assert model.n_iter_ < 100
+
+
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_entries_whose_squares_overflow_get_units(rng, container):
     X = rng.random((50, 5)) * 1e200
