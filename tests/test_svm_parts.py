@@ -420,7 +420,7 @@ def test_sparse_features_of_any_format(rng):
     X, y = rng.random((40, 4)), np.arange(40) % 2
     parts = {"alphas": [0.1, 1.0], "cv": 2, "random_state": 0}
     expected = BundleSVC(FunctionTransformer(sparse.csr_array), **parts).fit(X, y)
-    for made in (sparse.coo_array, sparse.csc_array):
+    for made in (sparse.coo_array, sparse.coo_matrix, sparse.csc_array, sparse.bsr_array):
         model = BundleSVC(FunctionTransformer(made), **parts).fit(X, y)
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
