@@ -176,9 +176,11 @@ def test_a_problem_without_progress_ends(monkeypatch):
             assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
 
 
-def test_no_gap_is_within_any_tolerance():
+@pytest.mark.parametrize("solver", ["bundle", "pegasos"])
+def test_no_gap_is_within_any_tolerance(solver):
     # Eight losses of 1, whose mean has no rounding.
-    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False).fit(np.zeros((8, 2)), [0, 1] * 4)
+    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False, solver=solver)
+    model.fit(np.zeros((8, 2)), [0, 1] * 4)
     assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
 
 

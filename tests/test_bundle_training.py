@@ -14,6 +14,9 @@ from histrs._labels import NOTHING_WEIGHS
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.svm._bundle_solver import Targets
+from histrs.svm._pegasos import conjugate, pegasos
+from histrs.svm._rows import FeatureRows
 from tests.oracles import bundle as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -271,3 +274,27 @@ def test_pegasos_ends_once_the_gap_is_small(rows):
     with pytest.warns(UserWarning, match="certified gap"):
         before = BundleSVC(tol=0.02, max_iter=model.n_iter_ - 1, **settings).fit(X, y)
     assert np.any(before.dual_gap_ > 0.02 * before.objective_)
+
+
+def test_pegasos_ends_where_its_steps_overflow(rng):
+    n = 12
+    labels, weights = np.arange(n, dtype=np.int32) % 2, np.full(n, 1 / n)
+    targets = Targets(labels, weights, np.array([1], dtype=np.int32), "hinge", 1)
+    epochs = []
+    arguments = FeatureRows(1e200 * rng.random((n, 3)), None), targets, 0.1, 0.0, 4, 5
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(FloatingPointError):
+        pegasos(*arguments, np.random.RandomState(0), epochs.append)
+    assert not epochs
+
+
+@pytest.mark.parametrize("loss", oracle.LOSSES)
+def test_conjugates_are_the_offsets_of_tangents(loss):
+    # Of all tangents of the same slope the lowest; losses have slopes from 0 to these.
+    margins = np.linspace(-50, 50, 20_001)
+    slopes = np.linspace(0, 3 if loss == "squared_hinge" else 1, 9)
+    offsets = oracle.LOSSES[loss](margins) + slopes[:, None] * margins
+    np.testing.assert_allclose(conjugate(slopes, loss), offsets.min(axis=1), atol=1e-4)
+
+
+def test_slopes_of_which_the_mean_is_rounded_up_are_slopes():
+    assert conjugate(np.array([np.nextafter(1.0, 2.0)]), "logistic") == 0.0

@@ -351,6 +351,15 @@ def test_the_size_of_weights_is_that_of_the_penalty(by, factor):
     assert factor < 1e-300 or model.score(X, y) > 0.9
 
 
+def test_the_mean_weight_may_be_below_the_least_number():
+    X, y = load_iris(return_X_y=True)
+    model = IntersectionSVC(class_weight={0: 0.0, 1: 0.0}, random_state=0)
+    expected = clone(model).set_params(alpha=1e300).fit(X, y)
+    model.fit(X, y, np.full(150, 5e-324))
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.intercept_, expected.intercept_)
+
+
 @pytest.mark.parametrize("scale", ["spread", "none"])
 @pytest.mark.parametrize("first", ["one row", "zeros"])
 def test_a_first_batch_without_spread_leaves_the_units_open(first, scale):

@@ -146,6 +146,8 @@ def test_lengths_are_means(container):
     more = lengths.with_rows(container(np.array([[7.0, 2.0, 0.0]])))
     assert (more.row, more.entry, more.largest) == (6.0, 3.6, 7.0)
     assert more.with_rows(container(np.zeros((1, 3)))).row == 4.5
+    less = Lengths.of(container(X / 8))
+    assert (less.row, less.entry, less.largest) == (4.5 / 8, 3.0 / 8, 6.0 / 8)
     nothing = Lengths.of(container(np.zeros((2, 3))))
     assert (nothing.row, nothing.entry, nothing.largest) == (1.0, 1.0, 1.0)
 
@@ -373,10 +375,25 @@ def test_weights_that_are_no_better_are_not_taken(rng, monkeypatch):
     np.testing.assert_allclose(planes.weights, optimum, atol=1e-6)
 
 
-def test_planes_go_after_thirty_optima_without_a_part():
+def test_planes_whose_products_overflow_are_refused():
+    planes = Planes(2, 1.0)
+    planes.add(np.full(2, 1e200), np.full(2, 1e100), 1.0, 0.0)
+    planes.solve(1e-12, 1)
+    with np.errstate(over="ignore"), pytest.raises(FloatingPointError):
+        planes.with_alpha(1e-10).solve(1e-12, 1)
+    planes = Planes(2, 1.0)
+    planes.add(np.zeros(2), np.zeros(2), np.inf, 0.0)
+    with pytest.raises(FloatingPointError):
+        planes.solve(1e-12, 1)
+
+
+@pytest.mark.parametrize("had_a_part", [False, True])
+def test_planes_go_after_thirty_optima_without_a_part(had_a_part):
     planes = Planes(1, 1.0)
     # Of two planes one is above the other everywhere; with each solution one more of the kind.
     planes.add(np.zeros(1), np.zeros(1), 0.0, 0.5)
+    if had_a_part:
+        assert planes.solve(1e-12, 1) == 0.0
     planes.add(np.zeros(1), np.zeros(1), 1.0, 0.7)
     for turn in range(30):
         assert planes.solve(1e-12, 1) == pytest.approx(1.0)
@@ -403,7 +420,7 @@ def test_sparse_features_of_any_format(rng):
     X, y = rng.random((40, 4)), np.arange(40) % 2
     parts = {"alphas": [0.1, 1.0], "cv": 2, "random_state": 0}
     expected = BundleSVC(FunctionTransformer(sparse.csr_array), **parts).fit(X, y)
-    for made in (sparse.coo_array, sparse.csc_array):
+    for made in (sparse.coo_array, sparse.coo_matrix, sparse.csc_array, sparse.bsr_array):
         model = BundleSVC(FunctionTransformer(made), **parts).fit(X, y)
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
@@ -475,3 +492,16 @@ def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
     part = rows.part(some)
     assert (len(part), part.width) == (3, rows.width)
     np.testing.assert_allclose(part.scores(product_a), out[:, some], rtol=1e-5, atol=1e-6)
+
+
+def test_models_of_codes_have_the_coordinates_of_their_factor(rng):
+    pq = ProductQuantizer(2, 3, "hellinger", random_state=0).fit(rng.random((11, 6)))
+    codes, product, dtype = pq.transform(rng.random((9, 6))), pq.inner_product_, np.dtype(float)
+    delayed = CodeRows(codes, product, 3, dtype, 1)
+    immediate = ExpandedRows(codes, product, dtype, 1)
+    features = np.hstack([product.factor[k][codes[:, k]] for k in range(2)])
+    assert delayed.width == immediate.width == features.shape[1]
+    G = rng.standard_normal((2, 9))
+    for rows in (delayed, immediate):
+        for gradients in rows.gradients(G):
+            np.testing.assert_allclose(gradients, G @ features, rtol=1e-12, atol=1e-15)

@@ -79,6 +79,16 @@ def test_early_stopping_drops_the_step_and_then_ends(rows, smoothing, eta0):
     assert not model.intercept_.any()
 
 
+def test_the_intercept_is_learned_beside_an_enormous_entry(rows):
+    X, y = rows
+    X[0, 0] = 1000.0
+    model = IntersectionSVC(scale="none", smoothing="none", max_iter=6, random_state=5).fit(X, y)
+    w, _, _ = trained(X, y, model)
+    np.testing.assert_allclose(model.coef_, w[:, :5], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.intercept_, w[:, 5], rtol=1e-9, atol=1e-12)
+    assert model.intercept_.any()
+
+
 def test_the_warning_tells_the_objective(rows):
     X, y = rows
     model = IntersectionSVC(
@@ -103,6 +113,24 @@ def test_passes_are_shown_with_the_objective(rows, capsys, monkeypatch):
     early = IntersectionSVC(scale="none", early_stopping=True, **settings)
     _, _, best = trained(X, y, early, np.where(y == 0, 4.0, 1.0))
     assert lines[-1].endswith(f"best {best:.6g}")
+
+
+def test_passes_that_are_shown_are_all_made(rows, capsys):
+    X, y = rows
+    quiet = IntersectionSVC(smoothing="none", eta0=0.4, max_iter=60, random_state=5).fit(X, y)
+    loud = clone(quiet).set_params(verbose=1).fit(X, y)
+    assert quiet.n_iter_ == loud.n_iter_ == 60
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
+
+
+def test_an_objective_of_zero_falls_no_more():
+    X, y = np.tile(np.eye(2), (10, 1)), np.tile([0, 1], 10)
+    model = IntersectionSVC(
+        alpha=0.0, smoothing="none", early_stopping=True, max_iter=100, random_state=0
+    ).fit(X, y)
+    scores = np.where(y == 1, 1, -1) * model.decision_function(X)
+    assert np.all(scores >= model.margin_)
+    assert model.n_iter_ < 100
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -206,6 +234,32 @@ def test_units_and_lengths_of_batches(rng):
             kept, (model.scale_, model.offset_, model.eta_, model.margin_), strict=True
         ):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_lengths_are_those_up_to_the_last_column_that_varied(rng, container):
+    # In which batch each column varies for the first time, of which others stay as they are.
+    first = np.array([0, 0, 2, 4])
+    model = IntersectionSVC(scale="none", margin=0.5, eta0=0.25, random_state=0)
+    seen = np.empty((0, 4))
+    for batch in range(6):
+        X = np.where(first <= batch, (1 + rng.random((5, 4))) * 3.0**batch, 2.0)
+        model.partial_fit(container(X), [0, 1, 1, 0, 1], classes=[0, 1])
+        seen = np.vstack([seen, np.maximum(X - model.offset_, 0.0)])
+        if batch in first:
+            expected = 0.5 * seen.sum(axis=1).mean(), 0.25 * seen[seen > 0].mean()
+        np.testing.assert_allclose([model.margin_, model.eta_], expected, rtol=1e-12)
+
+
+def test_columns_that_vary_later_get_the_units_that_others_needed(rng):
+    X = np.column_stack([1e6 * rng.random(20), rng.random((20, 3))])
+    X[:10, 3] = 0.0
+    for scale in ("auto", "spread"):
+        model = IntersectionSVC(scale=scale, random_state=0)
+        model.partial_fit(X[:10], np.arange(10) % 2, classes=[0, 1])
+        model.partial_fit(X[10:], np.arange(10) % 2)
+        units = [*X[:10, :3].std(axis=0), X[:, 3].std()]
+        np.testing.assert_allclose(model.scale_, units, rtol=1e-9)
 
 
 # ---- answers ------------------------------------------------------------------------------------

@@ -116,9 +116,12 @@ class InputSpaceTraining(BaseEstimator):
 
     def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         # The same objective, divided by the mean weight: steps have the length that eta0 asks for.
+        # The largest weight comes first, since the mean may be below the least number.
         largest = float(weights.max())
-        mean = largest * float(np.mean(weights / largest)) if largest > 0.0 else 1.0
-        weights, alpha = weights / mean, min(self.alpha / mean, np.finfo(np.float64).max)
+        weights = weights / largest
+        part = float(np.mean(weights))
+        weights, alpha = weights / part, min(self.alpha / largest / part, np.finfo(np.float64).max)
+        mean = largest * part
         rng = check_random_state(self.random_state)
         self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
         half = self.max_iter // 2
