@@ -131,6 +131,19 @@ def test_rows_come_and_go(solver):
         assert np.allclose(found[1], variance, atol=1e-5)
 
 
+def test_iterations_store_no_matrix(monkeypatch):
+    X, t, w, others = sample(26)
+
+    def refuse(system):
+        raise AssertionError
+
+    monkeypatch.setattr(KernelSystem, "kernel_matrix", refuse)
+    model = IntersectionGPClassifier(amplitude=5.0, solver="cg", **GIVEN, random_state=0)
+    *_, mean, _ = by_definition(X, t, w / w.mean(), others, 5.0)
+    found, _ = model.fit(X, t, w).latent_mean_and_variance(others)
+    assert np.allclose(found, mean, atol=1e-5)
+
+
 def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
     model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X[:100], y[:100])

@@ -1,6 +1,7 @@
 """Additive models as tables, and as ONNX models that run without this package."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     _tables,
 )
+from histrs.gaussian_process._tables import AdditiveTables
 
 
 def served(tables, X):
@@ -204,6 +206,72 @@ def test_onnx_refuses_what_its_numbers_do_not_hold():
     labels = np.array([3, 2**63 + 5], dtype=np.uint64)[(X[:, 0] > 0.5).astype(int)]
     with pytest.raises(ValueError, match="integers of ONNX"):
         IntersectionGPClassifier(random_state=0).fit(X, labels).export_tables().to_onnx()
+
+
+def steps(*nodes):
+    """Return tables of functions that are 1 from their second node on, whose nodes are given."""
+    most = max(len(t) for t in nodes)
+    shape = (len(nodes), most, 1)
+    values, slopes = np.zeros(shape), np.zeros(shape)
+    for v, t in zip(values, nodes, strict=True):
+        v[1 : len(t)] = 1.0
+    padded = np.array([[*t, *[np.inf] * (most - len(t))] for t in nodes])
+    return AdditiveTables(padded, values, slopes, np.zeros(1), np.zeros(1), None)
+
+
+SINGLE = np.finfo(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "held"),
+    [
+        (float(SINGLE.tiny), True),
+        (0.5 * float(SINGLE.tiny), False),
+        (float(SINGLE.max), True),
+        (2.0 * float(SINGLE.max), False),
+    ],
+)
+def test_onnx_holds_nodes_up_to_the_ends_of_single_precision(node, held):
+    # One function has more nodes than the other.
+    tables = steps([0.0, node], [0.0, 1.0, 2.0])
+    if not held:
+        pytest.importorskip("onnx", reason='onnx is not installed: pip install "histrs[onnx]"')
+        with pytest.raises(ValueError, match="single precision"):
+            tables.to_onnx()
+        return
+    rows = np.array([[0.0, 0.5], [node, 0.5], [node, 9.0], [np.inf, np.inf]])
+    np.testing.assert_array_equal(tables.scores(rows)[:, 0], [0.0, 1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(served(tables, rows)["variable"][:, 0], [0.0, 1.0, 2.0, 2.0])
+
+
+def test_onnx_tells_the_shapes_of_what_goes_in_and_out(rng):
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install "histrs[onnx]"')
+
+    def shapes(values):
+        return {
+            value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+            for value in values
+        }
+
+    X = rng.random((30, 4))
+    model = IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, X[:, :2])
+    graph = model.export_tables().to_onnx().graph
+    assert shapes(graph.input) == {"X": ["n_samples", 4]}
+    assert shapes(graph.output) == {"variable": ["n_samples", 2]}
+    for n_classes in (2, 3):
+        labels = np.arange(30) % n_classes
+        classifier = IntersectionGPClassifier(optimizer=None, random_state=0).fit(X, labels)
+        graph = classifier.export_tables().to_onnx().graph
+        assert shapes(graph.output) == {
+            "label": ["n_samples"],
+            "probabilities": ["n_samples", n_classes],
+        }
+
+
+def test_onnx_that_is_not_installed_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"histrs\[onnx\]"):
+        steps([0.0, 1.0]).to_onnx()
 
 
 def test_sparse_rows_have_the_tables_of_dense_ones():

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._weights import _CLEAR
+from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._weights import _CLEAR, _log_evidence
 from tests.oracles import hyperparameters as oracle
 
 
@@ -59,10 +60,10 @@ def test_units_are_divided_out(rng, model_class):
     )
 
 
-def log_evidence(X, Y, *, shared):
+def log_evidence(X, Y, *, shared, intercept="auto"):
     """Return the likelihood of eq. 4, a constant less, at the best of a grid of noises."""
     K = oracle.generalized_kernel(X)
-    K = K + 3.0 * np.mean(np.diag(K))
+    K = K + (3.0 * np.mean(np.diag(K)) if intercept == "auto" else intercept)
     n = len(X)
     groups = [Y] if shared else [Y[:, [k]] for k in range(Y.shape[1])]
     best = np.full(len(groups), -np.inf)
@@ -102,6 +103,43 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
         assert is_unweighted(model) == (gain > _CLEAR)
         if gain < _CLEAR:
             np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
+
+
+@pytest.mark.parametrize("intercept", ["auto", 0.0, 70.0])
+@pytest.mark.parametrize("shared", [False, True])
+def test_gain_is_of_the_intercept_that_is_given(rng, intercept, shared):
+    X, Y = 5.0 * rng.random((30, 3)), rng.normal(size=(30, 2))
+    model = IntersectionGPRegressor(intercept_variance=intercept, optimizer=None, random_state=0)
+    likelihood = model.fit(X, Y)._likelihood_of_fit(vars(model))
+    weights, T = np.array([0.1, 2.0, 1.0]), (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    found = [
+        _log_evidence(model, likelihood, GeneralizedKernel(weights=w), shared=shared)
+        for w in (None, weights)
+    ]
+    expected = [log_evidence(X * w, T, shared=shared, intercept=intercept) for w in (1.0, weights)]
+    np.testing.assert_allclose(found[0] - found[1], expected[0] - expected[1], rtol=1e-6)
+
+
+def test_targets_that_share_their_noise_tell_less_of_one_that_has_less():
+    rng = np.random.default_rng(34)
+    X = rng.poisson(np.geomspace(30.0, 0.05, 12), (60, 12)).astype(float)
+    y = np.sqrt(X[:, :3]).sum(axis=1)
+    Y = np.column_stack([y + 0.1 * y.std() * rng.normal(size=60), rng.normal(size=60)])
+    T = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None, random_state=0)
+    W = X * scaled.fit(X, Y).feature_weights_
+    for shared in (False, True):
+        gain = log_evidence(X, T, shared=shared) - log_evidence(W, T, shared=shared)
+        assert (gain > _CLEAR + 1.0) if not shared else (gain < _CLEAR - 1.0)
+        model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
+        assert is_unweighted(model) == (not shared)
+
+
+@pytest.mark.parametrize("exponent", [0, 12])
+def test_noise_is_relative_to_the_unit_of_all_columns(rng, exponent):
+    X = rng.poisson(np.geomspace(30.0, 0.02, 40), (200, 40)).astype(float)
+    y = np.sqrt(X[:, :6]).sum(axis=1) + rng.normal(size=200)
+    assert is_unweighted(IntersectionGPRegressor(random_state=0).fit(np.ldexp(X, exponent), y))
 
 
 @pytest.mark.parametrize("exponent", [-900, -40, 0, 3, 40, 500])

@@ -88,6 +88,11 @@ def test_regression_of_labels_less_their_means(smoothness, rough, solver, n_clas
     mean, variance = model.latent_mean_and_variance(others)
     expected = level + k @ np.linalg.solve(A, Y - level)
     np.testing.assert_allclose(mean.reshape(expected.shape), expected, rtol=1e-6, atol=1e-7)
+    if solver == "cholesky":
+        squares = np.sum((Y - level) * np.linalg.solve(A, Y - level))
+        constant = np.linalg.slogdet(A)[1] + len(Y) * np.log(2.0 * np.pi)
+        evidence = -0.5 * (squares + Y.shape[1] * constant)
+        assert model.log_marginal_likelihood() == pytest.approx(evidence, rel=1e-8)
     prior = np.diag(0.7 * kernel(model, others, others, X, w))
     left = prior - np.sum(k * np.linalg.solve(A, k.T).T, axis=1)
     np.testing.assert_allclose(variance, left, rtol=1e-5, atol=1e-8)

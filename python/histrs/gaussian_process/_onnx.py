@@ -104,17 +104,18 @@ def _scores(graph: _Graph, tables: _Tables) -> str:
     def whole(*values: int) -> str:
         return graph.constant(np.array(values, dtype=np.int64))
 
-    largest = np.finfo(np.float32).max
-    nodes = np.minimum(tables.nodes, largest)
-    last = np.max(np.where(np.isfinite(tables.nodes), tables.nodes, 0.0), axis=1)
+    # An entry that is no more than the last node does not reach the infinities behind it.
+    last = np.max(tables.nodes, axis=1, where=np.isfinite(tables.nodes), initial=0.0)
     x = graph.node("Min", [graph.node("Max", ["X", single(np.zeros(1))]), single(last)])
-    reached = graph.node("GreaterOrEqual", [graph.node("Unsqueeze", [x, whole(2)]), single(nodes)])
+    reached = graph.node(
+        "GreaterOrEqual", [graph.node("Unsqueeze", [x, whole(2)]), single(tables.nodes)]
+    )
     counts = graph.node("Cast", [reached], to=7)
     count = graph.node("ReduceSum", [counts, whole(2)], keepdims=0)
     # The first node is 0, below which nothing is left.
     first = np.arange(n_features, dtype=np.int64) * n_nodes - 1
     index = graph.node("Add", [count, graph.constant(first)])
-    node = graph.node("Gather", [single(nodes.ravel()), index], axis=0)
+    node = graph.node("Gather", [single(tables.nodes.ravel()), index], axis=0)
     value = graph.node("Gather", [single(tables.values.reshape(-1, n_outputs)), index], axis=0)
     slope = graph.node("Gather", [single(tables.slopes.reshape(-1, n_outputs)), index], axis=0)
     beyond = graph.node("Unsqueeze", [graph.node("Sub", [x, node]), whole(2)])
@@ -140,9 +141,8 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
     if classes.dtype.kind == "f":
         return classes.astype(np.float64)
     labels = classes.astype(np.int64)
-    if not np.array_equal(labels.astype(classes.dtype), classes) or np.any(
-        (labels < 0) & (classes > 0)
-    ):
+    # Of other integers, large ones without a sign alone are beyond.
+    if np.any((labels < 0) != (classes < 0)):
         raise ValueError(f"labels of {classes.dtype} are beyond the integers of ONNX: {classes}.")
     return labels
 

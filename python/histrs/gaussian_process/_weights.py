@@ -72,7 +72,7 @@ def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array |
     system = likelihood.system(replace(kernel, weights=None), Scales(1.0, 1.0))
     system.check()
     size = system.mean_variance
-    if 1.0 / _USUAL <= size <= _USUAL or size == 0.0:
+    if 1.0 / _USUAL <= size <= _USUAL:
         return None
     # Of subnormal numbers, the weight would overflow.
     exponent = min(-int(np.frexp(size)[1]), _LARGEST_EXPONENT)
@@ -84,7 +84,6 @@ def _log_evidence(
 ) -> float:
     """Return the likelihood at the best noise and signal variance, up to what all kernels share."""
     system = likelihood.system(kernel, Scales(1.0, 1.0))
-    system.check()
     given = model.intercept_variance
     constant = system.vague_intercept if given == "auto" else float(given)
     kernel = replace(kernel, intercept_variance=constant)
