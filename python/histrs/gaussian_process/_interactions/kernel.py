@@ -184,7 +184,7 @@ def centred_covariance(column: Array, knots: Array) -> Array:
     n = len(knots)
     of_left = np.bincount(left, 1.0 - share, n)
     masses = of_left + np.bincount(np.minimum(left + 1, n - 1), share, n)
-    masses = masses / max(len(column), 1)
+    masses /= len(column)
     steps = np.arange(n, dtype=np.float64)
     C = np.minimum.outer(steps, steps)
     means = C @ masses
