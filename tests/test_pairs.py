@@ -14,7 +14,7 @@ from histrs.gaussian_process import IntersectionGPRegressor
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._interactions import choice, score, search
 from histrs.gaussian_process._interactions.calibration import scores_without_pairs_of
-from histrs.gaussian_process._interactions.halves import HalvesLikelihood, _SpectrumOfHalves
+from histrs.gaussian_process._interactions.halves import HalvesLikelihood, _SpectrumOfHalves, _sum
 from histrs.gaussian_process._interactions.kernel import (
     PairKernel,
     PairRows,
@@ -30,6 +30,7 @@ from histrs.gaussian_process._interactions.term import PairTerm
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._score import ExactScore
+from histrs.gaussian_process._spectrum import Evaluation
 from tests.oracles import interactions as oracle
 from tests.oracles.intersection import intersection_kernel
 
@@ -79,6 +80,15 @@ def test_a_term_is_its_definition(rng, weights, container):
     np.testing.assert_allclose(term.gram(more), own, atol=1e-12)
     alone = np.column_stack([np.diag(K) for K in by_definition(others, others)])
     np.testing.assert_allclose(more.diagonals, alone, atol=1e-12)
+
+
+@each("pair", [(3, 4), (0, 3)])
+def test_a_feature_of_one_value_has_one_knot(pair):
+    rows = PairRows(PairKernel.of(training_rows(), np.array([pair]), 6), other_rows())
+    # No cell is one of a knot beyond.
+    rows.cells.check_format(full_check=True)
+    assert rows.cells.shape == (13, 6)
+    assert rows.diagonal.tolist() == [0.0] * 13
 
 
 def test_a_pair_alone_is_its_definition():
@@ -432,9 +442,19 @@ def test_halves_are_refined_together():
     assert [part.n_steps for part in parts] == [-2, -1]
 
 
+def test_errors_of_halves_are_independent():
+    parts = [
+        Evaluation(1.0, 3.0, {"noise": 0.5, "amplitude": 2.0}),
+        Evaluation(2.0, 4.0, {"noise": 0.25, "amplitude": -3.0}),
+    ]
+    both = {"noise": 0.75, "amplitude": -1.0}
+    assert _sum(parts) == Evaluation(3.0, 5.0, both)
+    assert not _sum([parts[0], replace(parts[1], solved=False)]).solved
+
+
 @each("weighted", [False, True])
 def test_residuals_are_those_of_the_additive_fit(rng, weighted):
-    X, Y = training_rows(), rng.normal(size=(50, 2))
+    X, Y = training_rows(), 1e-3 * rng.normal(size=(50, 2))
     Y[:, 1] = 0.0
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight)
@@ -522,6 +542,20 @@ def test_what_goes_without_pairs_goes_with_none(name, value):
 @each("pairs", [{"n_interactions": 1}, {"interactions": [(0, 1)]}, {}])
 def test_pairs_are_given_or_found(pairs):
     choice.check_supported(IntersectionGPRegressor(**pairs))
+
+
+def test_pairs_are_not_given_and_found():
+    model = IntersectionGPRegressor(interactions=[(0, 1)], n_interactions=1)
+    with pytest.raises(ValueError, match="choose one of the two"):
+        choice.check_supported(model)
+
+
+@each(("n_columns", "n_pairs"), [(1, 3), (3, 0)])
+def test_where_no_pair_can_be_none_is_chosen(rng, n_columns, n_pairs):
+    X, Y = rng.random((30, n_columns)), rng.random((30, 1))
+    model = model_of(X, Y[:, 0], n_interactions=n_pairs)
+    likelihood = choice.exact_likelihood(model, X, Y, np.arange(30))
+    assert choice.chosen_pairs(model, X, likelihood, values_of()).shape == (0, 2)
 
 
 def test_functions_of_no_pairs_are_none(rng):
