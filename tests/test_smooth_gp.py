@@ -1,6 +1,7 @@
 """Additive Gaussian processes of smooth functions."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process._hyperparameters import Hyperparameters
+from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._smooth.choice import check_supported, kernels_to_try, some_rows
 from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
 from tests.oracles import smooth as oracle
 
@@ -341,23 +345,79 @@ def test_threads_do_not_matter(data):
 
 
 @pytest.mark.simd_paths
+@pytest.mark.parametrize("rough", [0.0, 0.3])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_a_term_is_its_definition(container):
+@pytest.mark.parametrize("container_of_others", [np.asarray, sparse.csr_array])
+def test_a_term_is_its_definition(rough, container, container_of_others):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(40), rng.poisson(1.0, 40), 3 + rng.random(40)])
     Z = np.column_stack([2 * rng.random(9), rng.poisson(2.0, 9), 1 + 3 * rng.random(9)])
     masses = rng.uniform(0.5, 2.0, 40)
     masses /= masses.sum()
-    term = SmoothTerm(SmoothRows.of(container(X), masses, 2), 0.7, 0.3, 2)
-    K, k, of_z = (oracle.kernel(A, B, X, 0.7, 0.3, masses) for A, B in ((X, X), (X, Z), (Z, Z)))
-    V = rng.standard_normal((40, 5))
-    T = term.shifted(container(Z))
+    rows, V = container_of_others(Z), rng.standard_normal((40, 5))
+    term = SmoothTerm(SmoothRows.of(container(X), masses, 2), 0.7, rough, 2)
+    K, k, of_z = (oracle.kernel(A, B, X, 0.7, rough, masses) for A, B in ((X, X), (X, Z), (Z, Z)))
+    T = term.shifted(rows)
     np.testing.assert_allclose(term.kernel_matrix(), K, atol=1e-12)
     np.testing.assert_allclose(term.product(V), K @ V, atol=1e-11)
     np.testing.assert_allclose(term.cross(T), k, atol=1e-11)
     np.testing.assert_allclose(term.gram(T), of_z, atol=1e-11)
     np.testing.assert_allclose(term.prior(T), np.diag(of_z), atol=1e-11)
     np.testing.assert_allclose(term.diagonal, np.diag(K), atol=1e-12)
+    score = SmoothScore(term, V)
+    np.testing.assert_allclose(score.evaluate(rows, 1), k.T @ V, atol=1e-11)
+    assert score.error_bound().tolist() == [0.0] * 5
+    # Of one part of the kernel, by the difference of two kernels.
+    forms = term.quadratic_forms(V)
+    kernels = {"slope_weight": oracle.kernel(X, X, X, 1.4, rough, masses) - K}
+    if rough > 0.0:
+        kernels["rough_weight"] = oracle.kernel(X, X, X, 0.7, 2.0 * rough, masses) - K
+    assert set(forms) == set(kernels)
+    for name, part in kernels.items():
+        np.testing.assert_allclose(forms[name], np.sum(V * (part @ V), axis=0), rtol=1e-9)
+    # Of one feature, the others of the same rows do not matter.
+    alone = term.of_feature(2)
+    part = oracle.kernel(X[:, [2]], Z[:, [2]], X[:, [2]], 0.7, rough, masses)
+    own = alone.shifted(container_of_others(Z[:, [2]]))
+    np.testing.assert_allclose(alone.cross(own), part, atol=1e-11)
+
+
+def test_below_the_training_values_functions_are_lines():
+    rng = np.random.default_rng(0)
+    X = 1.0 + rng.random((40, 2))
+    V = rng.standard_normal((40, 3))
+    term = SmoothTerm(SmoothRows.of(X, np.full(40, 1 / 40), 1), 0.7, 0.3, 1)
+    least = X.min(axis=0)
+    # Only just below counts too, and in one feature alone.
+    steps = np.array([0.0, 1e-3, 0.5, 1.0])
+    rows = np.column_stack([least[0] - steps, np.full(4, 1.5)])
+    scores = SmoothScore(term, V).evaluate(rows, 1)
+    expected = oracle.kernel(rows, X, X, 0.7, 0.3) @ V
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+    slopes = np.diff(scores, axis=0) / np.diff(steps)[:, None]
+    np.testing.assert_allclose(slopes, slopes[-1:].repeat(3, axis=0), rtol=1e-9)
+    assert np.abs(slopes).min() > 1e-2
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0)])
+def test_rows_without_entries_have_a_term(container, shape):
+    X = np.ones((4, shape[1]))
+    term = SmoothTerm(SmoothRows.of(container(X), np.full(4, 0.25), 1), 0.7, 0.3, 1)
+    assert np.all(term.kernel_matrix() == 0.0)
+    score = SmoothScore(term, np.ones((4, 2)))
+    assert score.evaluate(container(np.ones(shape)), 1).tolist() == [[0.0] * 2] * shape[0]
+
+
+def test_origins_are_the_least_values():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.poisson(0.5, 30), 0.25 + rng.poisson(2.0, 30), 9 + rng.random(30)])
+    for container in (np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)):
+        rows = SmoothRows.of(container(X), np.full(30, 1 / 30), 1)
+        np.testing.assert_allclose(rows.origins, X.min(axis=0))
+        T = rows.T.toarray() if sparse.issparse(rows.T) else rows.T
+        assert T.dtype == np.float64
+        np.testing.assert_allclose(T, X - X.min(axis=0), atol=1e-6)
 
 
 @pytest.mark.parametrize("rough", [0.0, 0.3])
@@ -396,3 +456,63 @@ def test_rows_as_far_outside_as_there_are_numbers(rng, smoothness, container):
     assert np.all(np.isfinite(std))
     assert np.all(np.diff(std[:3], axis=0) > 0.0)
     assert np.all(np.diff(std[2:], axis=0) >= 0.0)
+
+
+# ---- what is asked of a model ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [39, 40, 41])
+def test_of_more_rows_than_that_some_are_drawn(n):
+    rows = some_rows(SimpleNamespace(_seed=3), n, 40)
+    assert len(rows) == len(np.unique(rows)) == min(n, 40)
+    assert np.all(np.diff(rows) > 0)
+    assert set(rows) <= set(range(n))
+    np.testing.assert_array_equal(rows, some_rows(SimpleNamespace(_seed=3), n, 40))
+
+
+@pytest.mark.parametrize("parameter", ["intercept_variance", "feature_transform", "n_bins"])
+def test_what_goes_without_smooth_functions_goes_with_others(parameter):
+    refused = {"intercept_variance": 0.5, "feature_transform": "power", "n_bins": 9}
+    model = IntersectionGPRegressor(**{parameter: refused[parameter]})
+    check_supported(model)
+    model.set_params(smoothness="both")
+    with pytest.raises(ValueError, match=parameter):
+        check_supported(model)
+
+
+@pytest.mark.parametrize("options", [{"intercept_variance": 0}, {"feature_weights": np.ones(3)}])
+def test_what_goes_with_smooth_functions_is_taken(options):
+    check_supported(IntersectionGPRegressor(smoothness="cubic", **options))
+
+
+@pytest.mark.parametrize(
+    ("free", "weights"),
+    [
+        ([], []),
+        (["slope_weight"], [(0.5, 0.2), (1.0, 0.2), (100.0, 0.2)]),
+        (["rough_weight"], [(0.5, 0.2), (0.5, 1.0)]),
+        (
+            ["slope_weight", "rough_weight"],
+            [(0.5, 0.2), (1.0, 0.2), (100.0, 0.2), (0.5, 1.0)],
+        ),
+    ],
+)
+def test_a_search_begins_with_weights_within_their_bounds(free, weights):
+    bounds = {"slope_weight_bounds": (0.1, 100.0), "rough_weight_bounds": (0.1, 100.0)}
+    for name in {"slope_weight", "rough_weight"} - set(free):
+        bounds[f"{name}_bounds"] = "fixed"
+    model = IntersectionGPRegressor(smoothness="both", **bounds)
+    model.n_features_in_ = 3
+    kernel = GeneralizedKernel(smoothness="both", slope_weight=0.5, rough_weight=0.2)
+    space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))
+    found = kernels_to_try(space)
+    assert [(k.slope_weight, k.rough_weight) for k in found] == weights
+
+
+def test_a_search_begins_once_with_each_weight():
+    model = IntersectionGPRegressor(smoothness="cubic")
+    model.n_features_in_ = 3
+    kernel = GeneralizedKernel(smoothness="cubic", slope_weight=1.0)
+    space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))
+    slopes = [kernel.slope_weight for kernel in kernels_to_try(space)]
+    assert len(slopes) == len(set(slopes)) > 1

@@ -175,7 +175,7 @@ def cell_among(column: Array, knots: Array) -> tuple[NDArray[np.intp], Array]:
     above = np.clip(column, knots[0], knots[-1]) - knots[left]
     # Weights may have brought knots together.
     share = np.divide(above, width, out=np.zeros(len(column)), where=width > 0.0)
-    return left, np.clip(share, 0.0, 1.0)
+    return left, share
 
 
 def centred_covariance(column: Array, knots: Array) -> Array:
@@ -184,7 +184,7 @@ def centred_covariance(column: Array, knots: Array) -> Array:
     n = len(knots)
     of_left = np.bincount(left, 1.0 - share, n)
     masses = of_left + np.bincount(np.minimum(left + 1, n - 1), share, n)
-    masses = masses / max(len(column), 1)
+    masses = masses / len(column)
     steps = np.arange(n, dtype=np.float64)
     C = np.minimum.outer(steps, steps)
     means = C @ masses
@@ -192,7 +192,7 @@ def centred_covariance(column: Array, knots: Array) -> Array:
     right = np.minimum(left + 1, n - 1)
     ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
     mean = float(np.mean(ends + 2.0 * share * (1.0 - share) * C[left, right]))
-    return C / mean if n > 1 and mean > 0.0 else np.zeros((n, n))
+    return C / mean if mean > 0.0 else np.zeros((n, n))
 
 
 def _share(of_next: Array, step: int) -> Array:
@@ -202,6 +202,6 @@ def _share(of_next: Array, step: int) -> Array:
 def _root(C: Array) -> Array:
     """Return `F` with `F F^T = C`, and no more columns than the rank."""
     values, vectors = linalg.eigh(C, check_finite=False)
-    kept = values > _RANK_TOLERANCE * max(values[-1], 0.0)
+    kept = values > _RANK_TOLERANCE * values[-1]
     root: Array = vectors[:, kept] * np.sqrt(values[kept])
     return root

@@ -79,7 +79,7 @@ def _gains(
     nearest, variances = [], []
     for column, knots, C in zip(columns.T, grids, covariances, strict=True):
         left, share = cell_among(column, knots)
-        at = np.minimum(left + (share > 0.5), len(knots) - 1)
+        at = left + (share > 0.5)
         nearest.append(at)
         variances.append(C[at, at])
     for i, j in combinations(range(columns.shape[1]), 2):

@@ -43,7 +43,7 @@ class Columns:
         standard = self._scale_in.apply(filled)
         # Of columns that are constant, or nearly, there is no skewness.
         with np.errstate(invalid="ignore", divide="ignore"):
-            leaning = np.nan_to_num(skew(standard * (standard.std(axis=0) > 0.0), axis=0))
+            leaning = np.nan_to_num(skew(standard, axis=0))
         # What has two values is the same after any transform, once it is standardised.
         self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~_have_two_values(filled))
         if len(self._skewed) > 0:
