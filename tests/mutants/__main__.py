@@ -13,8 +13,10 @@ what is new. Children of another kind (spawned workers, a cluster) run what is u
 
 import argparse
 import gc
+import importlib
 import itertools
 import os
+import pkgutil
 import re
 import sys
 import time
@@ -70,6 +72,10 @@ class Run:
     def __init__(self, server: Server, records: Records, jobs: int, seconds: float) -> None:
         self._server, self._records, self._jobs = server, records, jobs
         self._seconds = seconds
+        # Some modules are imported by what needs them alone.
+        for module in pkgutil.walk_packages([str(PACKAGE)], f"{PACKAGE.name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
         self._live = live_functions(PACKAGE)
         # From here on no collection looks through what is there, and copies it in each child.
         gc.collect()
