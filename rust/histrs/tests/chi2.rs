@@ -135,6 +135,78 @@ fn maps() -> [AdditiveMap; 3] {
     ]
 }
 
+/// Many rows, of more values than are mapped at a time, zeros among them.
+fn many_values() -> Array2<f64> {
+    Array2::from_shape_fn((600, 131), |(i, j)| f64::from((7 * i + 13 * j) as u32 % 11) / 4.0)
+}
+
+#[test]
+fn series_of_many_terms_are_the_kernel() {
+    let x = array![[0.0], [0.3], [0.5], [1.0], [1.7], [3.0]];
+    let want = sums(&x, &x, additive);
+    let series = [
+        (AdditiveMap::chebyshev(80).unwrap(), 0.005),
+        (AdditiveMap::periodic(101, 0.2).unwrap(), 1e-5),
+    ];
+    for (map, tolerance) in series {
+        let c = map.transform_dense(exec(), x.view()).unwrap();
+        let error = (c.dot(&c.t()) - &want).mapv(f64::abs);
+        assert!(error.iter().all(|&e| e < tolerance), "{error}");
+    }
+}
+
+/// However many values there are, and whatever is stored of them.
+#[test]
+fn a_value_is_mapped_as_if_it_were_alone() {
+    let x = many_values();
+    let stored = Stored::new(&x, Layout::Csr, 0);
+    let HistogramMatrix::Csr(view) = stored.view() else { panic!("a sparse layout") };
+    let poles = Array2::from_shape_fn((2, x.ncols()), |(k, j)| 0.1 + (k + j) as f64 / 50.0);
+    let of_columns = AdditiveMap::rational(poles.view()).unwrap();
+    for (map, is_shared) in maps().into_iter().map(|map| (map, true)).chain([(of_columns, false)]) {
+        let n = map.n_components();
+        let all = map.transform_dense(exec(), x.view()).unwrap();
+        let sparse = map.transform_csr(exec(), &view).unwrap();
+        let mut filled = Array2::<f64>::zeros(all.dim());
+        for row in 0..x.nrows() {
+            for at in sparse.indptr[row] as usize..sparse.indptr[row + 1] as usize {
+                filled[[row, sparse.indices[at] as usize]] += sparse.data[at];
+            }
+        }
+        for (i, j) in [(0, 0), (3, 63), (255, 64), (256, 65), (599, 130), (300, 128)] {
+            let one = array![[x[[i, j]]]];
+            let alone = if is_shared {
+                map.transform_dense(exec(), one.view()).unwrap()
+            } else {
+                let poles = poles.slice(ndarray::s![.., j..=j]);
+                let map = AdditiveMap::rational(poles).unwrap();
+                map.transform_dense(exec(), one.view()).unwrap()
+            };
+            for k in 0..n {
+                for features in [&all, &filled] {
+                    let error = (features[[i, k * x.ncols() + j]] - alone[[0, k]]).abs();
+                    assert!(error < 1e-12, "{i} {j} {k}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges_are_of_all_rows() {
+    let mut x = many_values();
+    (x[[599, 3]], x[[300, 4]], x[[255, 5]], x[[256, 6]]) = (9.0, 0.01, 8.0, 0.02);
+    let stored = Stored::new(&x, Layout::Csr, 0);
+    for view in [HistogramMatrix::dense(x.view()), stored.view()] {
+        let (low, high) = column_ranges(exec(), &view).unwrap();
+        for (j, column) in x.columns().into_iter().enumerate() {
+            let positive = column.iter().copied().filter(|&value| value > 0.0);
+            assert_eq!(low[j], positive.fold(f64::INFINITY, f64::min));
+            assert_eq!(high[j], column.iter().copied().fold(0.0, f64::max));
+        }
+    }
+}
+
 #[test]
 fn the_exponential_kernel_follows_from_the_distance() {
     let x = array![[1.0, 3.0, 0.0], [1.0, 1.0, 0.5]];
