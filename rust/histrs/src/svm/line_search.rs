@@ -160,7 +160,8 @@ impl Search {
         let parabola = -low.at.slope / turn;
         let tangents = (high.at.slope - (high.at.loss - low.at.loss) / width) / turn;
         // Of values that cancel a rounding is left, and of infinite ones NaN.
-        let tangents = tangents.max(f64::EPSILON).min(1.0 - f64::EPSILON);
+        let tangents = if tangents.is_nan() { 0.0 } else { tangents };
+        let tangents = tangents.clamp(f64::EPSILON, 1.0 - f64::EPSILON);
         let mut parts = [parabola, tangents, 0.5];
         parts.sort_by(f64::total_cmp);
         parts.map(|part| low.point + width * part)
