@@ -23,7 +23,7 @@ from histrs.gaussian_process._interactions.kernel import (
     knots_of,
 )
 from histrs.gaussian_process._interactions.preconditioner import WithPairs
-from histrs.gaussian_process._interactions.score import ScoreWithPairs
+from histrs.gaussian_process._interactions.score import ScoreWithPairs, score_of
 from histrs.gaussian_process._interactions.search import check_pairs, strongest_pairs
 from histrs.gaussian_process._interactions.tables import PairTable
 from histrs.gaussian_process._interactions.term import PairTerm
@@ -31,7 +31,9 @@ from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._score import ExactScore
 from histrs.gaussian_process._spectrum import Evaluation
+from histrs.gaussian_process._system import KernelSystem
 from tests.oracles import interactions as oracle
+from tests.oracles import smooth as smooth_oracle
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
@@ -210,6 +212,8 @@ def test_tables_are_bilinear_between_nodes_and_constant_beyond(rng):
     constant = PairTable((0, 1), (nodes[0][:1], nodes[1]), values[:1])
     expected = [np.interp(X[:, 1], nodes[1], f) for f in values[0].T]
     np.testing.assert_allclose(constant.scores(X), np.transpose(expected), atol=1e-12)
+    other = PairTable((1, 0), (nodes[1], nodes[0][:1]), values[:1].swapaxes(0, 1))
+    np.testing.assert_allclose(other.scores(X), np.transpose(expected), atol=1e-12)
 
 
 # ---- which pairs there are ---------------------------------------------------------------------
@@ -567,3 +571,55 @@ def test_functions_of_no_pairs_are_none(rng):
     assert [function.features for function in functions] == [(1, 2)]
     assert functions[0].values.shape == functions[0].std.shape
     assert of_pairs.pair_functions([(1, 2)])[0].std is None
+
+
+SCORED = {
+    "plain": GeneralizedKernel(),
+    "with an intercept": GeneralizedKernel(intercept_variance=0.5),
+    "transformed": GeneralizedKernel("power", 0.5),
+    "with pairs": GeneralizedKernel(
+        pairs=PairKernel.of(training_rows(), PAIRS, 6), interaction_weight=0.3
+    ),
+    "smooth": GeneralizedKernel(smoothness="cubic"),
+}
+
+
+def system_of(X, kernel):
+    return KernelSystem(
+        X=X,
+        noise=1.0,
+        amplitude=1.0,
+        kernel=kernel,
+        solver="cholesky",
+        n_threads=1,
+        max_iter=9,
+        preconditioner_name="auto",
+    )
+
+
+@each("name", SCORED)
+@each("n_bins", [None, 2000])
+def test_scores_are_of_the_kernel_of_the_system(rng, name, n_bins):
+    X, others, V = training_rows(), np.abs(other_rows()), rng.normal(size=(50, 2))
+    kernel = SCORED[name]
+    system = system_of(X, kernel)
+    if name == "smooth":
+        K = smooth_oracle.kernel(others, X, X, 1.0, 0.0)
+    else:
+        T, S = (np.sqrt(A) if name == "transformed" else A for A in (others, X))
+        K = intersection_kernel(T, S) + kernel.intercept_variance
+    if name == "with pairs":
+        K += 0.3 * sum(by_definition(others, X))
+    score = score_of(system, V, n_bins, "linear")
+    found = score.evaluate(kernel.rows(others, 1), 1)
+    bound = score.error_bound()
+    assert np.all(np.abs(found - K @ V) <= bound + 1e-2 * (n_bins is not None) + 1e-9)
+    assert np.any(bound > 0.0) == (n_bins is not None and name != "smooth")
+
+
+@each("name", SCORED)
+def test_rows_are_read_as_bytes_where_nothing_is_done_with_them(rng, name):
+    X = rng.integers(0, 40, (50, 5)).astype(float)
+    kernel = SCORED[name]
+    score = score_of(system_of(X, kernel), rng.normal(size=(50, 2)), 64, "linear")
+    assert score.takes_features == (name in ("plain", "with an intercept"))
