@@ -721,13 +721,13 @@ def test_the_inner_products_of_a_union_stand_side_by_side(digits, kind):
         maps = ColumnTransformer(
             [("linear", linear, left), ("knots", part, right)], transformer_weights={"knots": 2.0}
         )
-    model = BundleSVC(maps, alpha=1e-2, tol=1e-4).fit(X, y)
+    model = BundleSVC(maps, alpha=1e-2, tol=1e-6).fit(X, y)
     phi = SparseAdditiveMap("intersection", n_knots=6).fit(X[:, right])
     K = phi.inner_product_.matmul(np.eye(phi.inner_product_.shape[0]))
     values, vectors = np.linalg.eigh(K)
     root = vectors * np.sqrt(np.maximum(values, 0))
     explicit = np.hstack([X[:, left], 2 * (phi.transform(X[:, right]) @ root)])
-    expected = BundleSVC(alpha=1e-2, tol=1e-4).fit(explicit, y)
+    expected = BundleSVC(alpha=1e-2, tol=1e-6).fit(explicit, y)
     np.testing.assert_allclose(model.objective_, expected.objective_, rtol=2e-4)
     assert np.mean(model.predict(X) == expected.predict(explicit)) > 0.99
 
