@@ -553,14 +553,20 @@ def test_the_offset_is_that_of_the_tangents(rng, loss):
     assert offsets[0] == pytest.approx(conjugate(shares, loss) @ weights)
 
 
-@pytest.mark.parametrize("loss", oracle.LOSSES)
-@pytest.mark.parametrize("scale", [1e3, 1e10])
-def test_an_enormous_value_makes_nothing_worse(rng, loss, scale):
+def _with_a_value(rng, loss, scale):
+    """Return data with one value of a scale, and models of the other columns and of all."""
     X = rng.random((40, 6))
     y = np.where(X[:, 0] > 0.5, 1, -1)
     good = BundleSVC(loss=loss, fit_intercept=False).fit(np.delete(X, 3, axis=1), y)
     X[7, 3] = scale
     model = BundleSVC(loss=loss, fit_intercept=False).fit(X, y)
+    return X, y, good, model
+
+
+@pytest.mark.parametrize("loss", oracle.LOSSES)
+@pytest.mark.parametrize("scale", [1e3, 1e10])
+def test_an_enormous_value_makes_nothing_worse(rng, loss, scale):
+    X, y, good, model = _with_a_value(rng, loss, scale)
     v = np.insert(good.coef_[0], 3, 0.0)
     found = oracle.objective(X, np.eye(6), y, np.full(40, 1 / 40), 1e-4, v, loss=loss)
     assert model.objective_[0] - model.dual_gap_[0] <= found
@@ -573,11 +579,7 @@ def test_an_enormous_value_makes_nothing_worse(rng, loss, scale):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_model_is_below_the_bound_beside_what_nearly_overflows(rng, loss, scale):
-    X = rng.random((40, 6))
-    y = np.where(X[:, 0] > 0.5, 1, -1)
-    good = BundleSVC(loss=loss, fit_intercept=False).fit(np.delete(X, 3, axis=1), y)
-    X[7, 3] = scale
-    model = BundleSVC(loss=loss, fit_intercept=False).fit(X, y)
+    _, _, good, model = _with_a_value(rng, loss, scale)
     assert model.objective_[0] - model.dual_gap_[0] <= good.objective_[0]
 
 
