@@ -1,6 +1,7 @@
 """Strengths chosen by rows held out, and fits that go on from the one before."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from sklearn.datasets import load_digits
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._bundle_solver import _Search, relative_gaps, solve
+from histrs.svm._bundle_solver import (
+    Solution,
+    Targets,
+    _Search,
+    relative_gaps,
+    solve,
+    solved,
+)
 from histrs.svm._held_out import folds
 from histrs.svm._path import held_out_path
 
@@ -151,8 +159,6 @@ def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_problem_without_progress_ends(monkeypatch):
-    # Huge and small entries, so that rounding ends what no tolerance does.
-    X = np.array([[1e9, 0.0], [-1e9, 1.0], [1.0, 2.0], [2.0, 3.0], [0.5, 0.1]])
     gaps = {}
 
     def note(self, place, cut):
@@ -162,18 +168,60 @@ def test_a_problem_without_progress_ends(monkeypatch):
 
     retire = _Search._retire
     monkeypatch.setattr(_Search, "_retire", note)
-    for y in ([0, 1, 1, 0, 1], [0, 1, 2, 0, 1]):
-        gaps.clear()
-        model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
-        assert model.n_iter_ == max(map(len, gaps.values())) < 10_000
-        for of_problem in gaps.values():
-            least, stale = np.inf, 0
-            for gap in of_problem[:-1]:
-                stale = 0 if gap < 0.999 * least else stale + 1
-                least = min(least, gap)
-                assert stale < 100
-                assert gap > 0
-            assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
+    # Rounding ends what no tolerance does: one of the problems, after others that are solved.
+    rng = np.random.RandomState(0)
+    X, y = rng.rand(30, 3), rng.randint(0, 3, 30)
+    model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000, loss="squared_hinge").fit(X, y)
+    assert model.n_iter_ == max(map(len, gaps.values())) < 10_000
+    for of_problem in gaps.values():
+        least, stale = np.inf, 0
+        for gap in of_problem[:-1]:
+            stale = 0 if gap < 0.999 * least else stale + 1
+            least = min(least, gap)
+            assert stale < 100
+            assert gap > 0
+        assert of_problem[-1] == 0 or (stale == 99 and of_problem[-1] >= 0.999 * least)
+    ends = [of_problem[-1] for of_problem in gaps.values()]
+    assert min(ends) == 0 < max(ends)
+
+
+@pytest.mark.parametrize(("loss", "nearby"), [("hinge", 10.0), ("logistic", 1.0)])
+def test_planes_are_taken_near_the_best_points(digits, monkeypatch, loss, nearby):
+    X, y = digits
+    taken = []
+
+    def note(self, start, end, best, cut):
+        taken.append((best, cut))
+        return step(self, start, end, best, cut)
+
+    step = Targets.step
+    monkeypatch.setattr(Targets, "step", note)
+    BundleSVC(alpha=1e-2, loss=loss).fit(X, y)
+    moved, cut = (np.concatenate(values) for values in zip(*taken[1:], strict=True))
+    behind = cut - moved
+    assert np.all((behind > 0) | (moved == 1))
+    np.testing.assert_allclose(behind, np.minimum(0.1 * (1 - moved), nearby * moved), atol=1e-15)
+    # Points that stay where they are say nothing of where it is near.
+    search = SimpleNamespace(targets=SimpleNamespace(loss=loss))
+    found = _Search._reach(search, np.array([0.0, 0.5, 1.0]))
+    np.testing.assert_array_equal(found, [np.inf, 0.5 * nearby, nearby])
+
+
+def test_planes_end_where_their_models_overflow(digits):
+    X, y = digits
+    model = BundleSVC(alpha=1e-2).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    passes = []
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(FloatingPointError):
+        solve(rows, targets, 1e-300, 1e-3, 1000, progress=passes.append)
+    assert not passes
+
+
+def test_a_gap_is_a_part_of_the_objective():
+    objective, gap = np.array([4.0, 4.0, 0.25, 0.25]), np.array([0.3, 0.5, 0.02, 0.03])
+    none = np.zeros(4, dtype=int)
+    solution = Solution(np.zeros((4, 1)), objective, gap, none, none, np.zeros(4))
+    np.testing.assert_array_equal(solved(solution, 0.1), [True, False, True, False])
 
 
 @pytest.mark.parametrize("solver", ["bundle", "pegasos"])

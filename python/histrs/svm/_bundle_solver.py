@@ -166,7 +166,7 @@ class _Search:
 
     def _reach(self, point: Array) -> Array:
         """Return how far behind the best points planes may be; anywhere where none has moved."""
-        return np.where(point > 0, _NEARBY[self.targets.loss] * point, 1.0)
+        return np.where(point > 0, _NEARBY[self.targets.loss] * point, np.inf)
 
     def _add_planes(self) -> Array:
         """Return the minimisers of the planes, of which there is one more for each problem."""

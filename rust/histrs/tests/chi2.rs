@@ -344,6 +344,34 @@ fn scores_need_a_coefficient_for_each_feature() {
     assert!(matches!(error, Error::Shape { found: 2, expected: 3, .. }));
 }
 
+/// The kernel is homogeneous: with values and poles in another unit the features are the same
+/// ones, as far as the numbers of a precision reach.
+#[test]
+fn rational_features_are_the_same_in_every_unit() {
+    let (x, poles) = (array![[0.1_f32, 1.0, 3.0, 3.8]], array![[3.9], [0.7]]);
+    let features = |exponent: i32| {
+        let unit = 4.0_f64.powi(exponent);
+        let map = AdditiveMap::rational((&poles * unit).view()).unwrap();
+        let x = x.mapv(|x| (f64::from(x) * unit) as f32);
+        map.transform_dense(exec(), x.view()).unwrap() / 2.0_f32.powi(exponent)
+    };
+    let expected = features(0);
+    assert!(expected.iter().all(|feature| feature.is_finite() && *feature != 0.0));
+    for exponent in [-60, -20, 1, 40, 63] {
+        assert_eq!(features(exponent), expected, "{exponent}");
+    }
+}
+
+#[test]
+fn infinite_parameters_of_maps_are_refused() {
+    for bad in [0.0, -1.0, f64::INFINITY, f64::NAN] {
+        let error = AdditiveMap::periodic(3, bad).unwrap_err();
+        assert!(matches!(error, Error::Parameter { name: "sample_interval", .. }), "{error}");
+        let error = AdditiveMap::rational(array![[1.0], [bad]].view()).unwrap_err();
+        assert!(matches!(error, Error::Parameter { name: "a pole", .. }), "{error}");
+    }
+}
+
 #[test]
 fn projections_of_other_sizes_are_refused() {
     let map = || AdditiveMap::chebyshev(4).unwrap();

@@ -186,6 +186,45 @@ fn equal_rows_of_large_counts_are_equal_in_single_precision() {
     }
 }
 
+/// Sums of words are rounded to single precision once, at their end.
+#[test]
+fn large_counts_are_added_up_without_rounding() {
+    let mut random = Random(11);
+    let x = Array2::from_shape_fn((20, 5_000), |(i, j)| match (i, j) {
+        (3, 7) => 65_535_u32,
+        _ => 32_768 + u32::try_from(random.below(32_768)).unwrap(),
+    });
+    let exact = Array2::from_shape_fn((20, 20), |(i, j)| {
+        let minima = x.row(i).into_iter().zip(x.row(j)).map(|(&x, &y)| u64::from(x.min(y)));
+        minima.sum::<u64>() as f64
+    });
+    for exponent in [0, -3, 10] {
+        let unit = 2.0_f64.powi(exponent);
+        let scaled = x.mapv(|x| (f64::from(x) * unit) as f32);
+        let found = gram(exec(), &HistogramMatrix::dense(scaled.view()), None).unwrap();
+        assert_eq!(found, exact.mapv(|sum| (sum * unit) as f32));
+    }
+}
+
+/// Rows that are packed in more than one part.
+#[test]
+fn wide_rows_are_compared_in_parts() {
+    let (n, d) = (140, 66_000);
+    let mut x = Array2::<f64>::zeros((n, d));
+    let mut random = Random(3);
+    for i in 0..n {
+        for j in (0..d).step_by(6_000) {
+            x[[i, j]] = random.unit();
+        }
+    }
+    let found = gram(exec(), &HistogramMatrix::dense(x.view()), None).unwrap();
+    let few = x.slice(ndarray::s![.., ..;6_000]).to_owned();
+    let expected = sums(&few, &few, f64::min);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() <= 1e-14 * expected, "{found} {expected}");
+    }
+}
+
 /// Rows of few entries are not written out.
 #[test]
 fn very_wide_sparse_rows_take_no_room() {

@@ -451,6 +451,27 @@ fn negative_histograms_are_not_learned_from() {
     assert_eq!(error.unwrap_err(), expected);
 }
 
+/// Wherever it is: in a whole vector or behind the last one, in a tile of rows or beside it.
+#[test]
+fn scores_of_entries_that_mean_nothing_are_refused() {
+    let coef = Array2::from_elem((6, 83), 0.5);
+    for (row, column) in [(0, 0), (5, 40), (6, 70), (2, 82)] {
+        for bad in [f64::INFINITY, f64::NAN, -1.0] {
+            let mut x = Array2::from_elem((7, 83), 1.0);
+            x[[row, column]] = bad;
+            let expected = format!("X[{row}, {column}]");
+            let mut out = vec![0.0; 42];
+            let view = HistogramMatrix::dense(x.view());
+            let error = histrs::svm::scores_into(exec(), &view, coef.view(), &mut out);
+            assert!(error.unwrap_err().to_string().contains(&expected), "{bad}");
+            let (x, mut out) = (x.mapv(|x| x as f32), vec![0.0_f32; 42]);
+            let view = HistogramMatrix::dense(x.view());
+            let error = histrs::svm::scores_into(exec(), &view, coef.view(), &mut out);
+            assert!(error.unwrap_err().to_string().contains(&expected), "{bad}");
+        }
+    }
+}
+
 #[test]
 fn weights_in_any_layout_score_alike() {
     let x = array![[1.0, 0.5, 0.25], [0.0, 2.0, 1.0]];

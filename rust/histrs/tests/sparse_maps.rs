@@ -106,6 +106,30 @@ proptest! {
     }
 }
 
+/// On one knot a value is `k(x, z) / z`, with all digits however far it is from it.
+#[test]
+fn values_far_from_a_knot_keep_their_digits() {
+    for kind in KERNELS {
+        let map = SparseAdditiveMap::new(kind, &[1.0], &[0, 1]).unwrap();
+        let x = Array2::from_shape_vec((5, 1), vec![1e-14, 1e-9, 1.0, 1e9, 1e14]).unwrap();
+        let view = HistogramMatrix::dense(x.view());
+        let features = spread(&map.transform(exec(), &view).unwrap());
+        for (&x, &feature) in x.iter().zip(&features) {
+            let (far, near) = (x.max(1.0), x.min(1.0));
+            let want = match kind {
+                // Of a term that is nearly 0 the logarithms would cancel.
+                AdditiveKernel::JensenShannon if far > near => {
+                    let q = near / far;
+                    let log = q.ln_1p();
+                    far * (q * (log - q.ln()) + log) / (2.0 * 2.0_f64.ln())
+                }
+                _ => kernel(kind, x, 1.0),
+            };
+            assert!((feature - want).abs() <= 1e-14 * want, "{kind:?} {x} {feature} {want}");
+        }
+    }
+}
+
 #[test]
 fn knots_must_ascend_and_offsets_fit() {
     let new = |knots: &[f64], offsets: &[i64]| {

@@ -99,7 +99,7 @@ fn of_pairs<'a, T: Element>(
         check_columns("the number of columns of Y", y, x.n_columns())?;
         y.check(exec, "Y")?;
     }
-    let (of_x, of_y) = own_sums(exec, Intersection, x, y)?;
+    let (of_x, of_y) = own_sums::<T, Intersection>(exec, x, y)?;
     for (name, sums) in [("X", Some(&of_x)), ("Y", of_y.as_ref())] {
         let too_large = |&sum: &f64| !T::from_f64(sum).to_f64().is_finite();
         if let Some(row) = sums.and_then(|sums| sums.iter().position(too_large)) {

@@ -97,7 +97,10 @@ pub fn group_lasso_path(
     check_length("the number of rows of the start", start.nrows(), n_targets, cure)?;
     check_length("the number of columns of the start", start.ncols(), n_features, cure)?;
     for penalty in penalties {
-        let valid = penalty.l1 > 0.0 && penalty.l2 >= 0.0 && (penalty.l1 + penalty.l2).is_finite();
+        let valid = penalty.l1 > 0.0
+            && penalty.l2 >= 0.0
+            && penalty.l1.is_finite()
+            && penalty.l2.is_finite();
         if !valid {
             let expected = "l1 is positive and l2 non-negative";
             return Err(Error::Parameter { name: "penalty", value: penalty.l1, expected });
@@ -321,6 +324,49 @@ mod tests {
         }
     }
 
+    /// Targets in another unit are the same problem, and need the same passes.
+    #[test]
+    fn the_unit_of_the_targets_is_free() {
+        let (gram, cross, squares) = moments();
+        let exec = Executor::new(1).unwrap();
+        let with = |unit: f64, tol: f64, l1: f64| {
+            let (cross, squares) = (&cross * unit, &squares * (unit * unit));
+            let problem =
+                LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS)
+                    .unwrap();
+            let penalties = [Penalty::new(l1 * unit)];
+            let stop = Stop::default().with_tol(tol);
+            group_lasso_path(&exec, &problem, &penalties, Array2::zeros((2, 4)).view(), stop)
+                .unwrap()
+        };
+        let expected = with(1.0, 1e-3, 0.1);
+        for unit in [2.0_f64.powi(-20), 2.0_f64.powi(20)] {
+            let found = with(unit, 1e-3, 0.1);
+            assert_eq!(found.n_iter, expected.n_iter);
+            assert_eq!(found.coefficients, &expected.coefficients * unit);
+        }
+        // A gap of nothing is one of 0.
+        assert!(with(1.0, 0.0, 4.0).n_iter.iter().all(|&n_iter| n_iter == 0));
+    }
+
+    /// Two columns that are nearly one: passes alone, each of which goes one part in 500 of the
+    /// way, would be thousands.
+    #[test]
+    fn iterates_are_extrapolated() {
+        let gram = array![[1.0, 0.999], [0.999, 1.0]];
+        let (cross, squares) = (array![[1.0, 0.9995]], array![2.0]);
+        let problem =
+            LassoProblem::new(gram.view(), cross.view(), squares.view(), &[1, 2], &[1.0, 1.0])
+                .unwrap();
+        let exec = Executor::new(1).unwrap();
+        let stop = Stop::default().with_tol(1e-12);
+        let start = Array2::zeros((1, 2));
+        let path =
+            group_lasso_path(&exec, &problem, &[Penalty::new(1e-5)], start.view(), stop).unwrap();
+        assert!(path.gaps[[0, 0]] <= 1e-12);
+        assert!(path.n_iter[[0, 0]] <= 100, "{}", path.n_iter[[0, 0]]);
+    }
+
     #[test]
     fn a_start_of_another_shape_and_penalties_out_of_range_are_refused() {
         let (gram, cross, squares) = moments();
@@ -335,8 +381,14 @@ mod tests {
         for shape in [(1, 4), (2, 3)] {
             assert!(matches!(with(Penalty::new(1.0), shape), Err(Error::Shape { .. })));
         }
-        for penalty in [Penalty::new(0.0), Penalty::new(1.0).with_l2(-1.0), Penalty::new(f64::NAN)]
-        {
+        let infinite = f64::INFINITY;
+        for penalty in [
+            Penalty::new(0.0),
+            Penalty::new(1.0).with_l2(-1.0),
+            Penalty::new(f64::NAN),
+            Penalty::new(infinite),
+            Penalty::new(1.0).with_l2(infinite),
+        ] {
             assert!(matches!(with(penalty, (2, 4)), Err(Error::Parameter { .. })));
         }
     }

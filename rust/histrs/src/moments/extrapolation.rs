@@ -67,6 +67,12 @@ mod tests {
             .collect();
         let combined = extrapolate(&iterates).unwrap();
         assert!(combined.iter().all(|w| (w - 1.0).abs() < 1e-3), "{combined:?}");
+        for unit in [2.0_f64.powi(-30), 2.0_f64.powi(30)] {
+            let scaled: Vec<Vec<f64>> =
+                iterates.iter().map(|w| w.iter().map(|w| unit * w).collect()).collect();
+            let expected: Vec<f64> = combined.iter().map(|w| unit * w).collect();
+            assert_eq!(extrapolate(&scaled), Some(expected));
+        }
         assert_eq!(extrapolate(&vec![vec![1.0]; 3]), None);
     }
 }

@@ -1,3 +1,5 @@
+use std::marker::PhantomData;
+
 use pulp::{Simd, WithSimd};
 
 use crate::pairwise::packed::{PackedRows, TILE};
@@ -18,9 +20,9 @@ pub(super) struct DenseTile<'a, T, K> {
     pub(super) origin: (usize, usize),
 }
 
-/// The sums of rows with themselves.
+/// The sums of the minima of rows with themselves, which read no logarithms.
 pub(super) struct SelfSums<'a, T, K> {
-    pub(super) term: K,
+    pub(super) term: PhantomData<K>,
     pub(super) rows: &'a PackedRows<T>,
     pub(super) out: &'a mut [f64],
 }
@@ -31,12 +33,12 @@ impl<T: Element, K: Term> WithSimd for SelfSums<'_, T, K> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let width = self.rows.width / T::lanes::<S>();
-        let [a, log_a] = [self.rows.values(), self.rows.logs()].map(|x| T::vectors::<S>(x).0);
+        let values = T::vectors::<S>(self.rows.values()).0;
         for (tile, out) in self.out.chunks_mut(TILE).enumerate() {
-            let x = [rows(a, tile * TILE, width), rows(log_a, tile * TILE, width)];
+            let x = [rows(values, tile * TILE, width); 2];
             let sums = tile_sums::<T, K, S>(simd, x, x);
             for (i, out) in out.iter_mut().enumerate() {
-                *out = self.term.finish(sums[i][i], tile * TILE + i, tile * TILE + i);
+                *out = sums[i][i];
             }
         }
     }

@@ -8,6 +8,8 @@
 //! | `dense` | register tiles of packed rows |
 //! | `sparse` | rows against a CSR matrix, which is never made dense |
 
+use std::marker::PhantomData;
+
 use ndarray::Array2;
 use pulp::Simd;
 
@@ -187,7 +189,6 @@ fn packed<T: Element, K: Term>(
 /// has it for the pairs of `x` and `y`. Entries have been checked.
 pub(crate) fn own_sums<'a, T: Element, K: Term>(
     exec: &Executor,
-    term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
 ) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
@@ -201,7 +202,7 @@ pub(crate) fn own_sums<'a, T: Element, K: Term>(
         let mut sums = memory::filled(0.0, z.n_rows())?;
         exec.for_chunks(&mut sums, BLOCK, |block, sums| {
             let rows = PackedRows::new::<K>(z, block * BLOCK, sums.len())?;
-            dispatch(SelfSums { term, rows: &rows, out: sums });
+            dispatch(SelfSums { term: PhantomData::<K>, rows: &rows, out: sums });
             Ok(())
         })?;
         Ok(sums)
