@@ -13,7 +13,7 @@ use histrs::spd::{
     dispersion_mean, jbld_distances, jbld_paired, mean_gradient, signal_covariances,
     tangent_vectors,
 };
-use ndarray::{Array2, Array3, ArrayView2, Axis, s};
+use ndarray::{Array1, Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
 
 /// `A A^T + I` of uniform `A`.
@@ -110,6 +110,65 @@ proptest! {
         let first = first.broadcast((n, p, p)).unwrap();
         let paired = airm_paired(exec(), first, x.view()).unwrap();
         prop_assert!(paired.iter().zip(d.row(0)).all(|(a, b)| (a - b).abs() <= 1e-8 * (1.0 + b)));
+    }
+}
+
+/// The loss, `sum_i v_i w_ij (X_i + P_j)^-1` and `sum_i v_i w_ij` from distances and inverses.
+fn compression(
+    x: &Array3<f64>,
+    y: &Array3<f64>,
+    labels: (&[i64], &[i64]),
+    weights: &[f64],
+    gamma: f64,
+) -> (f64, Array3<f64>, Array1<f64>) {
+    let (mut loss, mut inverses) = (0.0, Array3::zeros(y.dim()));
+    let mut sums = Array1::zeros(y.dim().0);
+    for ((x, label), v) in x.outer_iter().zip(labels.0).zip(weights) {
+        let each = y.outer_iter().map(|y| (-gamma * gamma * jbld(x, y)).exp());
+        let each: Vec<f64> = each.collect();
+        let own: Vec<bool> = labels.1.iter().map(|other| other == label).collect();
+        let all: f64 = each.iter().sum();
+        let right: f64 = each.iter().zip(&own).filter(|(_, own)| **own).map(|(e, _)| e).sum();
+        loss -= v * (right / all).ln();
+        for (j, y) in y.outer_iter().enumerate() {
+            let own = if own[j] { 1.0 } else { 0.0 };
+            let w = each[j] / right * (own - right / all);
+            let root = inverse_root(&(&x + &y));
+            inverses.index_axis_mut(Axis(0), j).scaled_add(v * w, &root.t().dot(&root));
+            sums[j] += v * w;
+        }
+    }
+    (loss, inverses, sums)
+}
+
+proptest! {
+    #![proptest_config(config(80))]
+
+    #[test]
+    fn the_loss_of_compression_is_its_definition(
+        n in 1..40_usize,
+        m in 2..20_usize,
+        p in 1..14_usize,
+        gamma in prop::sample::select(&[0.3, 1.0, 4.0][..]),
+        scale in prop::sample::select(&[1.0, 1e-30, 1e30][..]),
+        seed: u64,
+    ) {
+        let (x, y) = (stack(n, p, seed), stack(m, p, seed ^ 1));
+        let mut random = Random(seed);
+        let of_prototypes: Vec<i64> = (0..m).map(|j| (j % 3) as i64).collect();
+        let of_rows: Vec<i64> = (0..n).map(|_| random.below(m.min(3)) as i64).collect();
+        let weights: Vec<f64> = (0..n).map(|_| scale * random.below(3) as f64).collect();
+        let labels = Labels::new(&of_rows, &of_prototypes).with_weights(&weights);
+        let found = compression_loss(exec(), x.view(), y.view(), labels, gamma).unwrap();
+        let (loss, inverses, sums) = compression(&x, &y, (&of_rows, &of_prototypes), &weights, gamma);
+        prop_assert!((found.loss - loss).abs() <= 1e-12 * loss, "{} {loss}", found.loss);
+        let size = 1e-13 * scale * n as f64;
+        for (found, want) in found.inverse_sums.iter().zip(&inverses) {
+            prop_assert!((found - want).abs() <= size, "{found} {want}");
+        }
+        for (found, want) in found.weight_sums.iter().zip(&sums) {
+            prop_assert!((found - want).abs() <= size, "{found} {want}");
+        }
     }
 }
 
