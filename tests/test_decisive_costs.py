@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs.metrics import sinkhorn_distances
 from histrs.prototypes import HistogramCompressor, _decisive
 from histrs.transport import grid_ground_distance
 
@@ -69,3 +70,25 @@ def test_most_costs_to_prototypes_are_not_iterated_to_the_end(rng, monkeypatch, 
     # The nearest of each row, and few more; none twice.
     assert 200 <= sum(n for n, tol in solved if tol < 1e-4) < 0.4 * n_pairs
     assert len(set(solved_pairs)) == len(solved_pairs)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_what_is_taken_off_the_costs_decides_with_them(rng, container):
+    X, _ = shapes_of_two(rng, 90)
+    X /= X.sum(axis=1, keepdims=True)
+    queries, prototypes = X[:70], X[70:]
+    # As much as the costs differ by: a prototype that is far may be the one that counts.
+    own = rng.permutation(np.linspace(-3.0, 3.0, len(prototypes)))
+    options = {"M": grid_ground_distance(24), "reg": 0.5, "max_iter": 1000, "n_jobs": 1}
+    exact = sinkhorn_distances(*(queries, prototypes), cost="regularized", tol=1e-8, **options)
+    for inverse_temperature in (0.5, 4.0):
+        found = _decisive.decisive_costs(
+            *(container(queries), prototypes, own),
+            inverse_temperature=inverse_temperature,
+            **options,
+        )
+        np.testing.assert_allclose(
+            softmax(-inverse_temperature * found, axis=1),
+            softmax(-inverse_temperature * (exact - own), axis=1),
+            atol=1e-6,
+        )

@@ -172,6 +172,160 @@ proptest! {
     }
 }
 
+/// The covariance of one trial, and what it is mixed with: the weights of the papers, from all
+/// products of signals.
+fn covariance(x: ArrayView2<'_, f64>, shrinkage: Shrinkage) -> Array2<f64> {
+    let (p, n) = (x.nrows() as f64, x.ncols() as f64);
+    let centred = &x - &x.mean_axis(Axis(1)).unwrap().insert_axis(Axis(1));
+    let c = centred.dot(&centred.t()) / n;
+    let mean = c.diag().sum() / p;
+    let squares = c.mapv(|value| value * value).sum();
+    let weight = match shrinkage {
+        Shrinkage::Fixed(weight) => weight,
+        Shrinkage::Oas => {
+            let alpha = squares / (p * p);
+            let spread = (n + 1.0) * (alpha - mean * mean / p);
+            if spread == 0.0 { 1.0 } else { ((alpha + mean * mean) / spread).min(1.0) }
+        }
+        _ => {
+            let norms = centred.mapv(|value| value * value).sum_axis(Axis(0));
+            let beta = (norms.mapv(|norm| norm * norm).sum() / n - squares) / (n * p);
+            let delta = (squares - p * mean * mean) / p;
+            if delta == 0.0 { 0.0 } else { beta.min(delta) / delta }
+        }
+    };
+    (1.0 - weight) * c + weight * mean * Array2::<f64>::eye(x.nrows())
+}
+
+fn check_covariances(n: usize, p: usize, n_times: usize, every: usize, seed: u64) {
+    let mut random = Random(seed);
+    let all = Array3::from_shape_simple_fn((n, p, every * n_times), || random.unit() + 0.3);
+    let x = all.slice(s![.., .., ..;every]);
+    for shrinkage in
+        [Shrinkage::Fixed(0.0), Shrinkage::Fixed(0.3), Shrinkage::Oas, Shrinkage::LedoitWolf]
+    {
+        let found = signal_covariances(exec(), x, shrinkage).unwrap().covariances;
+        let single = signal_covariances(exec(), x.mapv(|x| x as f32).view(), shrinkage).unwrap();
+        assert_eq!(found.dim(), (n, p, p));
+        for (k, trial) in x.outer_iter().enumerate() {
+            let want = covariance(trial, shrinkage);
+            for ((i, j), &want) in want.indexed_iter() {
+                let (value, rounded) = (found[[k, i, j]], single.covariances[[k, i, j]]);
+                assert!((value - want).abs() <= 1e-14, "{shrinkage:?} {value} {want}");
+                assert!(
+                    (f64::from(rounded) - want).abs() <= 1e-6,
+                    "{shrinkage:?} {rounded} {want}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn covariances_of_signals_are_their_definition(
+        n in prop::sample::select(&[0_usize, 1, 3, 64, 65, 130][..]),
+        p in 1..14_usize,
+        n_times in 2..90_usize,
+        every in 1..3_usize,
+        seed: u64,
+    ) {
+        check_covariances(n, p, n_times, every, seed);
+    }
+}
+
+/// Trials of so many channels are read in pieces.
+#[test]
+fn covariances_of_many_channels_are_their_definition() {
+    for (n_times, every) in [(64, 1), (150, 1), (129, 2)] {
+        check_covariances(2, 150, n_times, every, 5);
+    }
+}
+
+#[test]
+fn constant_signals_are_named() {
+    for (n_times, every) in [(2, 1), (8, 1), (19, 1), (19, 2)] {
+        let mut random = Random(2);
+        let mut all = Array3::from_shape_simple_fn((3, 5, n_times * every), || random.unit());
+        let flat = |all: &Array3<f64>| {
+            let x = all.slice(s![.., .., ..;every]);
+            signal_covariances(exec(), x, Shrinkage::LedoitWolf).unwrap().flat
+        };
+        assert_eq!(flat(&all), []);
+        all.slice_mut(s![1, 3, ..]).fill(0.7);
+        all.slice_mut(s![2, 0, ..]).fill(-0.1);
+        assert_eq!(flat(&all), [(1, 3), (2, 0)]);
+        for time in 0..n_times {
+            let mut other = all.clone();
+            other[[1, 3, time * every]] = 0.8;
+            assert_eq!(flat(&other), [(2, 0)], "{n_times} {time}");
+        }
+    }
+}
+
+#[test]
+fn signals_whose_squares_overflow_are_named() {
+    for channel in 0..6 {
+        let mut x = Array3::from_shape_fn((3, 6, 10), |(_, i, t)| (((i + 1) * t) % 7) as f64);
+        x.slice_mut(s![1, channel, ..]).mapv_inplace(|x| 1e25 * x);
+        let found = signal_covariances(exec(), x.view(), Shrinkage::Oas).unwrap().covariances;
+        assert!(found.iter().all(|value| value.is_finite()));
+        let single = x.mapv(|x| x as f32);
+        let error = signal_covariances(exec(), single.view(), Shrinkage::Oas).unwrap_err();
+        assert_eq!(error, Error::SignalTooLarge { trial: 1 });
+        x.slice_mut(s![1, channel, ..]).mapv_inplace(|x| 1e275 * x);
+        let error = signal_covariances(exec(), x.view(), Shrinkage::Fixed(0.1)).unwrap_err();
+        assert_eq!(error, Error::SignalTooLarge { trial: 1 });
+    }
+}
+
+/// Diagonal matrices of these logarithms.
+fn diagonal(logarithms: &[[f64; 3]]) -> Array3<f64> {
+    Array3::from_shape_fn((logarithms.len(), 3, 3), |(k, i, j)| {
+        if i == j { logarithms[k][i].exp() } else { 0.0 }
+    })
+}
+
+/// Near and far ones side by side, as far as rounding leaves an eigenvalue.
+#[test]
+fn airm_of_matrices_that_are_far_apart() {
+    let logarithms: Vec<[f64; 3]> = (0..11)
+        .map(|k| [f64::from(k) * 1.3, -f64::from(k) * 1.2, f64::from(k % 3) - 1.0])
+        .chain([[300.0; 3], [-300.0; 3]])
+        .collect();
+    let (x, y) = (diagonal(&[[0.0; 3]]), diagonal(&logarithms));
+    let found = airm_distances(exec(), x.view(), Some(y.view())).unwrap();
+    let first = x.broadcast(y.dim()).unwrap();
+    let paired = airm_paired(exec(), first, y.view()).unwrap();
+    for (k, logarithms) in logarithms.iter().enumerate() {
+        let want = logarithms.iter().map(|log| log * log).sum::<f64>().sqrt();
+        let range = logarithms[0] - logarithms[1];
+        let tolerance = 1e-14 * (1.0 + want) + 1e-15 * range.exp();
+        assert!((found[[0, k]] - want).abs() <= tolerance, "{} {want}", found[[0, k]]);
+        assert!((paired[k] - want).abs() <= tolerance, "{} {want}", paired[k]);
+    }
+}
+
+#[test]
+fn airm_that_rounding_or_the_range_of_numbers_takes_is_refused() {
+    let near = [0.5, -0.5, 0.0];
+    for (x, y) in
+        [([0.0; 3], [0.0, -40.0, 0.0]), ([-500.0; 3], [500.0; 3]), ([500.0; 3], [-500.0; 3])]
+    {
+        let (x, y) = (diagonal(&[x]), diagonal(&[near, y, near]));
+        let error = airm_distances(exec(), x.view(), Some(y.slice(s![1.., .., ..])));
+        assert_eq!(error.unwrap_err(), Error::TooFarApart { x: 0, y: 0 });
+        let x = x.broadcast(y.dim()).unwrap();
+        let mixed = Array3::from_shape_fn(y.dim(), |(k, i, j)| {
+            if k == 1 { x[[k, i, j]] } else { f64::from(u8::from(i == j)) }
+        });
+        let error = airm_paired(exec(), mixed.view(), y.view());
+        assert_eq!(error.unwrap_err(), Error::TooFarApart { x: 1, y: 1 });
+    }
+}
+
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let x = stack(40, 7, 3);

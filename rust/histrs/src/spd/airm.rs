@@ -232,7 +232,7 @@ fn norm_of_logarithms<S: Simd>(
     let floor = p as f64 * f64::EPSILON;
     for values in eigenvalues.chunks_exact(S::F64_LANES) {
         for lane in 0..S::F64_LANES {
-            valid[lane] &= values[lane] > floor && values[lane] < f64::INFINITY;
+            valid[lane] &= values[lane] > floor;
             let logarithm = values[lane].ln_of_normal() + log_scale[lane];
             squares[lane] += logarithm * logarithm;
         }
