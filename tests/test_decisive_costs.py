@@ -27,12 +27,13 @@ def shapes_of_two(rng, n, n_bins=24):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("gamma", ["scale", 0.5, 8.0])
+@pytest.mark.parametrize(("gamma", "unit"), [("scale", 1.0), (0.5, 1.0), (8.0, 1.0), (0.3, 100.0)])
 def test_probabilities_of_histogram_prototypes_are_those_of_exact_costs(
-    rng, gamma, container, dtype
+    rng, gamma, unit, container, dtype
 ):
     X, y = shapes_of_two(rng, 700)
-    model = HistogramCompressor(6, gamma=gamma, max_iter=5, random_state=0)
+    M = unit * grid_ground_distance(24)
+    model = HistogramCompressor(6, M=M, gamma=gamma, max_iter=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X[:100], y[:100])

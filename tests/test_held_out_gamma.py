@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs.prototypes import _gamma
 from histrs.prototypes._base import Training
 from histrs.prototypes._gamma import _count_folds, _possible_folds, held_out_inverse_temperature
-from histrs.prototypes._learned import LearnedPrototypes
+from histrs.prototypes._learned import LearnedPrototypes, scale_gamma
 
 
 class Asked(LearnedPrototypes):
@@ -125,3 +125,12 @@ def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
     asked.fits.clear()
     assert held_out_inverse_temperature(asked, training(3), np.random.RandomState(0)) == 1.0
     assert not asked.fits
+
+
+def test_the_scale_is_where_samples_are_one_unit_away():
+    assert scale_gamma(np.array([2.0, 6.0]), None) == 0.5
+    assert scale_gamma(np.array([2.0, 6.0], dtype=np.float32), np.array([1.0, 0.0])) == 2.0**-0.5
+    # Of samples that are where they belong, it is any number.
+    assert scale_gamma(np.zeros(3), None) == 1.0
+    assert scale_gamma(np.array([2.0, 2.0]), None, rounding=2.0) == 1.0
+    assert scale_gamma(np.array([2.0, 2.0]), None, rounding=1.9) == 2.0**-0.5

@@ -13,12 +13,14 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import get_tags
 
 from histrs import _histrs
 from histrs.metrics import sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
 from histrs.prototypes._descent import _Moments, descend
+from histrs.prototypes._histogram import _logarithms
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
 from tests.oracles import prototypes as oracle
@@ -302,6 +304,46 @@ def test_the_scales_of_gamma_and_of_the_entropy(rng):
     wrong = np.where(right, np.inf, D).min(axis=1)
     excess = np.abs(wrong - np.where(right, D, np.inf).min(axis=1)).mean()
     assert model.gamma_**2 == pytest.approx(1 / excess, rel=1e-3)
+
+
+def test_of_one_class_the_scale_of_gamma_is_1(rng):
+    X, _ = histograms(rng, 12)
+    model = HistogramCompressor(2, random_state=0, tol=0.1).fit(X, np.zeros(12))
+    assert model.gamma_ == 1.0
+    np.testing.assert_array_equal(model.predict(X), 0.0)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_little_of_the_mass_of_a_start_is_in_every_bin(rng, container):
+    X, _ = histograms(rng, 12)
+    found = _logarithms(container(X.astype(np.float32)), np.array([3, 0]))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(np.exp(found), 0.99 * X[[3, 0]] + 0.01 / 8, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [None, 1, 7, 29, 30, 31])
+def test_batches_are_parts_of_the_rows(size):
+    cut = HistogramCompressor(batch_size=size)._batches(30, np.random.RandomState(0))
+    if size is None or size >= 30:
+        assert cut is None
+        return
+    first, second = (list(cut()) for _ in range(2))
+    assert [len(batch) for batch in first] == [size] * (30 // size) + [30 % size] * (30 % size > 0)
+    np.testing.assert_array_equal(np.sort(np.concatenate(first)), np.arange(30))
+    assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 100])
+def test_what_is_not_fitted_says_so(rng, n):
+    X, _ = histograms(rng, n)
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(HistogramCompressor(), method)(X)
+
+
+def test_sparse_histograms_are_said_to_be_taken():
+    tags = get_tags(HistogramCompressor()).input_tags
+    assert (tags.sparse, tags.positive_only) == (True, True)
 
 
 def test_forms_and_masses_do_not_matter(rng):

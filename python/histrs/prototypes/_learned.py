@@ -46,10 +46,7 @@ def scale_gamma(
 
     It is 1 where that is no more than `rounding`.
     """
-    if weights is None:
-        mean = float(np.mean(distances, dtype=np.float64))
-    else:
-        mean = float(np.average(distances.astype(np.float64), weights=weights))
+    mean = float(np.average(distances.astype(np.float64, copy=False), weights=weights))
     return 1.0 if mean <= rounding else mean**-0.5
 
 
