@@ -321,6 +321,20 @@ def test_a_little_of_the_mass_of_a_start_is_in_every_bin(rng, container):
     np.testing.assert_allclose(np.exp(found), 0.99 * X[[3, 0]] + 0.01 / 8, rtol=1e-6)
 
 
+def test_what_is_kept_of_pairs_has_a_limit(rng, monkeypatch):
+    X, labels = rng.dirichlet(np.ones(3), 5), np.arange(5) % 2
+    options = {"M": line(3), "reg": 0.5, "gamma": 1.0, "tol": 1e-6, "n_threads": 1}
+    # Four bytes of each of five rows, two prototypes and three bins.
+    for limit, is_kept in ((120, True), (119, False)):
+        monkeypatch.setattr("histrs.prototypes._transport_loss._MOST_BYTES", limit)
+        loss = TransportLoss(X, labels, np.arange(2), **options)
+        assert (loss._starts is not None) == is_kept
+        value, _ = loss(np.log(X[:2]), None)
+        part, _ = loss(np.log(X[:2]), np.array([0, 3]))
+        assert np.isfinite([value, part]).all()
+        assert not is_kept or np.any(loss._starts)
+
+
 @pytest.mark.parametrize("size", [None, 1, 7, 29, 30, 31])
 def test_batches_are_parts_of_the_rows(size):
     cut = HistogramCompressor(batch_size=size)._batches(30, np.random.RandomState(0))

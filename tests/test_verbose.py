@@ -1,5 +1,7 @@
 """What takes long says how far it is, where it is asked, and nothing else speaks."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -166,3 +168,33 @@ def test_a_search_for_the_scale_tells_of_every_candidate(rng, capfd, monkeypatch
     assert best == pytest.approx(sampler.gamma_, rel=1e-2)
     sampler.set_params(gamma="scale").fit(X)
     assert capfd.readouterr().err == ""
+
+
+class Bar:
+    """Counts like tqdm."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self, desc, total, unit, leave):
+        self.total, self.n = total, 0
+        self.made.append(self)
+
+    def set_postfix_str(self, text, refresh):
+        """Show nothing."""
+
+    def update(self):
+        self.n += 1
+
+    def close(self):
+        """Stay as it is."""
+
+
+@pytest.mark.parametrize("max_iter", [1, 32, 33, 70])
+def test_a_bar_ends_where_it_said(rng, monkeypatch, max_iter):
+    monkeypatch.setattr("histrs._progress.tqdm", Bar)
+    monkeypatch.setattr(Bar, "made", [])
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+    model = RandomMutationNN(0.1, metric="euclidean", random_state=0, max_iter=max_iter)
+    model.set_params(verbose=1).fit(X, y)
+    (bar,) = Bar.made
+    assert bar.n == bar.total

@@ -37,9 +37,9 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
         return np.full(len(sizes), count, dtype=np.intp)
     wanted = max(1, round(compression * n))
     counts = np.maximum(1, np.floor(wanted * sizes / n)).astype(np.intp)
-    # What rounding left over goes to the classes with most samples a prototype.
+    # What rounding left over goes to the classes with most samples a prototype: more than one.
     while counts.sum() < wanted:
-        counts[np.argmax(np.where(counts < sizes, sizes / counts, -1.0))] += 1
+        counts[np.argmax(sizes / counts)] += 1
     return np.asarray(counts)
 
 
