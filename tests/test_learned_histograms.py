@@ -329,10 +329,14 @@ def test_what_is_kept_of_pairs_has_a_limit(rng, monkeypatch):
         monkeypatch.setattr("histrs.prototypes._transport_loss._MOST_BYTES", limit)
         loss = TransportLoss(X, labels, np.arange(2), **options)
         assert (loss._starts is not None) == is_kept
-        value, _ = loss(np.log(X[:2]), None)
-        part, _ = loss(np.log(X[:2]), np.array([0, 3]))
-        assert np.isfinite([value, part]).all()
-        assert not is_kept or np.any(loss._starts)
+        assert loss.error == 0.0
+        H = np.log(X[1:3])
+        part, _ = loss(H, np.array([0, 3]))
+        if is_kept:
+            assert np.flatnonzero(np.any(loss._starts, axis=(1, 2))).tolist() == [0, 3]
+        each, _ = zip(*(loss(H, np.array([i])) for i in range(5)), strict=True)
+        assert part == pytest.approx((each[0] + each[3]) / 2, rel=1e-5)
+        assert loss(H, None)[0] == pytest.approx(np.mean(each), rel=1e-5)
 
 
 @pytest.mark.parametrize("size", [None, 1, 7, 29, 30, 31])
