@@ -598,6 +598,65 @@ fn the_divergence_mean_of_matrices_that_are_far_apart_is_the_geometric_one() {
     }
 }
 
+/// Products of a tall matrix with itself, in other units of the columns.
+#[test]
+fn the_rank_of_singular_matrices_is_told() {
+    let mut random = Random(8);
+    for p in [2, 5, 12] {
+        for rank in 1..p {
+            let tall = Array2::from_shape_simple_fn((p, rank), || random.unit() - 0.3);
+            let units = Array1::from_shape_fn(p, |i| 2.0_f64.powi(7 * (i % 5) as i32 - 14));
+            let product = tall.dot(&tall.t());
+            let mut x = stack(11, p, 4);
+            for i in 0..p {
+                for j in 0..p {
+                    x[[9, i, j]] = product[[i.max(j), i.min(j)]] * units[i] * units[j];
+                }
+            }
+            let error = jbld_distances(exec(), x.view(), None).unwrap_err();
+            let expected = Error::Singular { name: "X", matrix: 9, rank, size: p };
+            assert_eq!(error, expected, "{p} {rank}");
+        }
+    }
+}
+
+/// Two channels that are one but for the last digits, in any units: at the fourth rounding.
+#[test]
+fn matrices_are_singular_by_the_rounding_of_their_pivots() {
+    for p in [2, 3, 6, 9] {
+        for (i, j) in [(0, 1), (0, p - 1), (p - 2, p - 1)] {
+            for unit in [1.0, 2.0_f64.powi(30), 2.0_f64.powi(-30)] {
+                let with = |steps: f64| {
+                    let mut x = Array3::from_shape_fn(
+                        (3, p, p),
+                        |(_, k, l)| {
+                            if k == l { 1.0 } else { 0.0 }
+                        },
+                    );
+                    let near = 1.0 - steps * f64::EPSILON;
+                    x[[1, i, i]] = unit * unit;
+                    (x[[1, i, j]], x[[1, j, i]]) = (unit * near, unit * near);
+                    jbld_distances(exec(), x.view(), None)
+                };
+                let error = with(0.5).unwrap_err();
+                let expected = Error::Singular { name: "X", matrix: 1, rank: p - 1, size: p };
+                assert_eq!(error, expected, "{p} {i} {j} {unit}");
+                assert!(with(2.0 * p as f64).unwrap().iter().all(|d| d.is_finite()));
+            }
+        }
+    }
+}
+
+/// More than are factorised together.
+#[test]
+fn every_one_of_many_matrices_is_factorised() {
+    let (x, y) = (stack(1500, 2, 3), stack(1500, 2, 4));
+    let found = jbld_paired(exec(), x.view(), y.view()).unwrap();
+    for ((x, y), found) in x.outer_iter().zip(y.outer_iter()).zip(&found) {
+        assert!((found - jbld(x, y)).abs() <= 1e-13);
+    }
+}
+
 /// Matrices of size `p` whose logarithms of eigenvalues spread over `range`.
 fn spread_out(n: usize, p: usize, range: f64, seed: u64) -> Array3<f64> {
     let mut random = Random(seed);

@@ -9,7 +9,8 @@ const MAX_SWEEPS: usize = 60;
 
 /// The rational QL iteration of Pal, Walker and Kahan, which needs no square roots in its inner
 /// loop: `diagonal` becomes the eigenvalues, in no order. Entry `i` of `squared_off_diagonal` is the
-/// square of the entry between rows `i` and `i + 1`. Returns the lanes that converged.
+/// square of the entry between rows `i` and `i + 1`. Returns the lanes that converged; what is not
+/// finite may be among them, and ends as NaN.
 ///
 /// All lanes take the same sweeps; a lane that is ready waits, unchanged.
 ///
@@ -104,4 +105,77 @@ fn wilkinson_shift<S: Simd>(simd: S, a: S::f64s, b: S::f64s, square: S::f64s) ->
     let below = simd.less_than_f64s(half, zero);
     let sum = simd.add_f64s(half, simd.select_f64s(below, minus(simd, root), root));
     simd.sub_f64s(a, simd.div_f64s(square, sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use pulp::WithSimd;
+
+    use super::*;
+    use crate::simd::{AlignedVec, dispatch};
+    use crate::spd::lanes::vectors_mut;
+
+    /// Of lane `l` the diagonal and off-diagonal entries, and the eigenvalues if all went well.
+    struct Solve<'a> {
+        p: usize,
+        entries: &'a dyn Fn(usize, usize) -> (f64, f64),
+    }
+
+    impl WithSimd for Solve<'_> {
+        type Output = Vec<Option<Vec<f64>>>;
+
+        fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+            let (p, lanes) = (self.p, S::F64_LANES);
+            let mut buffer = AlignedVec::zeros(2 * p * lanes).unwrap();
+            for i in 0..p {
+                for lane in 0..lanes {
+                    let (diagonal, off) = (self.entries)(lane, i);
+                    buffer[i * lanes + lane] = diagonal;
+                    buffer[(p + i) * lanes + lane] = off * off;
+                }
+            }
+            let (diagonal, off) = vectors_mut::<S>(&mut buffer).split_at_mut(p);
+            let converged = tridiagonal_eigenvalues(simd, diagonal, off);
+            (0..lanes)
+                .map(|lane| {
+                    let mut values: Vec<f64> = (0..p).map(|i| buffer[i * lanes + lane]).collect();
+                    values.sort_by(f64::total_cmp);
+                    converged[lane].then_some(values)
+                })
+                .collect()
+        }
+    }
+
+    /// Lanes in other units, one of which is diagonal from the start.
+    #[test]
+    fn second_differences_have_the_eigenvalues_of_sines() {
+        for p in [1_usize, 2, 3, 4, 7, 20] {
+            let unit = |lane: usize| [1.0, 1e-9, 1e12, 3.0][lane % 4];
+            let entries = |lane: usize, i: usize| {
+                let off = if lane == 3 { 0.0 } else { -unit(lane) };
+                (if lane == 3 { i as f64 } else { 2.0 * unit(lane) }, off)
+            };
+            for (lane, found) in dispatch(Solve { p, entries: &entries }).into_iter().enumerate() {
+                let found = found.unwrap();
+                for (k, found) in found.into_iter().enumerate() {
+                    let angle = std::f64::consts::PI * (k + 1) as f64 / (2 * (p + 1)) as f64;
+                    let want = if lane == 3 { k as f64 } else { 4.0 * angle.sin().powi(2) };
+                    let want = if lane == 3 { want } else { want * unit(lane) };
+                    let size = if lane == 3 { p as f64 } else { 4.0 * unit(lane) };
+                    assert!((found - want).abs() <= 1e-14 * size, "{p} {lane} {found} {want}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_not_finite_disturbs_no_other() {
+        let entries = |lane: usize, i: usize| {
+            (2.0 + i as f64, if lane == 0 && i == 1 { f64::INFINITY } else { 1.0 })
+        };
+        let found = dispatch(Solve { p: 4, entries: &entries });
+        let alone = dispatch(Solve { p: 4, entries: &|_, i| entries(1, i) });
+        assert!(found[0].as_ref().is_none_or(|values| values.iter().any(|value| value.is_nan())));
+        assert_eq!(found[1..], alone[1..]);
+    }
 }
