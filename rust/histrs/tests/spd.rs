@@ -681,6 +681,71 @@ fn spread_out(n: usize, p: usize, range: f64, seed: u64) -> Array3<f64> {
     out
 }
 
+/// The tangent vector at the unit matrix is as long as the distance from it, in every unit.
+#[test]
+fn tangent_vectors_are_as_long_as_distances() {
+    for p in [1, 2, 3, 4, 5, 9, 14] {
+        for (range, unit) in [(0.5, 1.0), (6.0, 1e-150), (6.0, 1e100), (20.0, 1.0), (26.0, 1.0)] {
+            let x = spread_out(19, p, range, 3) * unit;
+            let eye = Array2::<f64>::eye(p).insert_axis(Axis(0));
+            let distances = airm_distances(exec(), eye.view(), Some(x.view())).unwrap();
+            let vectors = tangent_vectors(exec(), x.view(), None).unwrap();
+            for (vector, distance) in vectors.rows().into_iter().zip(distances.row(0)) {
+                let length = vector.dot(&vector).sqrt();
+                assert!(
+                    (length - distance).abs() <= 1e-6 * (1.0 + distance),
+                    "{length} {distance}"
+                );
+            }
+        }
+    }
+}
+
+/// Curvatures are `s coth s` of half the range of the logarithms, and a half.
+#[test]
+fn values_and_curvatures_of_means_are_their_definition() {
+    let logarithms = [[0.3, -1.1, 2.0], [0.0, 0.0, 0.0], [-4.0, 1.0, 0.5]];
+    let (x, weights) = (diagonal(&logarithms), [0.2, 0.7, 0.4]);
+    let eye = Array2::<f64>::eye(3);
+    let of =
+        |dispersion| mean_gradient(exec(), x.view(), &weights, eye.view(), dispersion).unwrap();
+    let of_range = |half: f64| half / half.tanh();
+    let want = 0.2 * of_range(1.55) + 0.7 + 0.4 * of_range(2.5);
+    assert!((of(Dispersion::Airm).curvature - want).abs() <= 1e-12);
+    assert!((of(Dispersion::Jbld).curvature - 0.65).abs() <= 1e-12);
+    // The values are half the square of a distance, and twice a divergence.
+    let squares = logarithms.map(|log| log.iter().map(|l| l * l).sum::<f64>());
+    let want: f64 = squares.iter().zip(weights).map(|(square, w)| 0.5 * w * square).sum();
+    assert!((of(Dispersion::Airm).value - want).abs() <= 1e-12);
+    let each = x.outer_iter().map(|x| jbld(x, eye.view()));
+    let want: f64 = each.zip(weights).map(|(divergence, w)| 2.0 * w * divergence).sum();
+    assert!((of(Dispersion::Jbld).value - want).abs() <= 1e-12);
+}
+
+/// Of many matrices each counts by its weight.
+#[test]
+fn gradients_of_means_are_sums_over_matrices() {
+    let x = stack(300, 3, 6);
+    let mut random = Random(2);
+    let weights: Vec<f64> = (0..300).map(|_| random.unit()).collect();
+    let whitener = inverse_root(&x.index_axis(Axis(0), 7).to_owned());
+    for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
+        let of = |part: std::ops::Range<usize>| {
+            let (x, weights) = (x.slice(s![part.clone(), .., ..]), &weights[part]);
+            mean_gradient(exec(), x, weights, whitener.view(), dispersion).unwrap()
+        };
+        let all = of(0..300);
+        let each: Vec<_> = (0..300).map(|i| of(i..i + 1)).collect();
+        let value: f64 = each.iter().map(|one| one.value).sum();
+        let curvature: f64 = each.iter().map(|one| one.curvature).sum();
+        let gradient =
+            each.iter().fold(Array2::<f64>::zeros((3, 3)), |sum, one| sum + &one.gradient);
+        assert!((all.value - value).abs() <= 1e-12 * value);
+        assert!((all.curvature - curvature).abs() <= 1e-12 * curvature);
+        assert!((&all.gradient - &gradient).iter().all(|error| error.abs() <= 1e-12 * value));
+    }
+}
+
 /// Steps by halves of what they should be, or in turns the wrong way round, take more.
 #[test]
 fn means_take_few_steps() {
