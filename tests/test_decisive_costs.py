@@ -27,7 +27,9 @@ def shapes_of_two(rng, n, n_bins=24):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize(("gamma", "unit"), [("scale", 1.0), (0.5, 1.0), (8.0, 1.0), (0.3, 100.0)])
+@pytest.mark.parametrize(
+    ("gamma", "unit"), [("scale", 1.0), (0.5, 1.0), (8.0, 1.0), (20.0, 1.0), (0.3, 100.0)]
+)
 def test_probabilities_of_histogram_prototypes_are_those_of_exact_costs(
     rng, gamma, unit, container, dtype
 ):

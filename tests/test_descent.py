@@ -97,6 +97,26 @@ def test_a_descent_whose_steps_bring_nothing_ends_after_twenty_halvings():
     np.testing.assert_allclose(found.weights, best, rtol=1e-9)
 
 
+@pytest.mark.parametrize("cuts", [None, [np.arange(5), np.arange(5, 12)]])
+def test_a_pass_costs_a_look_at_all_rows_and_one_at_each_batch(rng, cuts):
+    loss, seen = squares(rng), []
+
+    def counted(w, rows):
+        seen.append("all" if rows is None else len(rows))
+        return loss(w, rows)
+
+    found = descend(
+        *(counted, np.zeros(3)),
+        rate=0.01,
+        max_iter=4,
+        tol=0.0,
+        batches=None if cuts is None else lambda: cuts,
+        progress=lambda _: None,
+    )
+    assert len(found.curve) == 4
+    assert seen == ["all", *(() if cuts is None else (5, 7))] * 4
+
+
 def test_where_there_is_no_slope_there_is_no_pass():
     def flat(w, rows):
         return 1.0, np.zeros_like(w)

@@ -450,6 +450,32 @@ def test_optuna_finds_a_better_inverse_temperature_than_the_scale(best):
     assert _gamma._by_optuna(lambda factor: 1.0, 0) == 1.0
 
 
+def test_optuna_is_quiet_while_it_searches(monkeypatch):
+    optuna = pytest.importorskip(
+        "optuna", reason="Optuna is not installed: pip install histrs[tune]"
+    )
+    monkeypatch.setattr(_gamma, "_TRIALS", 3)
+    before = optuna.logging.get_verbosity()
+    seen = []
+
+    def accuracy(factor):
+        seen.append(optuna.logging.get_verbosity())
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+        return factor
+
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    try:
+        _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+        with pytest.raises(KeyboardInterrupt):
+            _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        optuna.logging.set_verbosity(before)
+    assert seen == [optuna.logging.WARNING] * 4
+
+
 @pytest.mark.parametrize("kind", ["covariances", "histograms"])
 def test_without_optuna_the_extra_is_named(rng, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "optuna", None)
