@@ -17,6 +17,8 @@ class Asked(LearnedPrototypes):
     """Notes how it is trained, and warns."""
 
     fits: ClassVar[list] = []
+    common: ClassVar[float] = 0.0
+    """Is in all scores."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Asked(LearnedPrototypes):
         return -abs(np.log(self.gamma / 6.0))
 
     def _class_scores(self, X):
-        return -X[:, 1:]
+        return self.common - X[:, 1:]
 
 
 @pytest.fixture
@@ -109,6 +111,12 @@ def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
         warnings.simplefilter("error")
         few = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
     assert few != 1.0
+    for common in (-1e3, 1e3):
+        monkeypatch.setattr(Asked, "common", common)
+        again = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
+        assert again == pytest.approx(few, rel=1e-6)
+    monkeypatch.setattr(Asked, "common", 0.0)
+    del asked.fits[3:]
     assert [len(fit["rows"]) for fit in asked.fits] == [20, 20, 20]
     assert {fit["gamma"] for fit in asked.fits} == {2.0}
     assert all(fit["verbose"] == 0 and fit["class_weight"] is None for fit in asked.fits)
