@@ -84,7 +84,7 @@ def test_what_is_taken_off_the_costs_decides_with_them(rng, container):
     own = rng.permutation(np.linspace(-3.0, 3.0, len(prototypes)))
     options = {"M": grid_ground_distance(24), "reg": 0.5, "max_iter": 1000, "n_jobs": 1}
     exact = sinkhorn_distances(*(queries, prototypes), cost="regularized", tol=1e-8, **options)
-    for inverse_temperature in (0.5, 4.0):
+    for inverse_temperature in (0.5, 4.0, 64.0):
         found = _decisive.decisive_costs(
             *(container(queries), prototypes, own),
             inverse_temperature=inverse_temperature,
