@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from histrs.prototypes._sample import class_counts, class_sample
@@ -13,6 +13,7 @@ sizes = st.lists(st.integers(1, 30), min_size=1, max_size=6)
 
 
 @given(sizes=sizes, share=st.floats(1e-3, 1.0))
+@example(sizes=[30, 1, 1, 1, 1, 1], share=0.5)
 def test_prototypes_are_shared_out_by_size(sizes, share):
     labels, n = np.repeat(np.arange(len(sizes)), sizes), sum(sizes)
     found = class_counts(labels, np.arange(len(sizes)), share)
@@ -45,3 +46,5 @@ def test_a_number_is_that_of_each_class():
     np.testing.assert_array_equal(class_counts(labels, classes, 2), [2, 2, 2])
     with pytest.raises(ValueError, match=r"compression = 3 .* class a has 2 of 8 training samples"):
         class_counts(labels, classes, 3)
+    with pytest.raises(ValueError, match=r"class b has 1 of 6 training samples"):
+        class_counts(np.array([0, 0, 0, 1, 2, 2]), classes, 3)
