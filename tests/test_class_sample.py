@@ -48,3 +48,5 @@ def test_a_number_is_that_of_each_class():
         class_counts(labels, classes, 3)
     with pytest.raises(ValueError, match=r"class b has 1 of 6 training samples"):
         class_counts(np.array([0, 0, 0, 1, 2, 2]), classes, 3)
+    with pytest.raises(ValueError, match=r"class c has 1 of 7 training samples"):
+        class_counts(np.array([0, 0, 0, 1, 1, 1, 2]), classes, 3)
