@@ -1,0 +1,78 @@
+"""What evaluations of a likelihood share, and which of them are exact."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from histrs.gaussian_process import IntersectionGPRegressor, _likelihood
+from histrs.gaussian_process._weights import Scales
+from tests.helpers import PLAIN
+
+
+def fitted(X, y, **parameters):
+    model = IntersectionGPRegressor(**{**PLAIN, **parameters}, random_state=0).fit(X, y)
+    return model, model._likelihood_of_fit(vars(model))
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.random((30, 4))
+    return X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=30)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"interactions": [(0, 1)]}])
+def test_systems_of_one_kernel_share_what_is_of_its_rows(data, parameters):
+    _, likelihood = fitted(*data, **parameters)
+    model_kernel = fitted(*data, **parameters)[0]._posterior.system.kernel
+    one, other = (likelihood.system(model_kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
+    assert one.columns is other.columns
+    assert (one.noise, other.noise) == (0.1, 0.3)
+    assert (one.pairs is None) == (not parameters)
+    if parameters:
+        assert one.pairs.rows is other.pairs.rows
+
+
+def test_systems_of_a_smooth_kernel_share_its_rows(data):
+    model, likelihood = fitted(*data, smoothness="both")
+    kernel = model._posterior.system.kernel
+    one, other = (likelihood.system(kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
+    assert one.smooth.rows is other.smooth.rows
+    # The columns are not asked for.
+    assert likelihood.with_columns(one) is one
+
+
+@pytest.mark.parametrize(("solver", "tolerance"), [("cholesky", 1e-8), ("cg", 0.1)])
+def test_targets_of_zeros_have_a_likelihood(data, solver, tolerance):
+    X, y = data
+    Y = np.column_stack([y, np.zeros(30)])
+    parameters = {"noise": 0.3, "amplitude": 0.7, "solver": solver, "tol": 1e-10}
+    model, _ = fitted(X, Y, **parameters)
+    K = np.minimum(X[:, None], X).sum(axis=2)
+    A = 0.7 * K + 0.3 * np.eye(30)
+    y = (y - y.mean()) / y.std()
+    expected = -0.5 * y @ np.linalg.solve(A, y) - np.linalg.slogdet(A)[1]
+    expected -= 30 * np.log(2 * np.pi)
+    # Where there is no factor the determinant is estimated.
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=tolerance)
+
+
+def test_few_rows_and_terms_are_exact(rng, monkeypatch):
+    X = sparse.random_array((30, 20), density=0.1, rng=rng, format="csr")
+    stored = X.nnz
+    assert stored < 30 * 20
+    y = rng.normal(size=30)
+    for rows, what in ((X, stored), (X.toarray(), 600)):
+        model, likelihood = fitted(rows, y, solver="auto")
+        system = model._posterior.system
+        assert likelihood.is_exact(system)
+        for limit, exact in ((30 * what, True), (30 * what - 1, False)):
+            monkeypatch.setattr(_likelihood, "_MAX_EXACT_TERMS", limit)
+            assert likelihood.is_exact(system) == exact
+        monkeypatch.undo()
+        for limit, exact in ((30, True), (29, False)):
+            monkeypatch.setattr(_likelihood, "_MAX_EXACT_ROWS", limit)
+            assert likelihood.is_exact(system) == exact
+        monkeypatch.undo()
+    for solver, exact in (("cholesky", True), ("cg", False)):
+        model, likelihood = fitted(X, y, solver=solver)
+        assert likelihood.is_exact(model._posterior.system) == exact
