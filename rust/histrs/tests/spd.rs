@@ -701,6 +701,102 @@ fn tangent_vectors_are_as_long_as_distances() {
     }
 }
 
+/// Rows that are cut up, rows of which several are in a block, and pairs of the same matrices.
+#[test]
+fn few_matrices_against_many() {
+    for (n, m) in [(1, 700), (3, 700), (3, 512), (7, 40), (8, 40), (9, 600)] {
+        let (x, y) = (stack(n, 2, 3), stack(m, 2, 4));
+        for exec in executors() {
+            let found = jbld_distances(exec, x.view(), Some(y.view())).unwrap();
+            for ((i, j), &found) in found.indexed_iter() {
+                let want = jbld(x.index_axis(Axis(0), i), y.index_axis(Axis(0), j));
+                assert!((found - want).abs() <= 1e-13, "{i} {j} {found} {want}");
+            }
+            let own = jbld_distances(exec, y.view(), None).unwrap();
+            assert_eq!(own, own.t());
+            assert!(
+                (own[[0, m - 1]] - jbld(y.index_axis(Axis(0), 0), y.index_axis(Axis(0), m - 1)))
+                    .abs()
+                    <= 1e-13
+            );
+        }
+    }
+}
+
+/// Of diagonal matrices the mean is that of each entry, at the root of `sum_i w_i tanh((m - l_i) / 2)`.
+#[test]
+fn divergence_means_of_diagonal_matrices_are_those_of_their_entries() {
+    let sets: [&[[f64; 3]]; 4] = [
+        &[[0.0, 0.0, 0.0], [25.0, 1.0, -3.0]],
+        &[[0.0, 0.0, 0.0], [14.0, 1.0, -14.0]],
+        &[[0.0, 5.0, 0.0], [13.0, 1.0, -13.0], [-12.0, 0.0, 2.0], [3.0, 3.0, 3.0]],
+        &[[20.0, 5.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 2.0]],
+    ];
+    for logarithms in sets {
+        let n = logarithms.len();
+        let x = diagonal(logarithms);
+        for weights in [
+            vec![1.0 / n as f64; n],
+            (0..n).map(|i| (i + 1) as f64 / (n * (n + 1) / 2) as f64).collect(),
+        ] {
+            for start in [None, Some(0), Some(n - 1)] {
+                let start = start.map(|i: usize| x.index_axis(Axis(0), i).to_owned());
+                let start = start.as_ref().map(|start| start.view());
+                let parameters = MeanParameters::default().with_tol(1e-9).with_max_iter(300);
+                let parameters = parameters.with_start(start);
+                let mean =
+                    dispersion_mean(exec(), x.view(), &weights, Dispersion::Jbld, parameters)
+                        .unwrap();
+                for k in 0..3 {
+                    let slope = |m: f64| -> f64 {
+                        logarithms
+                            .iter()
+                            .zip(&weights)
+                            .map(|(l, w)| w * (0.5 * (m - l[k])).tanh())
+                            .sum()
+                    };
+                    let (mut low, mut high) = (-100.0, 100.0);
+                    for _ in 0..200 {
+                        let middle = 0.5 * (low + high);
+                        if slope(middle) < 0.0 { low = middle } else { high = middle }
+                    }
+                    let found = mean.matrix[[k, k]].ln();
+                    assert!((found - low).abs() <= 1e-7, "{found} {low} {weights:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Of which an eigenvalue is lost beside the others: named, wherever it is.
+#[test]
+fn matrices_too_far_from_a_reference_are_named() {
+    for bad in [0, 1, 21, 39] {
+        let mut x = stack(40, 3, 9);
+        x.slice_mut(s![bad, .., ..]).assign(&diagonal(&[[0.0, -90.0, 0.0]]).slice(s![0, .., ..]));
+        let eye = Array2::<f64>::eye(3);
+        let (weights, expected) =
+            (vec![1.0 / 40.0; 40], Error::TooFarFromReference { matrix: bad });
+        let error = tangent_vectors(exec(), x.view(), Some(eye.view())).unwrap_err();
+        assert_eq!(error, expected);
+        for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
+            let error = mean_gradient(exec(), x.view(), &weights, eye.view(), dispersion);
+            assert_eq!(error.unwrap_err(), expected, "{dispersion:?}");
+            let parameters = MeanParameters::default().with_start(Some(eye.view()));
+            let error = dispersion_mean(exec(), x.view(), &weights, dispersion, parameters);
+            assert_eq!(error.unwrap_err(), expected, "{dispersion:?}");
+        }
+        let units = Array3::from_shape_fn((40, 3, 3), |(_, i, j)| f64::from(u8::from(i == j)));
+        let error = airm_paired(exec(), units.view(), x.view()).unwrap_err();
+        assert_eq!(error, Error::TooFarApart { x: bad, y: bad });
+    }
+    for shape in [(2, 3), (3, 2)] {
+        let wide = Array2::<f64>::zeros(shape);
+        let error = tangent_vectors(exec(), stack(1, 3, 1).view(), Some(wide.view())).unwrap_err();
+        assert!(matches!(error, Error::Shape { found: 2, expected: 3, .. }), "{error}");
+    }
+}
+
 /// Curvatures are `s coth s` of half the range of the logarithms, and a half.
 #[test]
 fn values_and_curvatures_of_means_are_their_definition() {
@@ -759,6 +855,7 @@ fn means_take_few_steps() {
         (4.0, 2, 12, [2, 2, 4, 5]),
         (40.0, 5, 2, [8, 17, 13, 29]),
         (8.0, 100, 3, [4, 10, 6, 18]),
+        (8.0, 600, 3, [4, 7, 11, 29]),
     ];
     for (range, n, p, most) in cases {
         let x = spread_out(n, p, range, 5);
