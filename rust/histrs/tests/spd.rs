@@ -6,13 +6,13 @@
 mod common;
 
 use common::{Random, config, exec, executors};
-use histrs::Error;
 use histrs::neighborhood::Labels;
 use histrs::spd::{
     Dispersion, MeanParameters, Shrinkage, airm_distances, airm_paired, compression_loss,
     dispersion_mean, jbld_distances, jbld_paired, mean_gradient, signal_covariances,
     tangent_vectors,
 };
+use histrs::{Element, Error};
 use ndarray::{Array1, Array2, Array3, ArrayView2, Axis, s};
 use proptest::prelude::*;
 
@@ -764,6 +764,89 @@ fn divergence_means_of_diagonal_matrices_are_those_of_their_entries() {
                     assert!((found - low).abs() <= 1e-7, "{found} {low} {weights:?}");
                 }
             }
+        }
+    }
+}
+
+/// Half the digits, in units of the columns: of less the mean of both is taken.
+fn check_symmetry<T: Element>(precision: f64) {
+    let p = 5;
+    let units = [1.0, 1e-3, 30.0, 1e2, 0.1];
+    let mut x = stack(7, p, 12);
+    for ((_, i, j), value) in x.indexed_iter_mut() {
+        *value *= units[i] * units[j];
+    }
+    for (row, column) in [(1, 0), (4, 0), (3, 2), (4, 3)] {
+        for (i, j) in [(row, column), (column, row)] {
+            let size = (x[[4, row, row]] * x[[4, column, column]]).sqrt();
+            let with = |part: f64| {
+                let mut x = x.clone();
+                x[[4, i, j]] += part * precision.sqrt() * size;
+                x.mapv(T::from_f64)
+            };
+            for part in [0.8, -0.8] {
+                assert!(jbld_distances(exec(), with(part).view(), None).is_ok());
+            }
+            for part in [1.25, -1.25] {
+                let x = with(part);
+                let values = (x[[4, row, column]].to_f64(), x[[4, column, row]].to_f64());
+                let every = Array3::from_shape_fn((7, 2 * p, p), |(k, i, j)| x[[k, i / 2, j]]);
+                let mut columns_first = x.clone();
+                columns_first.swap_axes(1, 2);
+                let columns_first = columns_first.as_standard_layout().into_owned();
+                let views = [
+                    (x.view(), values),
+                    (every.slice(s![.., ..;2, ..]), values),
+                    (columns_first.view(), (values.1, values.0)),
+                ];
+                for (view, (value, mirrored)) in views {
+                    let error = jbld_distances(exec(), view, None).unwrap_err();
+                    let matrix = 4;
+                    let want =
+                        Error::NotSymmetric { name: "X", matrix, row, column, value, mirrored };
+                    assert_eq!(error, want);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn matrices_that_are_not_symmetric_are_named() {
+    check_symmetry::<f64>(f64::EPSILON);
+    check_symmetry::<f32>(f32::EPSILON.into());
+}
+
+#[test]
+fn entries_that_are_not_finite_are_named_wherever_they_are() {
+    let p = 4;
+    for (row, column) in [(0, 0), (0, 3), (3, 0), (2, 1), (3, 3)] {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut x = stack(3, p, 5);
+            x[[1, row, column]] = bad;
+            let every = Array3::from_shape_fn((3, p, 2 * p), |(k, i, j)| x[[k, i, j / 2]]);
+            for view in [x.view(), every.slice(s![.., .., ..;2])] {
+                let error = jbld_distances(exec(), view, None).unwrap_err();
+                let Error::MatrixNotFinite { name, matrix, row: i, column: j, value } = error
+                else {
+                    panic!("{error}")
+                };
+                assert_eq!((name, matrix, i, j), ("X", 1, row, column));
+                assert_eq!(value.to_bits(), bad.to_bits());
+            }
+        }
+    }
+}
+
+/// More than are written together.
+#[test]
+fn tangent_vectors_of_many_matrices_are_those_of_each() {
+    let x = stack(3000, 2, 8);
+    let all = tangent_vectors(exec(), x.view(), None).unwrap();
+    for k in (0..3000).step_by(37) {
+        let one = tangent_vectors(exec(), x.slice(s![k..k + 1, .., ..]), None).unwrap();
+        for (found, want) in all.row(k).iter().zip(one.row(0)) {
+            assert!((found - want).abs() <= 1e-14);
         }
     }
 }
