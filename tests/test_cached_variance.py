@@ -418,6 +418,22 @@ def test_variances_without_rows_are_those_of_the_inverse(rng):
     np.testing.assert_allclose(found, 1.0 / np.diag(inverse)[rows] - system.s, rtol=1e-3)
 
 
+def test_variances_without_rows_are_off_by_the_square_of_what_solutions_are(rng):
+    system = system_of(rng.random((N, 5)))
+    A, rows = system.multiply(np.eye(N)), np.array([0, 7, 30, 79])
+    inverse = np.linalg.inv(A)
+
+    def solve(Y, tol):
+        # Solutions that are three per cent too long.
+        return SimpleNamespace(X=1.03 * inverse @ Y)
+
+    inexact = SimpleNamespace(
+        diagonal=system.diagonal, s=system.s, multiply=system.multiply, solve=solve
+    )
+    found = _cached_variance._without_itself(inexact, rows) + system.s
+    np.testing.assert_allclose(found * np.diag(inverse)[rows], 1.0 / (1.0 - 0.03**2))
+
+
 @pytest.mark.parametrize("unit", [2.0**-60, 2.0**60])
 def test_units_of_the_kernel_do_not_matter(rng, unit):
     X = rng.random((N, 5))
