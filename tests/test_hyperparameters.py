@@ -723,6 +723,17 @@ def test_fixed_hyper_parameters_stay(rng):
     assert not hasattr(model, "optimization_history_")
 
 
+def test_some_hyper_parameters_are_learned_while_the_others_stay(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
+    likelihood = model._likelihood_of_fit(vars(model))
+    start = model._hyperparameters(vars(model)).with_values({"noise": np.array([0.5])})
+    values = model._learn_hyperparameters(start, likelihood, ["amplitude"])
+    assert values.noise == start.noise
+    assert values.amplitude != start.amplitude
+    np.testing.assert_allclose(model.theta_, np.log(values.amplitude))
+
+
 def test_restarts_never_do_worse(rng):
     X, y = smooth(rng, 80)
     values = [
