@@ -16,6 +16,7 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._krylov_space import KrylovSpace
 from tests.helpers import CONTAINERS, ExactGP, awkward_histograms
+from tests.oracles.intersection import intersection_kernel
 
 
 def additive(rng, n=1500, d=8):
@@ -256,3 +257,242 @@ def test_the_direction_of_eigenvectors_decides_nothing(rng, monkeypatch):
         model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
         std.append(model.predict(X[:50], return_std=True)[1])
     np.testing.assert_array_equal(*std)
+
+
+# ---- what the correction is learned from ---------------------------------------------------------
+
+
+PLAIN = {
+    "optimizer": None,
+    "feature_weights": None,
+    "intercept_variance": 0.0,
+    "solver": "cg",
+    "noise": 0.05,
+    "random_state": 0,
+}
+N = 80
+
+
+def system_of(X, weights=None):
+    model = IntersectionGPRegressor(**PLAIN).fit(X, np.arange(len(X)) % 7, weights)
+    return model._posterior.system
+
+
+def without_each(X, weights, noise=0.05):
+    """The variance of every row's latent function by the other rows."""
+    found = np.empty(len(X))
+    for i in range(len(X)):
+        rest = np.delete(np.arange(len(X)), i)
+        A = intersection_kernel(X[rest]) + noise * np.diag(1.0 / weights[rest])
+        k = intersection_kernel(X[rest], X[[i]])[:, 0]
+        found[i] = X[i].sum() - k @ np.linalg.solve(A, k)
+    return found
+
+
+@pytest.fixture(name="planes")
+def fitted_planes(monkeypatch):
+    """What planes are fitted to: upper bounds, and what they bound."""
+    planes, plane = [], _cached_variance._Plane
+
+    def spy(uppers, exact):
+        planes.append((uppers, exact))
+        return plane(uppers, exact)
+
+    monkeypatch.setattr(_cached_variance, "_Plane", spy)
+    return planes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("nearby", [False, True])
+def test_the_plane_is_of_rows_that_are_predicted_without_themselves(
+    rng, monkeypatch, planes, weighted, nearby
+):
+    monkeypatch.setattr(_cached_variance, "_RANK", 12)
+    monkeypatch.setattr(_cached_variance, "_GOOD_ENOUGH", -1.0 if nearby else np.inf)
+    monkeypatch.setattr(_cached_variance, "_TOLERATED", np.inf)
+    X = rng.random((N, 6))
+    weights = rng.choice([0.25, 1.0, 4.0], N) if weighted else np.ones(N)
+    weights /= weights.mean()
+    cached = CachedVariance(system_of(X, weights if weighted else None), n_solved=N)
+    uppers, exact = planes[-1]
+    assert len(uppers) == 1 + nearby
+    np.testing.assert_allclose(exact, without_each(X, weights), rtol=2e-3)
+    # Less is known in a subspace than by all rows, and more with rows nearby than without.
+    assert np.all(uppers >= exact * (1.0 - 1e-3))
+    assert np.all(uppers[0] >= uppers[-1])
+    assert np.all(uppers <= X.sum(axis=1))
+    if nearby:
+        assert np.mean(uppers[1] / uppers[0]) < 0.95
+    others = rng.random((20, 6))
+    of_others = cached._uppers(others, others, others.sum(axis=1))
+    assert len(of_others) == 1 + nearby
+    assert np.all(of_others[0] >= of_others[-1])
+    K = intersection_kernel(X) + 0.05 * np.diag(1.0 / weights)
+    k = intersection_kernel(X, others)
+    left = others.sum(axis=1) - np.sum(k * np.linalg.solve(K, k), axis=0)
+    assert np.all(of_others >= left * (1.0 - 1e-3))
+    np.testing.assert_allclose(np.sqrt(cached.of(others)), np.sqrt(left), rtol=0.2)
+
+
+@pytest.mark.parametrize(("n_solved", "n_rows"), [(None, 30), (9, 9), (500, N)])
+def test_every_row_is_solved_for_once(rng, monkeypatch, n_solved, n_rows):
+    monkeypatch.setattr(_cached_variance, "_N_SOLVED", 30)
+    solve, solved, spaces, space = _cached_variance._without_itself, [], [], KrylovSpace
+
+    def without_itself(system, rows):
+        solved.append(rows)
+        return solve(system, rows)
+
+    def space_of(system, rank, rows, rng):
+        spaces.append(rows)
+        return space(system, rank, rows, rng)
+
+    monkeypatch.setattr(_cached_variance, "_without_itself", without_itself)
+    monkeypatch.setattr(_cached_variance, "KrylovSpace", space_of)
+    system = system_of(rng.random((N, 3)))
+    CachedVariance(system, n_solved=n_solved)
+    assert len(np.unique(solved[0])) == len(solved[0]) == n_rows
+    # All rows may be near others.
+    np.testing.assert_array_equal(spaces[0], np.arange(N))
+    monkeypatch.setattr(type(system), "has_nearby_rows", False)
+    CachedVariance(system, n_solved=n_solved)
+    np.testing.assert_array_equal(spaces[1], solved[1])
+    np.testing.assert_array_equal(solved[1], solved[0])
+
+
+@pytest.mark.parametrize(
+    ("alone", "both", "rounding", "asked", "kept"),
+    [
+        (0.004, 0.001, 0.0, False, False),
+        (_cached_variance._GOOD_ENOUGH, 0.001, 0.0, False, False),
+        (0.02, 0.01, 0.0, True, True),
+        # A little more is tolerated, ...
+        (0.02, 0.0210, 0.0, True, True),
+        (0.02, 0.0230, 0.0, True, False),
+        # ... with what coarse tables seem to know.
+        (0.02, 0.0210, 0.0020, True, False),
+        (0.02, 0.0100, 0.0020, True, True),
+    ],
+)
+def test_nearby_rows_are_asked_unless_that_is_clearly_worse(
+    rng, monkeypatch, alone, both, rounding, asked, kept
+):
+    seen = []
+
+    def error(uppers, exact, noise):
+        seen.append(len(uppers))
+        return alone if len(uppers) == 1 else both
+
+    monkeypatch.setattr(_cached_variance, "_error_without_itself", error)
+    monkeypatch.setattr(CachedVariance, "_error_of_rounding", lambda *_: rounding)
+    cached = CachedVariance(system_of(rng.random((N, 3))))
+    assert seen == ([1, 2] if asked else [1])
+    assert (cached._nearby is not None) == kept
+    assert cached.error == (both + rounding if kept else alone)
+    assert len(cached._plane.slopes) == 1 + kept
+
+
+def test_the_error_is_of_rows_by_the_line_of_the_others(rng):
+    uppers, noise = np.exp(rng.normal(size=(1, 12))), 0.3
+    exact = uppers[0] * rng.uniform(0.2, 0.9, 12)
+    errors = []
+    for i in range(12):
+        x, y = np.log(np.delete(uppers[0], i)), np.log(np.delete(exact, i))
+        slope, constant = np.polyfit(x, y - x, 1)
+        at = np.clip(np.log(uppers[0, i]), x.min(), x.max())
+        found = min(np.exp(constant + slope * at), 1.0) * uppers[0, i]
+        errors.append(abs(np.sqrt((found + noise) / (exact[i] + noise)) - 1.0))
+    error = _cached_variance._error_without_itself(uppers, exact, noise)
+    assert error == pytest.approx(np.mean(errors))
+    # One row is predicted by what bounds it, and none is no error.
+    alone = _cached_variance._error_without_itself(uppers[:, :1], exact[:1], noise)
+    assert alone == pytest.approx(np.sqrt((uppers[0, 0] + noise) / (exact[0] + noise)) - 1.0)
+    assert _cached_variance._error_without_itself(np.empty((1, 0)), np.empty(0), noise) == 0.0
+
+
+def test_variances_without_rows_are_those_of_the_inverse(rng):
+    system = system_of(rng.random((N, 5)), rng.uniform(0.3, 3.0, N))
+    rows = np.array([0, 7, 30, 79])
+    inverse = np.linalg.inv(system.multiply(np.eye(N)))
+    found = _cached_variance._without_itself(system, rows)
+    np.testing.assert_allclose(found, 1.0 / np.diag(inverse)[rows] - system.s, rtol=1e-3)
+
+
+def test_variances_without_rows_are_off_by_the_square_of_what_solutions_are(rng):
+    system = system_of(rng.random((N, 5)))
+    A, rows = system.multiply(np.eye(N)), np.array([0, 7, 30, 79])
+    inverse = np.linalg.inv(A)
+
+    def solve(Y, tol):
+        # Solutions that are three per cent too long.
+        return SimpleNamespace(X=1.03 * inverse @ Y)
+
+    inexact = SimpleNamespace(
+        diagonal=system.diagonal, s=system.s, multiply=system.multiply, solve=solve
+    )
+    found = _cached_variance._without_itself(inexact, rows) + system.s
+    np.testing.assert_allclose(found * np.diag(inverse)[rows], 1.0 / (1.0 - 0.03**2))
+
+
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**60])
+def test_units_of_the_kernel_do_not_matter(rng, unit):
+    X = rng.random((N, 5))
+    X[::9] = 0.0
+    y, others = rng.normal(size=N), rng.random((20, 5))
+    parameters = {**PLAIN, "variance": "cached"}
+    found, scaled = (
+        IntersectionGPRegressor(**{**parameters, "noise": 0.05 * u}).fit(X * u, y)
+        for u in (1.0, unit)
+    )
+    assert scaled.std_error_ == pytest.approx(found.std_error_, rel=1e-6)
+    _, expected = found.latent_mean_and_variance(others)
+    _, variance = scaled.latent_mean_and_variance(others * unit)
+    np.testing.assert_allclose(variance, expected * unit, rtol=1e-6)
+
+
+def test_scores_may_be_made_by_others(rng):
+    system, given = system_of(rng.random((N, 3))), []
+
+    def score(of, R):
+        given.append((of, R.shape))
+        return _cached_variance._score(of, R)
+
+    cached = CachedVariance(system, score)
+    assert given == [(system, (N, N))]
+    X = rng.random((9, 3))
+    np.testing.assert_array_equal(cached.of(X), CachedVariance(system).of(X))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "n_outputs", "tabulated"),
+    [(100, 5, False), (100, 100, True), (4000, 1, False), (4000, 2, True), (4000, 0, False)],
+)
+def test_scores_of_many_numbers_are_read_from_tables(monkeypatch, numbers, n_outputs, tabulated):
+    monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 200)
+    monkeypatch.setattr(_cached_variance, "score_of", lambda *arguments: arguments)
+    system = SimpleNamespace(n_function_numbers=numbers, row_scale=np.array([2.0, 3.0]))
+    R = np.ones((2, n_outputs))
+    of, weights, n_bins, interpolation = _cached_variance._score(system, R)
+    assert of is system
+    np.testing.assert_array_equal(weights, [[2.0] * n_outputs, [3.0] * n_outputs])
+    assert n_bins == (_cached_variance._N_BINS if tabulated else None)
+    assert interpolation == "linear"
+
+
+def test_what_coarse_tables_seem_to_know_is_an_error(rng):
+    X = rng.random((N, 3))
+    cached = CachedVariance(system_of(X))
+    rows, exact = np.array([3, 8, 50]), np.array([0.1, 0.2, 0.4])
+    coordinates, seeming = cached._scores(X[rows], X[rows]), np.array([0.01, 0.0, 0.03])
+    asked = []
+
+    def known_by_rounding(of, errors):
+        asked.append((of, errors))
+        return seeming
+
+    nearby = SimpleNamespace(known_by_rounding=known_by_rounding)
+    error = cached._error_of_rounding(nearby, rows, coordinates - 0.25, exact)
+    # To first order, that of roots is half of that of variances.
+    assert error == pytest.approx(0.5 * np.mean(seeming / (exact + cached._system.s)))
+    np.testing.assert_array_equal(asked[0][0], coordinates - 0.25)
+    np.testing.assert_allclose(asked[0][1], 0.25)

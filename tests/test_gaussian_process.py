@@ -603,6 +603,15 @@ def test_classes_are_predicted_from_bytes(rng):
         np.testing.assert_array_equal(method(as_bytes), method(X_star))
     with pytest.raises(ValueError, match="features"):
         model.predict(as_bytes[:, 1:])
+    # What needs variances is of numbers, and so are classes that are not read from a table.
+    for ours, theirs in zip(
+        model.predict(as_bytes, return_std=True),
+        model.predict(X_star, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    model.set_params(calibration=None).fit(X, np.argmax(Y, axis=1))
+    np.testing.assert_array_equal(model.predict_proba(as_bytes), model.predict_proba(X_star))
 
 
 @pytest.mark.parametrize(
@@ -624,6 +633,7 @@ def test_the_bound_goes_with_the_table(rng):
     assert hasattr(model, "quantization_error_bound_")
     model.set_params(n_bins=None).fit(X, y)
     assert not hasattr(model, "quantization_error_bound_")
+    assert not hasattr(IntersectionGPRegressor(n_bins=5), "quantization_error_bound_")
 
 
 def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatch):

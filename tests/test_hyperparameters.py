@@ -361,6 +361,23 @@ def test_likelihood_refuses_what_it_cannot_do(rng):
         model.log_marginal_likelihood([0.0])
 
 
+def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
+    X, y = smooth(rng, 80)
+    given = {"optimizer": None, "solver": "cg", "preconditioner": None}
+    model = IntersectionGPRegressor(**given, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solved = model.log_marginal_likelihood()
+        value, gradient, std = model.log_marginal_likelihood(eval_gradient=True, return_std=True)
+    assert value == solved
+    assert gradient.shape == model.theta_.shape
+    assert std > 0.0
+    model.set_params(max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="likelihood is too large") as told:
+        assert model.log_marginal_likelihood() > solved
+    assert [w.filename for w in told] == [__file__]
+
+
 def likelihood_and_system(X, Y, **options):
     """Return the likelihood that a fit would ask, and the system of its hyper-parameters."""
     model = IntersectionGPRegressor(**{**PLAIN, **options}, random_state=0).fit(X, Y)
@@ -704,6 +721,17 @@ def test_fixed_hyper_parameters_stay(rng):
     ).fit(X, y)
     assert (model.noise_, model.amplitude_, model.exponent_) == (0.1, 1.0, 0.5)
     assert not hasattr(model, "optimization_history_")
+
+
+def test_some_hyper_parameters_are_learned_while_the_others_stay(rng):
+    X, y = smooth(rng)
+    model = IntersectionGPRegressor(random_state=0).fit(X, y)
+    likelihood = model._likelihood_of_fit(vars(model))
+    start = model._hyperparameters(vars(model)).with_values({"noise": np.array([0.5])})
+    values = model._learn_hyperparameters(start, likelihood, ["amplitude"])
+    assert values.noise == start.noise
+    assert values.amplitude != start.amplitude
+    np.testing.assert_allclose(model.theta_, np.log(values.amplitude))
 
 
 def test_restarts_never_do_worse(rng):

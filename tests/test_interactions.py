@@ -397,6 +397,15 @@ def test_what_is_set_later_is_refused_too(data):
         model.partial_fit(X[:2], y[:2])
 
 
+def test_deviations_of_pairs_are_there_on_request(data):
+    X, y, _ = data
+    model = IntersectionGPRegressor(interactions=[(0, 1)], optimizer=None, random_state=0)
+    (function,) = model.fit(X, y).pair_functions()
+    assert function.std is None
+    (function,) = model.pair_functions(return_std=True)
+    assert function.std.shape == function.values.shape
+
+
 def test_without_pairs_there_are_none(data):
     X, y, _ = data
     model = IntersectionGPRegressor(random_state=0).fit(X, y)

@@ -220,3 +220,90 @@ def test_weights_that_are_an_array_are_taken_as_they_are(rng):
     X, weights = rng.random((20, 2)), np.array([1.0, 2.0])
     model = IntersectionGPRegressor(feature_weights=weights).fit(X, rng.random(20))
     np.testing.assert_array_equal(model.feature_weights_, weights)
+
+
+# ---- which rows tell what ------------------------------------------------------------------------
+
+
+@pytest.fixture(name="learned")
+def searches(monkeypatch):
+    """Searches that find what they start from: of how many rows each is, and for what."""
+    learned = []
+
+    def learn(model, start, likelihood, names=None):
+        learned.append((likelihood.shape[0], None if names is None else list(names)))
+        return start
+
+    monkeypatch.setattr(IntersectionGPRegressor, "_learn_hyperparameters", learn)
+    return learned
+
+
+@each(
+    ("smoothness", "solver", "expected"),
+    [
+        ("linear", "cholesky", [(60, None)]),
+        ("linear", "cg", [(60, None)]),
+        # A factor is made anew for each weight, ...
+        ("both", "cholesky", [(60, None)]),
+        # ... and iterations take long: some rows tell the weights, all tell noise and amplitude.
+        ("both", "cg", [(20, None), (60, ["noise", "amplitude"])]),
+    ],
+)
+def test_weights_of_smooth_functions_are_told_by_some_of_many_rows(
+    monkeypatch, rng, learned, smoothness, solver, expected
+):
+    monkeypatch.setattr(
+        _kernel_learning.smooth_choice, "some_rows", lambda _, n: np.arange(0, n, 3)
+    )
+    model = IntersectionGPRegressor(smoothness=smoothness, solver=solver, random_state=0)
+    model.fit(rng.random((60, 3)), rng.normal(size=60))
+    assert learned == expected
+    if len(expected) > 1:
+        given = [model.noise, model.amplitude, model.slope_weight, model.rough_weight]
+        np.testing.assert_allclose(model.theta_, np.log(given))
+
+
+@each(
+    ("parameters", "n_rows", "by_some"),
+    [
+        ({"interactions": [(0, 1)]}, 60, False),
+        ({"interactions": [(0, 1), (1, 2)]}, 20, True),
+        ({"n_interactions": 1}, 60, True),
+        ({"n_interactions": 1}, 20, True),
+    ],
+)
+def test_pairs_are_weighed_by_rows_that_did_not_choose_them(
+    monkeypatch, rng, learned, parameters, n_rows, by_some
+):
+    of_pairs = type("OfPairs", (), {"shape": (n_rows, 1)})
+    monkeypatch.setattr(_kernel_learning, "likelihood_of_pairs", lambda *_: of_pairs())
+    X = rng.random((60, 3))
+    model = IntersectionGPRegressor(**parameters, interaction_weight=0.7, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] + 0.01 * rng.normal(size=60))
+    additive, *others = learned
+    assert additive == (60, None)
+    if not by_some:
+        # Pairs that were given are learned with all else.
+        assert others == [(60, None)]
+        return
+    # All rows tell noise and amplitude, in turn with the weight, and last.
+    turn = [(n_rows, ["interaction_weight"]), (60, ["noise", "amplitude"])]
+    assert others == turn * (len(others) // 2)
+    assert len(others) >= 2
+    given = [model.noise, model.amplitude, model.interaction_weight]
+    np.testing.assert_allclose(model.theta_, np.log(given))
+
+
+def test_what_cannot_be_solved_is_refused_before_anything_is_learned(learned):
+    with pytest.raises(ValueError, match="entries of row 0 of X sum to"):
+        IntersectionGPRegressor(feature_weights=None).fit(np.full((3, 4), 1e300), [1.0, 2.0, 3.0])
+    assert learned == []
+
+
+@each("n_interactions", [0, 1])
+def test_no_pairs_leave_the_kernel_as_it_is(rng, learned, n_interactions):
+    # A single column has no pair.
+    model = IntersectionGPRegressor(n_interactions=n_interactions, random_state=0)
+    model.fit(rng.random((30, 1)), rng.normal(size=30))
+    assert learned == [(30, None)]
+    assert model._posterior.system.kernel.pairs is None

@@ -1,5 +1,6 @@
 """The systems of a learned kernel, solved for targets of any size, and what is kept of them."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -134,6 +135,11 @@ def test_progress_is_of_all_targets():
     [
         ({}, {}),
         ({"feature_weights": [1.0, 2.0, 3.0, 4.0]}, {"feature_weights_": [1.0, 2.0, 3.0, 4.0]}),
+        ({"feature_weights": [2.0] * 4}, {"feature_weights_": [2.0] * 4}),
+        (
+            {"interactions": [(3, 1)], "interaction_weight": 0.7},
+            {"interactions_": [[1, 3]], "interaction_weight_": 0.7},
+        ),
         (
             {"interactions": [(2, 0), (1, 3)], "interaction_weight": 0.7},
             {"interactions_": [[0, 2], [1, 3]], "interaction_weight_": 0.7},
@@ -175,6 +181,22 @@ def test_attributes_tell_the_kernel(X, rng, parameters, expected):
     n_features = len(np.unique(model.interactions_))
     assert len(model.interaction_knots_) == len(model._knot_covariances)
     assert (len(model.interaction_knots_) > 0) == (n_features > 0)
+    # They are all that it is made of again.
+    kernel, of_copy = (
+        m._state()["_posterior"].system.kernel for m in (model, pickle.loads(pickle.dumps(model)))
+    )
+    assert of_copy.is_plain == kernel.is_plain
+    assert of_copy.same_as(kernel)
+    for name in ("transform", "exponent", "smoothness", "rough_weight", "intercept_variance"):
+        assert getattr(of_copy, name) == getattr(kernel, name), name
+    assert (of_copy.pairs is None) == (kernel.pairs is None)
+    if kernel.pairs is not None:
+        assert of_copy.interaction_weight == kernel.interaction_weight
+        np.testing.assert_array_equal(of_copy.pairs.pairs, kernel.pairs.pairs)
+        for ours, theirs in zip(of_copy.pairs.knots, kernel.pairs.knots, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    if kernel.is_smooth:
+        assert of_copy.slope_weight == kernel.slope_weight
 
 
 # ---- rows that come ------------------------------------------------------------------------------
@@ -191,6 +213,25 @@ def test_further_rows_are_solved_as_is_set_by_then(X, rng):
         assert system.preconditioner_name is None
         assert system.noise == noise
     np.testing.assert_array_equal(model.noise_, [0.1, 0.5])
+
+
+@each("changed", [{}, {"max_iter": 777}])
+def test_further_rows_go_with_the_factor_unless_the_solver_was_set(monkeypatch, X, rng, changed):
+    insert, kept = _kernel_systems.insert_rows, []
+
+    def spy(system, *arguments):
+        kept.append("factor" in vars(system))
+        return insert(system, *arguments)
+
+    monkeypatch.setattr(_kernel_systems, "insert_rows", spy)
+    y = rng.normal(size=N)
+    model = IntersectionGPRegressor(**{**FIXED, "solver": "cholesky"}).fit(X[:40], y[:40])
+    model.set_params(**changed).partial_fit(X[40:], y[40:])
+    assert kept == [not changed]
+    whole = IntersectionGPRegressor(**{**FIXED, "solver": "cholesky"}).fit(X, y)
+    K = intersection_kernel(X) + model.noise_ / model.amplitude_ * np.eye(N)
+    np.testing.assert_allclose(K @ model._weights()[:, 0] * model.y_std_, y - y.mean(), atol=1e-8)
+    np.testing.assert_allclose(K @ whole._weights()[:, 0] * whole.y_std_, y - y.mean(), atol=1e-8)
 
 
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused(X, rng):

@@ -547,6 +547,20 @@ def test_given_numbers_are_for_all_outputs_or_for_each():
     assert scaled[0] == pytest.approx(1.0 / wide.spreads(1)[0])
 
 
+def test_a_pair_of_scales_is_of_one_output_or_of_all():
+    values = given(noise=[0.1, 0.2, 0.3], amplitude=[3.0, 4.0, 5.0], n_pairs=3)
+    assert values.outputs(3) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert [values.pair(k).scales() for k in range(3)] == [
+        [Scales(0.1, 3.0)],
+        [Scales(0.2, 4.0)],
+        [Scales(0.3, 5.0)],
+    ]
+    assert values.pair(1).kernel is values.kernel
+    shared = given(noise=0.1, amplitude=3.0, n_pairs=1)
+    assert shared.outputs(3) == [slice(0, 3)]
+    assert shared.pair(0).scales() == [Scales(0.1, 3.0)]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -69,6 +69,13 @@ def test_what_is_no_table_of_numbers_is_not_looked_at(y):
     assert missing_targets(y) is None
 
 
+@each("dtype", ["Int64", "Float32"])
+def test_columns_that_may_lack_numbers_are_of_numbers_where_none_is_lacking(dtype):
+    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]}).astype(dtype)
+    assert entries_of(frame).dtype == np.float64
+    np.testing.assert_array_equal(entries_of(frame), [[1.0, 3.0], [2.0, 4.0]])
+
+
 def test_words_stay_as_they_are():
     words = np.array(["a", "b"], dtype=object)
     assert entries_of(words) is words
