@@ -889,6 +889,45 @@ def test_without_steps_variances_are_the_likeliest_of_the_searched_rows(
     assert len(learned.fit.alpha) == 40
 
 
+def test_where_more_rows_are_searched_than_by_the_steps_they_have_the_last_word(rng, monkeypatch):
+    monkeypatch.setattr(learning, "_ROWS_OF_STEPS", 20)
+    asked = given_variances(monkeypatch, [0.5, 1.5], [2.5, 3.5])
+    A, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 1))
+    learned = learning.learn_metric(
+        A,
+        Y,
+        metrics=[np.eye(4)],
+        n_directions=3,
+        n_steps=0,
+        n_interactions=0,
+        smoothness="linear",
+        n_searched=30,
+        random=np.random.RandomState(0),
+        n_threads=1,
+    )
+    assert [len(targets) for _, targets, _ in asked] == [20, 30]
+    assert asked[1][2] == [0.5, 1.5]
+    assert learned.theta.tolist() == [2.5, 3.5]
+    assert len(learned.fit.alpha) == 40
+
+
+@each(("costs", "expected"), [([1.0, 2.0], 0), ([2.0, 1.0], 1), ([2.0, 3.0, 1.0], 2)])
+@each("smoothness", ["linear", "cubic", "both"])
+def test_kernels_are_learned_from_the_metric_that_predicts_best(
+    rng, monkeypatch, costs, expected, smoothness
+):
+    recipes = [recipe_of(rng, metric=np.diag([2.0, 1.0, 0.5, 0.1 * k])) for k in range(len(costs))]
+    # Beside the best, smooth kernels are hopeless.
+    answers = iter([*costs, 0.0, 1e9])
+    monkeypatch.setattr(learning, "leave_one_out_cost", lambda *_: next(answers))
+    recipe, found = learning._likeliest_kind(recipes, smoothness)
+    assert recipe is recipes[expected]
+    assert found.G is recipe.metric
+    assert found.smoothness == ("cubic" if smoothness == "cubic" else "linear")
+    # Whether they were asked for.
+    assert len(list(answers)) == (0 if smoothness == "both" else 2)
+
+
 # ---- interactions --------------------------------------------------------------------------------
 
 
@@ -1375,7 +1414,8 @@ def test_one_class_is_learned_where_others_are_declared(rng):
 def test_what_further_rows_change_is_kept(rng, kernel):
     X = rng.normal(size=(40, 2))
     y = np.where(X[:, 0] > 0.0, "b", "a")
-    model = SlicedGPClassifier(kernel=kernel, random_state=0, solver="cg").fit(X, y)
+    model = SlicedGPClassifier(kernel=kernel, n_projections=8, solver="cg", random_state=0)
+    model.fit(X, y)
     weights = np.array([1.0, 0.0, 2.0])
     model.partial_fit(X[:3] + 9.0, ["c"] * 3, sample_weight=weights)
     assert model.classes_.tolist() == ["a", "b", "c"]

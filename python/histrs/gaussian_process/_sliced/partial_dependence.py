@@ -86,8 +86,10 @@ def column_of(X: Any, feature: int) -> NDArray[Any]:
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiu" and str(dtype) != "category":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = np.array(column.astype(object).to_numpy(dtype=object))
     # What is missing in columns of some types can be compared with nothing.
-    return np.where(column.isna(), None, column.astype(object).to_numpy(dtype=object))
+    values[column.isna().to_numpy()] = None
+    return values
 
 
 def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
