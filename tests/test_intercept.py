@@ -68,6 +68,14 @@ def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
     assert_close(model.dual_coef_, other.dual_coef_, 1e-5)
 
 
+def test_a_constant_of_variance_one(rng):
+    X, y = data(rng, 30)
+    model = IntersectionGPRegressor(intercept_variance=1.0, **GIVEN, random_state=0).fit(X, y)
+    other = IntersectionGPRegressor(intercept_variance=0.0, **GIVEN, random_state=0)
+    T = np.hstack([X, np.ones((30, 1))])
+    assert_close(model.predict(X), other.fit(T, y).predict(T), 1e-6)
+
+
 def test_blocks_of_coordinates(rng):
     X, y = data(rng, 30)
     model, other = pair(X, y, solver="greedy-block", tol=1e-6)

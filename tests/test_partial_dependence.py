@@ -7,6 +7,12 @@ import pytest
 from sklearn.inspection import partial_dependence
 
 from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
+from histrs.gaussian_process._sliced.partial_dependence import (
+    check_features,
+    column_of,
+    grid_of,
+    with_values,
+)
 from histrs.plotting import plot_partial_dependence
 
 KINDS = [
@@ -246,3 +252,139 @@ def test_drawings(table):
     with pytest.raises(ValueError, match="output = 1"):
         plot_partial_dependence(both, output=1)
     plt.close("all")
+
+
+# ---- parts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        (0, (0,)),
+        (np.int64(2), (2,)),
+        ("b", (1,)),
+        (["c", "a"], (2, 0)),
+        ((0, "c"), (0, 2)),
+        (np.array([2, 1]), (2, 1)),
+    ],
+)
+def test_features_are_indices_or_names(features, expected):
+    found = check_features(features, np.array(["a", "b", "c"], dtype=object), 3)
+    assert found == expected
+    assert all(type(feature) is int for feature in found)
+
+
+@pytest.mark.parametrize(
+    ("features", "names", "said"),
+    [
+        ("d", ["a", "b"], r"no feature 'd'; named are \['a', 'b'\]"),
+        (["a"], None, r"no feature 'a'; named are \[\]"),
+        (True, ["a", "b"], "by index or by name"),
+        ([0, None], ["a", "b"], "by index or by name"),
+        (-1, ["a", "b"], r"feature -1 is not in 0\.\.2"),
+        ((0, "a"), ["a", "b"], "two different"),
+    ],
+)
+def test_features_that_are_none_are_named(features, names, said):
+    with pytest.raises(ValueError, match=said):
+        check_features(features, None if names is None else np.array(names, dtype=object), 2)
+
+
+def test_grids_are_distinct_values_or_evenly_spaced():
+    column = np.array([3.0, 1.0, 1.0, 7.0, np.nan, 2.0])
+    X = np.column_stack([np.zeros(6), column])
+    assert grid_of(X, 1, 5, (0.5, 1.0)).tolist() == [1.0, 2.0, 3.0, 7.0]
+    assert grid_of(X, 1, 4, (0.5, 1.0)).tolist() == [1.0, 2.0, 3.0, 7.0]
+    # Of 1, 1, 2, 3 and 7.
+    assert grid_of(X, 1, 3, (0.5, 1.0)).tolist() == [2.0, 4.5, 7.0]
+    assert grid_of(X, 1, 2, (0.25, 0.75)).tolist() == [1.0, 3.0]
+    assert grid_of(X, 0, 2, (0.0, 1.0)).tolist() == [0.0]
+
+
+def test_grids_of_categories_are_all_that_there_are():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": [0.0] * 6, "kind": ["b", None, 10, "b", np.nan, "a"]})
+    for kind in ("object", "category"):
+        found = grid_of(frame.astype({"kind": kind}), 1, 2, (0.0, 1.0))
+        assert found.tolist() == [10, "a", "b"]
+    assert grid_of(frame.assign(kind=[True] * 6), 1, 2, (0.0, 1.0)).tolist() == [True]
+    # Of types that have a missing value of their own.
+    told = pd.Series([True, None, True, False, None, False], dtype="boolean")
+    assert grid_of(frame.assign(kind=told), 1, 1, (0.0, 1.0)).tolist() == [False, True]
+    text = pd.Series(["b", None, "a", "b", None, "c"], dtype="string")
+    assert grid_of(frame.assign(kind=text), 1, 1, (0.0, 1.0)).tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "is_number"),
+    [
+        ([1, 2, 1], "int64", True),
+        ([1, None, 2], "Int64", True),
+        ([0.5, None, 2.0], "float32", True),
+        ([3, 5, 5], "uint8", True),
+        ([1, 2, 1], "category", False),
+        ([True, False, True], "bool", False),
+        ([True, None, True], "boolean", False),
+        (["a", "b", None], "string", False),
+    ],
+)
+def test_columns_of_frames_are_numbers_or_categories(values, dtype, is_number):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": [0.0] * 3, "of": pd.Series(values, dtype=dtype)})
+    found = column_of(frame, 1)
+    assert found.dtype == (np.float64 if is_number else object)
+    known = [k for k in range(3) if values[k] is not None]
+    assert found[known].tolist() == [values[k] for k in known]
+    for k in set(range(3)) - set(known):
+        assert np.isnan(found[k]) if is_number else found[k] is None
+
+
+def test_rows_get_values_and_stay_as_they_were():
+    X = np.arange(12.0).reshape(4, 3)
+    changed = with_values(X, (2, 0), (-1.0, 0.5))
+    assert changed.tolist() == [[0.5, 1.0 + 3 * k, -1.0] for k in range(4)]
+    assert X.tolist() == np.arange(12.0).reshape(4, 3).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["object", "category", "string"])
+def test_rows_of_frames_get_values_of_the_type_of_their_column(dtype):
+    pd = pytest.importorskip("pandas")
+    kind = pd.Series([None, "b", "a", "b", "c"], dtype=dtype)
+    frame = pd.DataFrame({"n": [1, 2, 3, 4, 5], "kind": kind, "kept": np.arange(5.0)})
+    before = frame.copy()
+    for value in ("a", "b", "c"):
+        changed = with_values(frame, (1, 0), (value, 2.5))
+        assert changed["kind"].tolist() == [value] * 5
+        assert changed["kind"].dtype == kind.dtype
+        assert changed["n"].tolist() == [2.5] * 5
+        assert changed["kept"].tolist() == before["kept"].tolist()
+        pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("percentiles", [(0.5, 0.5), (-0.1, 0.5), (0.5, 1.1), (0.1, 0.5, 0.9)])
+def test_percentiles_are_two_ascending_shares(table, percentiles):
+    X, y = table
+    model = small(KINDS[0]).fit(X[:30], y[:30])
+    with pytest.raises(ValueError, match="two ascending shares"):
+        model.partial_dependence(X, 0, percentiles=percentiles)
+
+
+def test_the_average_over_one_row_is_its_prediction(table):
+    X, y = table
+    model = small(KINDS[0]).fit(X, y)
+    found = model.partial_dependence(X[3:4], 1, max_rows=1)
+    assert found.grid[0].tolist() == [X[3, 1]]
+    mean, variance = model.latent_mean_and_variance(X[3:4])
+    np.testing.assert_allclose(found.mean, mean)
+    np.testing.assert_allclose(found.std, np.sqrt(variance), rtol=1e-6)
+    of_list = model.partial_dependence(X[3:4].tolist(), 1)
+    np.testing.assert_array_equal(of_list.mean, found.mean)
+    # As many rows as are there are no fewer.
+    every = model.partial_dependence(X, 0, grid_resolution=2, max_rows=len(X))
+    expected = model.partial_dependence(X, 0, grid_resolution=2, max_rows=None)
+    np.testing.assert_array_equal(every.mean, expected.mean)
+    drawn = model.partial_dependence(X[:2], 1, grid_resolution=2, max_rows=1)
+    rows = X[:1].copy(), X[1:2].copy()
+    for row in rows:
+        row[0, 1] = drawn.grid[0][0]
+    assert np.isclose(drawn.mean[0], [model.predict(row)[0] for row in rows]).sum() == 1

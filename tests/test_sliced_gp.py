@@ -521,6 +521,13 @@ def test_interactions_of_categories_name_their_feature(rng):
     assert model.interactions_[0][:2] == (0, 1)
 
 
+def test_categories_of_one_feature_do_not_interact(rng):
+    frame = pd.DataFrame({"kind": rng.choice(list("abcdef"), size=300), "x": rng.normal(size=300)})
+    y = frame["kind"].isin(["a", "c", "d"]) + 0.1 * rng.normal(size=300)
+    model = few().fit(frame, y)
+    assert all(first != second for first, second, _ in model.interactions_)
+
+
 def test_a_metric_of_classes_needs_two_of_them(rng):
     A = rng.normal(size=(1200, 3))
     for labels in (np.zeros(1200, dtype=int), np.full(1200, 3)):

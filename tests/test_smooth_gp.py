@@ -409,6 +409,32 @@ def test_rows_without_entries_have_a_term(container, shape):
     assert score.evaluate(container(np.ones(shape)), 1).tolist() == [[0.0] * 2] * shape[0]
 
 
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0, 0), (1, 1)])
+def test_origins_of_rows_without_entries_are_zeros(container, shape):
+    rows = SmoothRows.of(container(np.zeros(shape)), np.ones(shape[0]), 1)
+    assert rows.origins.tolist() == [0.0] * shape[1]
+    assert rows.T.shape == shape
+    assert rows.T.dtype == np.float64
+
+
+@pytest.mark.parametrize(("smoothness", "rough"), KINDS)
+def test_functions_of_features_that_have_no_weights(data, smoothness, rough):
+    X, y, _ = data
+    X = X / [1.0, 1.0, 1e3, 1.0, 1.0]
+    functions = []
+    for weights in (None, np.ones(5)):
+        model = make(smoothness, rough, solver="cholesky", feature_weights=weights).fit(X, y)
+        for shape in model.shape_functions(range(5), max_knots=9, return_std=True):
+            column = X[:, shape.feature]
+            ends = (shape.knots[0], shape.knots[-1])
+            assert ends == pytest.approx((column.min(), column.max()))
+            functions.append((shape.knots, shape.values, shape.std))
+    for found, expected in zip(functions[:5], functions[5:], strict=True):
+        for part, known in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part, known, rtol=1e-9, atol=1e-12)
+
+
 def test_origins_are_the_least_values():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.poisson(0.5, 30), 0.25 + rng.poisson(2.0, 30), 9 + rng.random(30)])

@@ -130,9 +130,13 @@ class SlicedFit(BaseSlicedGP):
 def _of_features(
     shares: dict[Pair, float], sources: NDArray[np.intp]
 ) -> list[tuple[int, int, float]]:
-    """Return pairs of features with the sum of the shares of their columns, largest first."""
+    """Return pairs of features with the sum of the shares of their columns, largest first.
+
+    What columns of one feature do together is its own effect.
+    """
     total: dict[Pair, float] = {}
     for pair, share in shares.items():
         first, second = sorted(int(sources[column]) for column in pair)
-        total[first, second] = total.get((first, second), 0.0) + share
+        if first < second:
+            total[first, second] = total.get((first, second), 0.0) + share
     return sorted(((*pair, share) for pair, share in total.items()), key=lambda found: -found[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -63,10 +63,6 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
         if not self._has_patterns():
             return super()._answers(X, ask, at_once=at_once)
         return self._of_patterns(lambda fit: fit._answers(X, ask, at_once=at_once), axis)
-
-    def _inner_now(self, names: Sequence[str]) -> Any:
-        self._refuse_patterns()
-        return super()._inner_now(names)
 
     @property
     def std_error_(self) -> float:

@@ -64,7 +64,7 @@ def grid_of(
     column = column_of(X, feature)
     missing = f"Feature {feature} is missing in every row of X."
     if column.dtype.kind not in "fiu":
-        known = [value for value in column.tolist() if value is not None and value == value]
+        known = [value for value in column.tolist() if value is not None]
         if not known:
             raise ValueError(missing)
         return np.array(sorted(set(known), key=str), dtype=object)
@@ -79,14 +79,17 @@ def grid_of(
 
 
 def column_of(X: Any, feature: int) -> NDArray[Any]:
-    """Return a feature of rows; numbers as numbers, categories as objects."""
+    """Return a feature of rows; numbers as numbers, categories as objects, None where missing."""
     if not is_frame(X):
         return np.asarray(X[:, feature])
     column = X.iloc[:, feature]
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiu" and str(dtype) != "category":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(column.astype(object).to_numpy(dtype=object))
+    values = np.array(column.astype(object).to_numpy(dtype=object))
+    # What is missing in columns of some types can be compared with nothing.
+    values[column.isna().to_numpy()] = None
+    return values
 
 
 def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
@@ -102,8 +105,8 @@ def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
         else:
             # Of the column's own type, whatever that is.
             place = int(np.flatnonzero(kept == value)[0])
-            column = X.iloc[:, feature].array.take(np.full(len(X), place))
-            changed.isetitem(feature, column)
+            column = X.iloc[np.full(len(X), place), feature]
+            changed.isetitem(feature, column.set_axis(X.index))
     return changed
 
 
