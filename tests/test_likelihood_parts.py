@@ -1,10 +1,13 @@
 """What evaluations of a likelihood share, and which of them are exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from histrs.gaussian_process import IntersectionGPRegressor, _likelihood
+from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, _likelihood
+from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._weights import Scales
 from tests.helpers import PLAIN
 
@@ -20,16 +23,18 @@ def data(rng):
     return X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=30)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"interactions": [(0, 1)]}])
-def test_systems_of_one_kernel_share_what_is_of_its_rows(data, parameters):
-    _, likelihood = fitted(*data, **parameters)
-    model_kernel = fitted(*data, **parameters)[0]._posterior.system.kernel
-    one, other = (likelihood.system(model_kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
+@pytest.mark.parametrize("interactions", [None, [(0, 1)]])
+def test_systems_of_one_kernel_share_what_is_of_its_rows(data, interactions):
+    model, likelihood = fitted(*data, interactions=interactions, feature_weights="scale")
+    kernel = model._posterior.system.kernel
+    one, other = (likelihood.system(kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
     assert one.columns is other.columns
     assert (one.noise, other.noise) == (0.1, 0.3)
-    assert (one.pairs is None) == (not parameters)
-    if parameters:
+    assert (one.pairs is None) == (interactions is None)
+    if interactions is not None:
         assert one.pairs.rows is other.pairs.rows
+    changed = likelihood.system(replace(kernel, weights=2.0 * kernel.weights), Scales(0.1, 1.0))
+    assert changed.columns is not one.columns
 
 
 def test_systems_of_a_smooth_kernel_share_its_rows(data):
@@ -76,3 +81,49 @@ def test_few_rows_and_terms_are_exact(rng, monkeypatch):
     for solver, exact in (("cholesky", True), ("cg", False)):
         model, likelihood = fitted(X, y, solver=solver)
         assert likelihood.is_exact(model._posterior.system) == exact
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("transform", ["identity", "power"])
+def test_transformed_rows_are_stored_as_the_rows_are(data, container, transform):
+    X, _ = data
+    kernel = GeneralizedKernel(transform, 2.0, np.array([1.0, 2.0, 3.0, 0.5]))
+    found = kernel.rows(container(X), 1)
+    assert sparse.issparse(found) == (container is not np.asarray)
+    dense = found.toarray() if sparse.issparse(found) else found
+    expected = (X if transform == "identity" else X**2) * [1.0, 2.0, 3.0, 0.5]
+    np.testing.assert_allclose(dense, expected, rtol=1e-12)
+
+
+def test_some_outputs_of_a_posterior_have_their_systems(data):
+    X, y = data
+    Y = np.column_stack([y, y**2, -y])
+    model, _ = fitted(X, Y, shared_hyperparameters=True)
+    posterior = model._posterior
+    some = posterior.of_outputs(np.array([2, 0]), {})
+    assert some.system is posterior.system
+    np.testing.assert_array_equal(some.weights, posterior.weights[:, [2, 0]])
+    assert (posterior.n_outputs_a_system, some.n_outputs_a_system) == (3, 2)
+    model, _ = fitted(X, Y, shared_hyperparameters=False, noise=np.array([0.1, 0.2, 0.3]))
+    posterior = model._posterior
+    some = posterior.of_outputs(np.array([2, 0]), {})
+    assert [system.noise for system in some.systems] == [0.3, 0.1]
+    assert (posterior.n_outputs_a_system, some.n_outputs_a_system) == (1, 1)
+
+
+def test_a_stored_kernel_matrix_is_always_factorised(data):
+    assert MinMaxGPRegressor(optimizer=None).fit(*data)._posterior.is_factorised
+
+
+def test_variances_are_cached_where_a_factor_is_not_worth_it(rng, data):
+    X, y = data
+    T = rng.random((5, 4))
+    for solver, name in (("cg", "cached"), ("cholesky", "exact")):
+        posterior = fitted(X, y, solver=solver, tol=1e-8)[0]._posterior
+        assert posterior.has_exact_variance(0) == (name == "exact")
+        auto, found, other = (
+            posterior.latent_variance(T, method, None, 10)
+            for method in ("auto", name, "exact" if name == "cached" else "cached")
+        )
+        np.testing.assert_array_equal(auto, found)
+        assert np.any(found != other)

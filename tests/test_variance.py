@@ -207,3 +207,23 @@ def test_everything_that_needs_a_variance_uses_it(rng, name):
     np.testing.assert_allclose(copy.predict_proba(X[300:]), probabilities)
     with pytest.raises(ValueError, match="variance"):
         model.set_params(variance="finest").fit(X[:300], y[:300])
+
+
+@pytest.mark.parametrize("c", [0.0, 0.3, 2.0])
+def test_the_coarse_bound_is_its_definition(rng, c):
+    X = rng.gamma(1.0, size=(40, 3))
+    y = rng.normal(size=40)
+    T = np.vstack([rng.gamma(1.0, size=(9, 3)), np.zeros(3), np.full(3, 50.0)])
+    weights = rng.random(40) + 0.2
+    model = IntersectionGPRegressor(**{**PLAIN, "intercept_variance": c}, random_state=0)
+    system = model.fit(X, y, sample_weight=weights)._posterior.system
+    variance = variance_module.CoarseVariance(system, None)
+    w = system.row_scale**2
+    both = np.minimum(T[:, None], X[None])
+    squares = np.minimum(T[:, None] ** 2, X[None] ** 2).sum(axis=2) @ w
+    squares += (2 * c * both.sum(axis=2) + c * c) @ w
+    expected = T.sum(axis=1) + c - squares / variance._largest
+    assert_close(variance.of(T), np.maximum(expected, 0.0), 1e-10)
+    # Tables are taken for as wrong as they may be.
+    for n_bins in (2, 5, 100):
+        assert np.all(variance_module.CoarseVariance(system, n_bins).of(T) >= expected - 1e-10)
