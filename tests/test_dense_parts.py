@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs import _memory
 from histrs._calibration import Readout
 from histrs._solvers.cholesky import CholeskyFactor
+from histrs.gaussian_process import _cached_variance
 from histrs.gaussian_process._dense import left_out, stored
 from histrs.gaussian_process._dense import system as system_module
 from histrs.gaussian_process._dense.kernel import DenseKernel
@@ -424,7 +425,7 @@ def test_systems_of_the_same_rows_keep_one_set_of_minima(rng):
 @each("make", [DenseSystem, StoredSystem])
 @each("n_systems", [1, 2])
 @weighted
-def test_a_posterior_is_its_definition(rng, make, n_systems, weighted):
+def test_a_posterior_is_its_definition(rng, monkeypatch, make, n_systems, weighted):
     X, Z, Y = counts(rng, 50), counts(rng, 8), rng.normal(size=(50, 2))
     r = scale_of(rng, 50, weighted)
     pairs = [(0.3, 1.7), (0.2, 0.6)][:n_systems]
@@ -446,8 +447,9 @@ def test_a_posterior_is_its_definition(rng, make, n_systems, weighted):
     posterior = DensePosterior(systems, weights, {"name": readout})
     expected = k.T @ weights @ readout.matrix + readout.offset
     assert_close(posterior.read("name", Z, 1), expected, 1e-10)
-    exact = posterior.latent_variance(Z, exact=True)
-    assert_close(exact, variance, 1e-6)
+    # Of so few directions, variances that are cached are rough.
+    monkeypatch.setattr(_cached_variance, "_RANK", 3)
+    assert_close(posterior.latent_variance(Z, exact=True), variance, 1e-6)
     assert posterior.is_factorised == (make is DenseSystem)
     prior, rows = np.diag(of_counts(Z, Z)), of_counts(X, Z)
     assert_close(posterior.variance_of(prior, lambda some: rows[:, some]), variance, 1e-8)
@@ -466,6 +468,7 @@ def test_a_posterior_is_its_definition(rng, make, n_systems, weighted):
     assert posterior.std_error == max(errors)
     expected = [s.latent_variance(Z) * s.amplitude for s in systems]
     np.testing.assert_array_equal(posterior.latent_variance(Z), np.column_stack(expected))
+    assert not np.allclose(posterior.latent_variance(Z), variance, rtol=1e-4)
     assert_close(posterior.means_without(held, Y, 1e-9), means, 1e-6)
 
 
@@ -628,10 +631,19 @@ def test_losses_are_those_of_the_likely_temperature(rng, n_classes, scale):
         np.testing.assert_allclose(found, weights * np.log(n_classes))
 
 
+@each("n", [2, 5, 10, 20, 50, 100, 200, 500, 1000])
+def test_more_rows_that_are_told_apart_make_surer_of_each(n):
+    indices = np.arange(n) % 2
+    scores = np.eye(2)[indices]
+    found = left_out._losses(scores, indices, np.ones(n))
+    np.testing.assert_allclose(found, losses_by_definition(scores, indices, np.ones(n)))
+
+
 def class_targets(rng, n, n_classes):
     X = rng.normal(size=(n, 2))
     indices = np.searchsorted([-0.5, 0.5][: n_classes - 1], X[:, 0] + 0.7 * rng.normal(size=n))
     Y = 2.0 * np.eye(n_classes)[indices] - 1.0
+    Y -= Y.mean(axis=0)
     return X, Y[:, 1:] if n_classes == 2 else Y, indices
 
 
@@ -719,6 +731,7 @@ def test_the_most_noise_that_predicts_rows_left_out_as_well(rng, weighted, n_cla
 
 def test_equal_rows_are_left_out_without_a_variance(rng):
     _, Y, indices = class_targets(rng, 12, 3)
+    Y = np.sign(Y)
     found = left_out._candidates(2, np.ones((12, 12)), Y, indices, (1e-9, 1e9), None)
     assert [each.ratio for each in found] == pytest.approx(RATIOS.tolist())
     assert [each.s for each in found] == pytest.approx(RATIOS.tolist())
@@ -863,7 +876,8 @@ def test_the_matern_kernel_is_its_definition(rng, length):
     K = kernel.between(X, None, 1)
     found = kernel.product(kernel.stored(X, 1), np.eye(70), 1)
     np.testing.assert_allclose(found, K, atol=2.0 / 65535)
-    np.testing.assert_allclose(kernel.product(kernel.stored(X[:, ::-1], 1), np.eye(70), 1), found)
+    found = kernel.product(kernel.stored(X[:, ::-1], 1), np.eye(70), 1)
+    np.testing.assert_allclose(found, K, atol=2.0 / 65535)
 
 
 @each("n", [100, 400])
