@@ -282,6 +282,8 @@ def test_a_stored_system_is_its_matrix(rng, monkeypatch, weighted):
     r = scale_of(rng, 40, weighted)
     R = np.eye(40) if r is None else np.diag(r)
     K = R @ of_counts(X, X) @ R
+    seen = []
+    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: seen.append(n) or 512)
     system = stored_system(X, r, tol=1e-9)
     assert system.stored is system.stored
     assert stored_system(X, known_stored=system.stored).stored is system.stored
@@ -301,6 +303,7 @@ def test_a_stored_system_is_its_matrix(rng, monkeypatch, weighted):
     assert_close(L @ L.T, K + S * np.eye(40), 1e-12)
     # What many rows are preconditioned by, of few rows is the inverse itself.
     assert_close(system.preconditioner.solve(V), np.linalg.solve(K + S * np.eye(40), V), 1e-5)
+    assert seen == [40]
     monkeypatch.setattr(system_module, "_ENTRIES", 40 * 4)
     k = of_counts(Z, X)
     score = stored._Score(system, V)

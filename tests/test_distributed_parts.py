@@ -10,6 +10,7 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._distributed.rows import Part
+from histrs._solvers.low_rank import Landmarks
 from histrs.gaussian_process._distributed import columns as columns_module
 from histrs.gaussian_process._distributed import projection as projection_module
 from histrs.gaussian_process._distributed import system as system_module
@@ -178,6 +179,7 @@ def test_scores_of_blocks_add_up(rng, X, n_bins, interpolation, has_weights):
     ("shape", "chunks", "expected"),
     [
         ((30, 7), (10, 3), [0, 3, 6, 7]),
+        ((30, 7), (10, 4), [0, 4, 7]),
         ((30, 7), (30, 7), [0, 7]),
         # Chunked by rows alone: as many blocks, of nearly as many columns each.
         ((30, 7), (10, 7), [0, 2, 4, 7]),
@@ -248,10 +250,12 @@ def test_rows_are_read_once(X):
         columns.remove(np.array([1]), 1).row_sums(1)
         columns.spreads(1)
     assert sorted(reads) == [(30, 3), (30, 4)]
-    # What is not kept is read for spreads alone.
+    # What is read for spreads alone is not kept.
     reads.clear()
-    DistributedColumns(array, 1).spreads(1)
-    assert sorted(reads) == [(30, 3), (30, 4)]
+    columns = DistributedColumns(array, 1)
+    for n in (1, 2):
+        columns.spreads(1)
+        assert sorted(reads) == sorted([(30, 3), (30, 4)] * n)
 
 
 def test_bad_entries_of_columns_are_named_by_their_place(X):
@@ -281,14 +285,18 @@ def test_scores_of_rows_that_are_sent_some_at_a_time(rng, monkeypatch, X, sent, 
 
 
 @each("chunks", [(4, 5), (11, 7), (3, 2)])
-def test_scores_of_rows_of_dask_stay_in_their_partitions(rng, X, chunks):
+def test_scores_of_rows_of_dask_stay_in_their_partitions(rng, monkeypatch, X, chunks):
     columns = DistributedColumns(dask_array.from_array(X, chunks=(30, 3)), 1)
     V, Z = rng.normal(size=(30, 2)), rng.gamma(1.0, size=(11, 7))
     others = dask_array.from_array(Z, chunks=chunks)
     assert len(columns.partitions_of(others)) == others.numblocks[0]
     score = DistributedScore(columns, V)
-    for _ in range(2):
-        assert_close(score.evaluate(others, 1), intersection_kernel(Z, X) @ V, 1e-10)
+    with monkeypatch.context() as patch:
+        # They are not sent.
+        patch.setattr(DistributedColumns, "split", None)
+        for _ in range(2):
+            assert_close(score.evaluate(others, 1), intersection_kernel(Z, X) @ V, 1e-10)
+        assert_close(columns.cross_kernel(others), intersection_kernel(X, Z), 1e-10)
     kept = score._parts
     score.evaluate(Z, 1)
     # What was made for the columns stays.
@@ -335,6 +343,7 @@ def test_projections_of_rows_are_those_of_one_machine(rng, X, chunks):
     [
         ((9, 2), [9, 9, 9, 3]),
         ((9, 7), [9, 9, 9, 3]),
+        ((20, 3), [20, 10]),
         # Chunked by columns alone: as many parts, of nearly as many rows each.
         ((30, 3), [10, 10, 10]),
         ((30, 2), [7, 8, 7, 8]),
@@ -445,6 +454,7 @@ def test_preconditioners_are_those_of_one_machine(rng, X, name, has_weights):
     elif name == "knots":
         assert_close(found, whole.preconditioner.solve(V), 1e-8)
     else:
+        assert isinstance(system.preconditioner, Landmarks)
         # Of few pivots, which need not be the same.
         errors = [system.preconditioner.solve(system.multiply(V)) - V]
         assert np.linalg.norm(errors) < np.linalg.norm(system.multiply(V) / system.s - V)
