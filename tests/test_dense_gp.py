@@ -217,6 +217,13 @@ def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
     np.testing.assert_array_equal(Regressor(random_state=0).fit(X, y).theta_, expected.theta_)
 
 
+def test_what_is_learned_is_likeliest_of_weighted_rows(data, rng):
+    X, y, _ = data
+    model = Regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
+    gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
+    np.testing.assert_allclose(gradient, np.zeros(3), atol=0.02)
+
+
 def test_a_search_begins_with_kernels_all_over_the_bounds():
     model, kernel = Regressor(), GaussianKernel(GAMMA)
     start = Hyperparameters(np.ones(1), np.ones(1), kernel)

@@ -13,8 +13,9 @@ from sklearn.metrics import log_loss
 from histrs import _histrs, _memory
 from histrs._validation import to_core
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense import base
+from histrs.gaussian_process._dense import base, system
 from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.minmax import BaseMinMaxGP
 from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
 from histrs.testing import histograms
@@ -137,6 +138,19 @@ def test_learned_from_some_rows(rng):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_scales_are_learned_from_some_of_many_rows(rng, monkeypatch):
+    X, y = counts(rng, 90)
+    shapes, init = [], DenseLikelihood.__init__
+
+    def watched(self, rows, parts, *arguments, **options):
+        shapes.append(parts[0].shape)
+        init(self, rows, parts, *arguments, **options)
+
+    monkeypatch.setattr(DenseLikelihood, "__init__", watched)
+    MinMaxGPRegressor(random_state=0).fit(X, y)
+    assert shapes == [(30, 30)]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
     X, y = counts(rng, 60)
@@ -224,6 +238,11 @@ def test_what_needs_a_factor_says_so(rng):
 
 def test_memory_is_looked_at_before(rng, monkeypatch):
     X, y = counts(rng, 90)
+    # No matrix of all pairs in double precision is needed.
+    monkeypatch.setattr(system, "physical_memory", lambda: 8.0 * 90**2)
+    MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:80], y[:80]).partial_fit(
+        X[80:], y[80:]
+    )
     monkeypatch.setattr(_memory, "physical_memory", lambda: 9000)
     with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
         MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)

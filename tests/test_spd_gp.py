@@ -242,6 +242,19 @@ def test_little_noise_leaves_the_level_as_open_as_the_kernel_is_large(rng):
         SPDGPClassifier(noise=1.0, random_state=0, **bounds).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"noise": 1e-3, "noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}],
+    ids=["much noise", "little noise"],
+)
+def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
+    X, _ = classes(rng, 60)
+    y = np.arange(60) % 6 == 0
+    model = SPDGPClassifier(random_state=0, **options).fit(X, y)
+    assert model.constant_ >= 1.0
+    assert abs(model.predict_proba(classes(rng, 30)[0])[:, 1].mean() - 1 / 6) < 0.06
+
+
 @pytest.mark.filterwarnings("error")
 def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
     X, y = classes(rng, 24)
