@@ -4,12 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import check_grad
 from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
 from histrs.gaussian_process._dense import base, spd
@@ -386,6 +389,33 @@ def test_a_handful_of_trials_does_not_make_certain(n_each):
         model = SPDGPClassifier(random_state=0).fit(C[:n], y[:n])
         losses.append(log_loss(y[n:], model.predict_proba(C[n:])))
     assert np.mean(losses) < np.log(2) + 0.02
+
+
+def test_the_likelihood_of_classes_is_of_targets_less_their_mean(rng):
+    X, y = classes(rng, 30)
+    model = SPDGPClassifier("logeuclid", **GIVEN, random_state=0).fit(X, y)
+    K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(30)
+    Y = model.Y_fit_ - model.Y_fit_.mean(axis=0)
+    expected = multivariate_normal(np.zeros(30), K).logpdf(Y.T).sum()
+    assert model.log_marginal_likelihood() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
+def test_rows_are_matrices(rng, model_class):
+    assert get_tags(model_class()).input_tags.three_d_array
+    X, y = classes(rng, 20, p=4)
+    y = (y == "a").astype(int)
+    model = model_class(**GIVEN).fit(X, y)
+    with pytest.raises(ValueError, match="single matrix"):
+        model.partial_fit(X[0], y[:4])
+    for call in (model.fit, model.partial_fit, lambda Z, _: model.predict(Z)):
+        with pytest.raises(TypeError, match="Sparse data"):
+            call(sparse.csr_array(X.reshape(20, 16)), y)
+    # As many flat rows as the matrices before had are no single one of those.
+    large = matrices(rng, 20, 9)[0]
+    flat = matrices(rng, 9)[0].reshape(9, 9)
+    again = model.fit(large, y).fit(flat, y[:9])
+    assert again.n_features_in_ == 9
 
 
 def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
