@@ -19,6 +19,8 @@ from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense import base, system
 from histrs.gaussian_process._dense.base import BaseDenseGP
 from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.likelihood import DenseLikelihood
+from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process._regression import RealTargets
 from tests.helpers import assert_close
 
@@ -178,6 +180,62 @@ def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
     assert whole > given(noise=1.0, amplitude=0.1).fit(X, y).log_marginal_likelihood()
 
 
+def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(data, monkeypatch):
+    X, y, _ = data
+    seen, of_some = [], DenseLikelihood.of_some
+    monkeypatch.setattr(
+        DenseLikelihood, "of_some", lambda self, rows: seen.append(rows) or of_some(self, rows)
+    )
+    expected = Regressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(base, "_LEARNING_ROWS", 60)
+    random = np.random.RandomState(0)
+    before = random.get_state()[1:3]
+    all_rows = Regressor(random_state=random).fit(X, y)
+    assert seen == []
+    # Where nothing is random, nothing is drawn.
+    np.testing.assert_array_equal(random.get_state()[1], before[0])
+    assert random.get_state()[2] == before[1]
+    np.testing.assert_array_equal(all_rows.theta_, expected.theta_)
+    monkeypatch.setattr(base, "_LEARNING_ROWS", 59)
+    some = Regressor(random_state=0).fit(X, y)
+    (rows,) = seen
+    assert len(rows) == 59
+    assert np.all(np.diff(rows) > 0)
+    assert not np.array_equal(some.theta_, expected.theta_)
+    seen.clear()
+    monkeypatch.setattr(Regressor, "_kernel_bounds", lambda self: {})
+    noise = Regressor(random_state=0).fit(X, y).noise_
+    assert seen == []
+    monkeypatch.setattr(base, "_LEARNING_ROWS", 1000)
+    assert Regressor(random_state=0).fit(X, y).noise_ == noise
+
+
+def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
+    X, y, _ = data
+    expected = Regressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(base, "_SCALE_ROWS", 10)
+    np.testing.assert_array_equal(Regressor(random_state=0).fit(X, y).theta_, expected.theta_)
+
+
+def test_what_is_learned_is_likeliest_of_weighted_rows(data, rng):
+    X, y, _ = data
+    model = Regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
+    gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
+    np.testing.assert_allclose(gradient, np.zeros(3), atol=0.02)
+
+
+def test_a_search_begins_with_kernels_all_over_the_bounds():
+    model, kernel = Regressor(), GaussianKernel(GAMMA)
+    start = Hyperparameters(np.ones(1), np.ones(1), kernel)
+    first, *others = model._kernels_to_try(model._search_space(start))
+    assert first is kernel
+    gammas = np.array([other.gamma for other in others])
+    assert len(gammas) > 5
+    np.testing.assert_allclose(gammas, np.geomspace(1e-3, 1e3, len(gammas)))
+    model.gamma_bounds = "fixed"
+    assert model._kernels_to_try(model._search_space(start)) == []
+
+
 def test_leave_one_out_is_a_refit_without_the_row(data):
     X, y, _ = data
     model = given().fit(X, y)
@@ -291,6 +349,19 @@ def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):
     with pytest.raises(MemoryError, match="60 rows"):
         model.partial_fit(X[30:], y[30:])
     assert np.array_equal(model.predict(X_star), before)
+
+
+@pytest.mark.parametrize(("shared", "n_systems"), [(True, 1), (False, 2), (None, 2)])
+def test_the_memory_of_all_matrices_is_counted(data, monkeypatch, shared, n_systems):
+    X, y, _ = data
+    Y = np.column_stack([y, y**2])
+    model = given(shared_hyperparameters=shared).fit(X[:40], Y[:40])
+    monkeypatch.setattr(system, "physical_memory", lambda: 1.0)
+    # Distances, the kernel and a factor for each noise.
+    with pytest.raises(MemoryError, match=rf"^60 rows .* {2 + n_systems} matrices"):
+        given(shared_hyperparameters=shared).fit(X, Y)
+    with pytest.raises(MemoryError, match=rf"^60 rows .* {1 + n_systems} matrices"):
+        model.partial_fit(X[40:], Y[40:])
 
 
 def test_rows_are_held_out_only_of_what_iterations_solve(data):

@@ -9,6 +9,7 @@ from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils import get_tags
 
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
 from tests.helpers import CONTAINERS, assert_close
@@ -156,6 +157,21 @@ def test_empty_rows_and_constant_targets(rng):
     with pytest.warns(UserWarning, match="targets are constant"):
         model = MinMaxGPRegressor(random_state=0).fit(X, np.full(20, 3.0))
     assert_close(model.predict(X), np.full(20, 3.0), 1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e306])
+def test_the_mean_of_sums_of_any_size(rng, size):
+    X, y = counts(rng, 30)
+    X *= size
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
+    assert model.mean_sum_ == pytest.approx((X / size).sum(axis=1).mean() * size)
+
+
+@pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
+def test_rows_may_be_sparse_and_not_negative(model_class):
+    tags = get_tags(model_class()).input_tags
+    assert tags.sparse
+    assert tags.positive_only
 
 
 def test_bad_rows_change_nothing(rng):

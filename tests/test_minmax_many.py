@@ -13,9 +13,11 @@ from sklearn.metrics import log_loss
 from histrs import _histrs, _memory
 from histrs._validation import to_core
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense import base
+from histrs.gaussian_process._dense import base, system
 from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.minmax import BaseMinMaxGP
+from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, assert_close
 from tests.oracles import intersection, minmax
@@ -136,6 +138,61 @@ def test_learned_from_some_rows(rng):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_scales_are_learned_from_some_of_many_rows(rng, monkeypatch):
+    X, y = counts(rng, 90)
+    shapes, init = [], DenseLikelihood.__init__
+
+    def watched(self, rows, parts, *arguments, **options):
+        shapes.append(parts[0].shape)
+        init(self, rows, parts, *arguments, **options)
+
+    monkeypatch.setattr(DenseLikelihood, "__init__", watched)
+    MinMaxGPRegressor(random_state=0).fit(X, y)
+    assert shapes == [(30, 30)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
+    X, y = counts(rng, 60)
+    r = rng.uniform(0.2, 2.0, size=60) if weighted else None
+    monkeypatch.setattr(base, "_SCALE_ROWS", 60)
+    many = MinMaxGPRegressor(**WEIGHT, random_state=0).fit(X, y, r)
+    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 1000)
+    few = clone(many).fit(X, y, r)
+    # All of them, each once.
+    assert_close(many.theta_, few.theta_, 1e-9)
+
+
+def test_noise_is_raised_to_what_kept_sums_ask_for(rng, monkeypatch):
+    X, y = counts(rng, 60)
+    monkeypatch.setattr(MinMaxKernel, "least_ratio", lambda self, n: n / 120.0)
+    for amplitude, noise in ((4.0, 2.0), (0.1, 0.3)):
+        model = MinMaxGPRegressor(noise=0.3, amplitude=amplitude, optimizer=None, **WEIGHT)
+        assert model.fit(X, y).noise_ == noise
+        assert model.amplitude_ == amplitude
+
+
+def test_of_targets_that_miss_rows_the_largest_error_is_told(rng):
+    X, y = counts(rng, 120)
+    Y = np.column_stack([y, y])
+    Y[:30, 1] = np.nan
+    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, Y)
+    errors = [fit.std_error_ for fit in model.pattern_fits_]
+    assert len(errors) == 2
+    assert model.std_error_ == max(errors) > 0.0
+
+
+def test_further_rows_start_from_what_is_known(rng, monkeypatch):
+    X, y = counts(rng, 200)
+    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: 2)
+    Y = np.column_stack([y, y**2])
+    fixed = {"noise": [0.2, 0.3], "amplitude": [1.0, 1.5], "optimizer": None, "random_state": 0}
+    model = MinMaxGPRegressor(**fixed, **WEIGHT).fit(X[:199], Y[:199])
+    first = model.n_iter_
+    last = model.partial_fit(X[199:], Y[199:]).n_iter_
+    assert np.all(last < first)
+
+
 def test_rows_come_and_go(rng):
     X, y = counts(rng, 100)
     model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:60], y[:60])
@@ -181,6 +238,11 @@ def test_what_needs_a_factor_says_so(rng):
 
 def test_memory_is_looked_at_before(rng, monkeypatch):
     X, y = counts(rng, 90)
+    # No matrix of all pairs in double precision is needed.
+    monkeypatch.setattr(system, "physical_memory", lambda: 8.0 * 90**2)
+    MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:80], y[:80]).partial_fit(
+        X[80:], y[80:]
+    )
     monkeypatch.setattr(_memory, "physical_memory", lambda: 9000)
     with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
         MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)

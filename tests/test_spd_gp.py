@@ -4,20 +4,25 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import check_grad
 from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
+from histrs.gaussian_process._dense import base, spd
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out
 from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
 from tests.helpers import assert_close
 from tests.oracles import spd as oracle
+from tests.test_dense_parts import by_centring, left_out_one_by_one
 
 pytestmark = pytest.mark.simd_paths
 
@@ -187,6 +192,108 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
         assert_close(found[i], K[i, rest] @ np.linalg.solve(A, targets[rest]), 1e-7)
 
 
+def test_scores_of_weighted_rows_left_out(rng):
+    X, y = classes(rng, 30)
+    weights = rng.uniform(0.5, 1.5, 30)
+    model = SPDGPClassifier(gamma=GAMMA, random_state=0).fit(X, y, weights)
+    V = TangentSpace().fit_transform(X)
+    w = weights / weights.mean()
+    r = np.sqrt(w)
+    assert_close(model._posterior.system.row_scale, r, 1e-12)
+    C, _ = by_centring(np.exp(-GAMMA * cdist(V, V, "sqeuclidean")), w)
+    targets = model.Y_fit_ - np.average(model.Y_fit_, axis=0, weights=w)
+    expected = left_out_one_by_one(C, model.noise_ / model.amplitude_, targets, r)
+    assert_close(model._scores_left_out(model._posterior, model.Y_fit_), expected, 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("options", "learned_by"),
+    [
+        ({}, "leave_one_out_log_loss"),
+        ({"kernel": "logeuclid"}, "leave_one_out_log_loss"),
+        ({"kernel": "jbld"}, "log_marginal_likelihood"),
+        ({"shared_hyperparameters": False}, "log_marginal_likelihood"),
+        ({"shared_hyperparameters": True}, "leave_one_out_log_loss"),
+        ({"optimizer": "leave-one-out"}, "leave_one_out_log_loss"),
+        ({"optimizer": "l-bfgs-b"}, "log_marginal_likelihood"),
+        ({"optimizer": "nelder-mead"}, "log_marginal_likelihood"),
+        ({"optimizer": None}, None),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_hyperparameters_of_classes_are_learned_as_documented(rng, options, learned_by):
+    X, y = classes(rng, 24)
+    model = SPDGPClassifier(random_state=0, **options).fit(X, y)
+    history = getattr(model, "optimization_history_", {})
+    assert [name for name in history if name.startswith("l")] == (
+        [learned_by] if learned_by else []
+    )
+    by_rows_left_out = learned_by == "leave_one_out_log_loss"
+    ratio = np.max(model.noise_ / np.asarray(model.amplitude_))
+    # The level is open where rows were left out, and nowhere else.
+    assert model.constant_ == pytest.approx(max(1.0, 30.0 * ratio) if by_rows_left_out else 0.0)
+    assert model.distance_scale_ != 1.0 or model.kernel == "jbld"
+
+
+def test_little_noise_leaves_the_level_as_open_as_the_kernel_is_large(rng):
+    X, y = classes(rng, 24)
+    bounds = {"noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}
+    model = SPDGPClassifier(noise=1e-3, random_state=0, **bounds).fit(X, y)
+    assert model.constant_ == 1.0
+    with pytest.raises(ValueError, match="outside noise_bounds"):
+        SPDGPClassifier(noise=1.0, random_state=0, **bounds).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"noise": 1e-3, "noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}],
+    ids=["much noise", "little noise"],
+)
+def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
+    X, _ = classes(rng, 60)
+    y = np.arange(60) % 6 == 0
+    model = SPDGPClassifier(random_state=0, **options).fit(X, y)
+    assert model.constant_ >= 1.0
+    assert abs(model.predict_proba(classes(rng, 30)[0])[:, 1].mean() - 1 / 6) < 0.06
+
+
+@pytest.mark.filterwarnings("error")
+def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
+    X, y = classes(rng, 24)
+    model = SPDGPClassifier(random_state=0).fit(X, y)
+    assert model.optimization_history_
+    fixed = {"noise_bounds": "fixed", "amplitude_bounds": "fixed", "gamma": GAMMA}
+    model.set_params(**fixed).fit(X, y)
+    assert not hasattr(model, "optimization_history_")
+    assert (model.noise_, model.amplitude_, model.constant_) == (0.1, 1.0, 0.0)
+    assert len(model.theta_) == 0
+
+
+def test_one_class_says_nothing_of_noise(rng):
+    X, _ = classes(rng, 24)
+    with pytest.warns(UserWarning, match="There is one class"):
+        model = SPDGPClassifier(random_state=0).partial_fit(X, np.full(24, "a"), classes=["a", "b"])
+    assert (model.noise_, model.amplitude_) == (0.1, 1.0)
+    assert np.all(model.predict(X) == "a")
+
+
+def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
+    X, y = classes(rng, 40)
+    shapes, learn = [], spd.learn_by_leaving_out
+
+    def watched(likelihood, *arguments):
+        shapes.append(likelihood.shape)
+        return learn(likelihood, *arguments)
+
+    monkeypatch.setattr(base, "_LEARNING_ROWS", 25)
+    monkeypatch.setattr(spd, "learn_by_leaving_out", watched)
+    model = SPDGPClassifier(random_state=0).fit(X, y)
+    assert shapes == [(25, 3)]
+    learned = [model.noise_, model.amplitude_, model.gamma_ * model.distance_scale_]
+    assert_close(np.exp(model.theta_), learned, 1e-12)
+
+
 def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
     X, y = classes(rng, 60)
     model = SPDGPClassifier(random_state=0).fit(X, y)
@@ -284,6 +391,33 @@ def test_a_handful_of_trials_does_not_make_certain(n_each):
     assert np.mean(losses) < np.log(2) + 0.02
 
 
+def test_the_likelihood_of_classes_is_of_targets_less_their_mean(rng):
+    X, y = classes(rng, 30)
+    model = SPDGPClassifier("logeuclid", **GIVEN, random_state=0).fit(X, y)
+    K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(30)
+    Y = model.Y_fit_ - model.Y_fit_.mean(axis=0)
+    expected = multivariate_normal(np.zeros(30), K).logpdf(Y.T).sum()
+    assert model.log_marginal_likelihood() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
+def test_rows_are_matrices(rng, model_class):
+    assert get_tags(model_class()).input_tags.three_d_array
+    X, y = classes(rng, 20, p=4)
+    y = (y == "a").astype(int)
+    model = model_class(**GIVEN).fit(X, y)
+    with pytest.raises(ValueError, match="single matrix"):
+        model.partial_fit(X[0], y[:4])
+    for call in (model.fit, model.partial_fit, lambda Z, _: model.predict(Z)):
+        with pytest.raises(TypeError, match="Sparse data"):
+            call(sparse.csr_array(X.reshape(20, 16)), y)
+    # As many flat rows as the matrices before had are no single one of those.
+    large = matrices(rng, 20, 9)[0]
+    flat = matrices(rng, 9)[0].reshape(9, 9)
+    again = model.fit(large, y).fit(flat, y[:9])
+    assert again.n_features_in_ == 9
+
+
 def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
     (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
     A = rng.standard_normal((3, 3))
@@ -314,6 +448,30 @@ def test_log_euclidean_is_the_kernel_of_metrics(rng):
     assert_close(model.predict(X), expected, 1e-9)
 
 
+@each_kernel
+def test_what_is_given_for_a_kernel_coefficient_that_is_not_learned(rng, kernel):
+    X, y = matrices(rng, 20)
+    model = SPDGPRegressor(kernel, optimizer=None).fit(X, y)
+    if kernel == "jbld":
+        assert (model.gamma_, model.distance_scale_) == (0.5, 1.0)
+        return
+    M = airm_mean(X) if kernel == "tangent" else np.eye(3)
+    V = np.array([oracle.tangent_vector(x, M) for x in X])
+    # Mean squared distance of all pairs.
+    assert model.distance_scale_ == pytest.approx(cdist(V, V, "sqeuclidean").mean())
+    assert model.gamma_ == pytest.approx(1.0 / model.distance_scale_)
+
+
+def test_the_kernel_of_the_divergence_of_numbers_is_definite_below_one_half(rng):
+    X, y = rng.uniform(0.5, 2.0, size=(20, 1, 1)), rng.normal(size=20)
+    options = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None}
+    model = SPDGPRegressor("jbld", gamma=0.3, **options).fit(X, y)
+    D = oracle.all_pairs(oracle.jbld, X, X)
+    K = AMPLITUDE * np.exp(-0.3 * D)
+    expected = y.mean() + K @ np.linalg.solve(K + NOISE * np.eye(20), y - y.mean())
+    assert_close(model.predict(X), expected, 1e-8)
+
+
 def test_what_is_refused(rng):
     X, y = matrices(rng, 20)
     with pytest.raises(NotFittedError):
@@ -340,4 +498,7 @@ def test_equal_matrices_and_one_row(rng):
     X, y = matrices(rng, 20)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(np.broadcast_to(X[:1], X.shape), y)
     assert_close(model.predict(X[:1]), [y.mean()], 1e-6)
-    assert model.distance_scale_ > 0.0
+    assert model.gamma_ == GAMMA
+    learned = SPDGPRegressor(optimizer=None).fit(np.broadcast_to(X[:1], X.shape), y)
+    # Of no distance there is no unit.
+    assert learned.gamma_ == learned.distance_scale_ == 1.0

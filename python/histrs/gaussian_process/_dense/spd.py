@@ -312,14 +312,11 @@ class SPDGPClassifier(ClassifierMixin, CentredClassTargets, BaseSPDGP):
     def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
         if self.constant_ == 0.0:
             return super()._scores_left_out(posterior, Y)
-        Y = Y - self._level(Y)
-        scores = np.empty_like(Y)
-        for k, system in enumerate(posterior.systems):
-            part = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
-            L = np.tril(system.factor.whole())
-            K = L @ L.T
-            K[np.diag_indices_from(K)] -= system.s
-            r = system.row_scale
-            K = K if r is None else K / r / r[:, None]
-            scores[:, part] = centred_leave_one_out(K, system.s, Y[:, part], r)
-        return scores
+        # What opens the level learns one noise and one amplitude for all classes.
+        (system,) = posterior.systems
+        L = np.tril(system.factor.whole())
+        K = L @ L.T
+        K[np.diag_indices_from(K)] -= system.s
+        r = system.row_scale
+        K = K if r is None else K / r / r[:, None]
+        return centred_leave_one_out(K, system.s, Y - self._level(Y), r)

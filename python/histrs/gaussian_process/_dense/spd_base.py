@@ -116,7 +116,8 @@ class BaseSPDGP(BaseDenseGP):
                     '1/2, gamma="learned" or kernel="tangent".'
                 )
             return kernel
-        # The mean over all pairs, from the two moments.
+        # The mean over all pairs, from the two moments; less one of them, equal rows are all 0.
+        X = X - X[0]
         spread = 2.0 * float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
         scale = spread if spread > 0.0 else 1.0
         scaled_gamma = 1.0 if self.gamma == "learned" else float(self.gamma) * scale
