@@ -155,15 +155,17 @@ mod tests {
     #[test]
     fn both_exponentials_agree() {
         for p in [1_usize, 2, 3, 8, 17] {
-            let entry = |i: usize, j: usize| ((i * j + i + j) % 7) as f64 / 7.0 - 0.4;
-            let matrix: Vec<f64> = (0..p * p).map(|k| entry(k / p, k % p)).collect();
-            let direction = Direction::new(p, &matrix).unwrap();
-            for t in [0.0, 1e-9, 1e-3, -0.1, 0.5, -2.0, 5.0] {
-                let want = direction.exponential(t);
-                let got = exponential(p, &matrix, t);
-                let largest = want.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
-                for (got, want) in got.iter().zip(&want) {
-                    assert!((got - want).abs() < 1e-12 * largest, "{p} {t}: {got} {want}");
+            for unit in [1e-6, 1.0, 40.0] {
+                let entry = |i: usize, j: usize| ((i * j + i + j) % 7) as f64 / 7.0 - 0.4;
+                let matrix: Vec<f64> = (0..p * p).map(|k| unit * entry(k / p, k % p)).collect();
+                let direction = Direction::new(p, &matrix).unwrap();
+                for t in [0.0, 1e-9, 1e-3, -0.1, 0.5 / unit, -2.0 / unit, 5.0 / unit] {
+                    let want = direction.exponential(t);
+                    let got = exponential(p, &matrix, t);
+                    let largest = want.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
+                    for (got, want) in got.iter().zip(&want) {
+                        assert!((got - want).abs() < 1e-12 * largest, "{p} {t}: {got} {want}");
+                    }
                 }
             }
         }
