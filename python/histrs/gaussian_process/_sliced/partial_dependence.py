@@ -64,7 +64,7 @@ def grid_of(
     column = column_of(X, feature)
     missing = f"Feature {feature} is missing in every row of X."
     if column.dtype.kind not in "fiu":
-        known = [value for value in column.tolist() if value is not None]
+        known = [value for value in column.tolist() if value is not None and value == value]
         if not known:
             raise ValueError(missing)
         return np.array(sorted(set(known), key=str), dtype=object)
