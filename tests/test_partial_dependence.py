@@ -388,3 +388,10 @@ def test_the_average_over_one_row_is_its_prediction(table):
     for row in rows:
         row[0, 1] = drawn.grid[0][0]
     assert np.isclose(drawn.mean[0], [model.predict(row)[0] for row in rows]).sum() == 1
+
+
+def test_what_is_missing_among_objects_is_no_category():
+    X = np.array([["b", 1], [np.nan, 2], [None, 3], ["a", 4], ["b", 5]], dtype=object)
+    assert grid_of(X, 0, 5, (0.0, 1.0)).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="Feature 0 is missing in every row"):
+        grid_of(X[1:3], 0, 5, (0.0, 1.0))
