@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
+from histrs.gaussian_process._dense import system
 from tests.helpers import CONTAINERS, assert_close
 from tests.oracles import intersection, minmax
 
@@ -192,9 +193,29 @@ def test_bad_rows_change_nothing(rng):
         model.predict(X[:, :3])
     with pytest.raises(ValueError, match="intersection_weight"):
         clone(model).set_params(intersection_weight=1.5).fit(X, y)
-    with pytest.raises(NotFittedError):
-        MinMaxGPRegressor(random_state=0).predict(X)
+    for rows in (X, broken):
+        with pytest.raises(NotFittedError):
+            MinMaxGPRegressor(random_state=0).predict(rows)
     assert np.array_equal(model.predict(X), before)
+
+
+def test_bad_entries_are_named_by_their_place(rng, monkeypatch):
+    X, y = counts(rng, 20)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
+    broken = X.copy()
+    broken[17, 2] = -1.0
+    # Neither in the part of the rows that is looked at first, nor in that which has weight.
+    monkeypatch.setattr(system, "_ENTRIES", 20 * 3)
+    weights = (np.arange(20) > 4).astype(float)
+    for call in (
+        lambda: clone(model).fit(broken, y, weights),
+        lambda: clone(model).fit(sparse.csr_array(broken), y, 1.0 - weights),
+        lambda: model.partial_fit(broken, y, weights),
+        lambda: model.predict(broken),
+        lambda: model.predict(sparse.csr_array(broken), return_std=True),
+    ):
+        with pytest.raises(ValueError, match=r"X\[17, 2\] = -1"):
+            call()
 
 
 def test_survives_pickle_and_a_grid_search(rng):

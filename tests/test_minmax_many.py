@@ -151,6 +151,20 @@ def test_scales_are_learned_from_some_of_many_rows(rng, monkeypatch):
     assert shapes == [(30, 30)]
 
 
+@pytest.mark.parametrize("row", [3, 50, 89])
+def test_bad_entries_are_named_by_their_place(rng, row):
+    X, y = counts(rng, 90)
+    model = MinMaxGPRegressor(random_state=0).fit(X[:60], y[:60])
+    X[row, 2] = -1.0
+    for call in (
+        lambda: clone(model).fit(X, y),
+        lambda: model.partial_fit(X, y),
+        lambda: model.predict(X),
+    ):
+        with pytest.raises(ValueError, match=rf"X\[{row}, 2\] = -1"):
+            call()
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
     X, y = counts(rng, 60)

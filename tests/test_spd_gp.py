@@ -14,8 +14,9 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
+from histrs._calibration import fit_calibration
 from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
-from histrs.gaussian_process._dense import base, spd
+from histrs.gaussian_process._dense import base, spd, system
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out
 from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
@@ -258,6 +259,34 @@ def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
     assert abs(model.predict_proba(classes(rng, 30)[0])[:, 1].mean() - 1 / 6) < 0.06
 
 
+@pytest.mark.parametrize(
+    ("options", "level_is_open"),
+    [
+        ({}, True),
+        ({"noise": 1e-3, "noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}, True),
+        ({"optimizer": None}, False),
+        ({"optimizer": None, "kernel": "jbld"}, False),
+    ],
+    ids=["much noise", "little noise", "given", "jbld"],
+)
+def test_offsets_are_expected_at_the_shares_where_the_level_is_open(rng, options, level_is_open):
+    X, _ = classes(rng, 24)
+    labels = (np.arange(24) % 6 == 0).astype(int)
+    model = SPDGPClassifier(random_state=0, **options).fit(X, labels)
+    scores = model._scores_left_out(model._posterior, model.Y_fit_)
+    if not level_is_open:
+        expected = fit_calibration(scores, labels)
+        assert_close(model.calibration_.offset, expected.offset, 1e-6)
+        assert_close(model.calibration_.matrix, expected.matrix, 1e-6)
+        return
+    # Of one row in six; else they are expected at 0, where classes are equally likely.
+    distance, without = (
+        abs(c.offset[0] - np.log(1 / 5))
+        for c in (model.calibration_, fit_calibration(scores, labels))
+    )
+    assert distance < without - 0.05
+
+
 @pytest.mark.filterwarnings("error")
 def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
     X, y = classes(rng, 24)
@@ -409,7 +438,7 @@ def test_rows_are_matrices(rng, model_class):
     with pytest.raises(ValueError, match="single matrix"):
         model.partial_fit(X[0], y[:4])
     for call in (model.fit, model.partial_fit, lambda Z, _: model.predict(Z)):
-        with pytest.raises(TypeError, match="Sparse data"):
+        with pytest.raises(TypeError, match=r"dense data is required: X\.toarray\(\)"):
             call(sparse.csr_array(X.reshape(20, 16)), y)
     # As many flat rows as the matrices before had are no single one of those.
     large = matrices(rng, 20, 9)[0]
@@ -449,8 +478,10 @@ def test_log_euclidean_is_the_kernel_of_metrics(rng):
 
 
 @each_kernel
-def test_what_is_given_for_a_kernel_coefficient_that_is_not_learned(rng, kernel):
+@pytest.mark.parametrize("spread", [0.01, 1.0])
+def test_what_is_given_for_a_kernel_coefficient_that_is_not_learned(rng, kernel, spread):
     X, y = matrices(rng, 20)
+    X = (1.0 - spread) * np.eye(3) + spread * X
     model = SPDGPRegressor(kernel, optimizer=None).fit(X, y)
     if kernel == "jbld":
         assert (model.gamma_, model.distance_scale_) == (0.5, 1.0)
@@ -478,8 +509,9 @@ def test_what_is_refused(rng):
         SPDGPRegressor(random_state=0).predict(X)
     with pytest.raises(ValueError, match="kernel"):
         SPDGPRegressor("airm", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"gamma = 0.3: .* not positive definite below 1/2"):
-        SPDGPRegressor("jbld", gamma=0.3, random_state=0).fit(X, y)
+    for rows in (X, matrices(rng, 20, 2)[0]):
+        with pytest.raises(ValueError, match=r"gamma = 0.3: .* not positive definite below 1/2"):
+            SPDGPRegressor("jbld", gamma=0.3, random_state=0).fit(rows, y)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(X, y)
     bad = X.copy()
     bad[4] = -bad[4]
@@ -494,6 +526,39 @@ def test_what_is_refused(rng):
         SPDGPRegressor(random_state=0).fit(rng.standard_normal((5, 3, 30)), y[:5])
 
 
+@each_kernel
+@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
+def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_class, kernel):
+    X, y = matrices(rng, 20)
+    y = (y > np.median(y)).astype(float)
+    model = model_class(kernel, **GIVEN, random_state=0).fit(X, y)
+    bad = X.copy()
+    bad[17] = -bad[17]
+    # Neither in the part of the rows that is looked at first, nor in that which has weight.
+    monkeypatch.setattr(system, "_ENTRIES", 20 * 3)
+    weights = (np.arange(20) > 4).astype(float)
+    for call in (
+        lambda: clone(model).fit(bad, y, weights),
+        lambda: clone(model).fit(bad, y, 1.0 - weights),
+        lambda: model.partial_fit(bad, y, weights),
+        lambda: model.predict(bad),
+        lambda: model.latent_mean_and_variance(bad),
+    ):
+        with pytest.raises(ValueError, match=r"X\[17\] is not positive definite"):
+            call()
+
+
+@each_kernel
+def test_matrices_of_another_size_are_refused(rng, kernel):
+    X, y = matrices(rng, 20)
+    model = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X, y)
+    other = matrices(rng, 20, 4)[0]
+    for call in (model.predict, lambda Z: model.partial_fit(Z, y)):
+        with pytest.raises(ValueError, match=r"X has 16 features, .* is expecting 9"):
+            call(other)
+    assert model.n_features_in_ == 9
+
+
 def test_equal_matrices_and_one_row(rng):
     X, y = matrices(rng, 20)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(np.broadcast_to(X[:1], X.shape), y)
@@ -502,3 +567,13 @@ def test_equal_matrices_and_one_row(rng):
     learned = SPDGPRegressor(optimizer=None).fit(np.broadcast_to(X[:1], X.shape), y)
     # Of no distance there is no unit.
     assert learned.gamma_ == learned.distance_scale_ == 1.0
+
+
+@each_kernel
+def test_one_matrix_is_enough(rng, kernel):
+    X = matrices(rng, 3)[0]
+    model = SPDGPRegressor(kernel, noise=NOISE, amplitude=AMPLITUDE, optimizer=None)
+    found, std = model.fit(X[:1], [4.0]).predict(X, return_std=True)
+    assert_close(found, np.full(3, 4.0), 1e-12)
+    K = AMPLITUDE * covariance(kernel, X, X[:1], model.gamma_, X[0])[:, 0]
+    assert_close(std, np.sqrt(AMPLITUDE + NOISE - K**2 / (AMPLITUDE + NOISE)), 1e-9)
