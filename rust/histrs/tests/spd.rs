@@ -650,11 +650,15 @@ fn matrices_are_singular_by_the_rounding_of_their_pivots() {
 /// More than are factorised together.
 #[test]
 fn every_one_of_many_matrices_is_factorised() {
-    let (x, y) = (stack(1500, 2, 3), stack(1500, 2, 4));
+    let (x, y) = (stack(20_000, 2, 3), stack(20_000, 2, 4));
     let found = jbld_paired(exec(), x.view(), y.view()).unwrap();
     for ((x, y), found) in x.outer_iter().zip(y.outer_iter()).zip(&found) {
         assert!((found - jbld(x, y)).abs() <= 1e-13);
     }
+    let mut bad = x.clone();
+    bad[[19_000, 1, 0]] += 0.5;
+    let error = jbld_paired(exec(), bad.view(), y.view()).unwrap_err();
+    assert!(matches!(error, Error::NotSymmetric { name: "X", matrix: 19_000, .. }), "{error}");
 }
 
 /// Matrices of size `p` whose logarithms of eigenvalues spread over `range`.
