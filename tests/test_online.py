@@ -691,6 +691,15 @@ def test_spreads_down_to_rounding_are_none(scale):
     np.testing.assert_allclose(centred[:, 1] / scale, [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
 
 
+def test_further_targets_that_overflow_in_the_unit_of_the_first_are_refused(rng):
+    X, y = rng.random((12, 2)), rng.normal(size=12)
+    model = make(IntersectionGPRegressor).fit(X, 1e-200 * y)
+    before = state(model)
+    with pytest.raises(ValueError, match="Scale y down"):
+        model.partial_fit(X, 1e200 * y)
+    assert state(model) == before
+
+
 def test_the_shape_of_earlier_targets_is_told(rng):
     X, Y = rng.random((12, 2)), rng.normal(size=(12, 2))
     several = make(IntersectionGPRegressor).fit(X, Y)

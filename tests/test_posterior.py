@@ -95,6 +95,21 @@ def test_samples_have_the_posterior_moments(data):
     assert fitted(X, np.column_stack([y, y])).sample_y(X_star, 3).shape == (7, 2, 3)
 
 
+def test_targets_of_noise_of_their_own_are_drawn_as_if_alone(data):
+    X, y, X_star = data
+    Y = np.column_stack([y, np.cos(y), -7.0 * y])
+    noise, amplitude = [NOISE, 1.0, 3.0], [1.0, 0.1, 4.0]
+    model = IntersectionGPRegressor(
+        **{**PLAIN, "noise": noise, "amplitude": amplitude}, random_state=0
+    )
+    draws = model.fit(X, Y).sample_y(X_star, 5, random_state=1)
+    # Of one generator, one target after the other.
+    random = np.random.RandomState(1)
+    for k in range(3):
+        model.set_params(noise=noise[k], amplitude=amplitude[k]).fit(X, Y[:, k])
+        assert_close(draws[:, k], model.sample_y(X_star, 5, random), 1e-6)
+
+
 def test_quantiles_are_those_of_the_normal_distribution(data):
     X, y, X_star = data
     model = fitted(X, y)

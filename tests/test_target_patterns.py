@@ -90,6 +90,12 @@ def test_words_stay_as_they_are():
     assert filled(frame, None) is frame
 
 
+def test_labels_that_spell_numbers_are_words_in_an_index():
+    labels = pd.Index(["1", "2"], dtype=object)
+    assert entries_of(labels).tolist() == ["1", "2"]
+    np.testing.assert_array_equal(entries_of(pd.Index([1, 2])), [1, 2])
+
+
 # ---- rows that have a target -------------------------------------------------------------------
 
 
