@@ -1,5 +1,6 @@
 """What Gaussian processes on projections are made of, each part against its definition."""
 
+import pickle
 from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
+from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._sliced import (
     base,
     classes,
@@ -468,6 +470,8 @@ def test_interactions_of_classes_are_as_many_as_there_may_be(rng, monkeypatch):
         ([0.05, 0.0], 0.0, 1),
         ([0.05, 0.06], 0.0, 2),
         ([-0.5, -0.1], 0.0, 0),
+        # What is clear is so by the first one's loss, however bad another one is.
+        ([-9.0, 0.05], 0.0, 2),
         # A gain that is within its standard error is none.
         ([0.05, 0.0], 1.0, 0),
         ([0.2, 0.0], 1.0, 1),
@@ -572,18 +576,21 @@ def test_the_other_kernel_is_taken_where_it_predicts_better(rng, monkeypatch, fa
     np.testing.assert_array_equal(learned.G, first.G)
 
 
-@each(
-    ("kernel", "kind"),
-    [("auto", LearnedClasses), ("sliced", LearnedClasses), ("matern", LearnedMatern)],
-)
+@each("kernel", ["auto", "sliced", "matern"])
+@each("handicap", [1e-9, 1e9])
 @each("n_steps", [0, 1])
-def test_a_kernel_that_is_asked_for_is_taken(rng, monkeypatch, kernel, kind, n_steps):
-    options = {"kernel": kernel, "handicap": 1e9, "n_steps": n_steps}
+def test_a_kernel_that_is_asked_for_is_taken(rng, monkeypatch, kernel, handicap, n_steps):
+    options = {"kernel": kernel, "handicap": handicap, "n_steps": n_steps}
     *_, tried, learned, _ = learned_of_steps(rng, monkeypatch, **options)
-    assert isinstance(learned, kind)
+    # Where one is to be chosen, and there are steps to choose by, it is the better one.
+    is_matern = kernel == "matern" or (kernel == "auto" and handicap < 1.0 and n_steps > 0)
+    assert isinstance(learned, LearnedMatern if is_matern else LearnedClasses)
     if n_steps == 0:
         np.testing.assert_array_equal(learned.G, np.eye(4))
-        assert len(tried) == (kind is LearnedClasses)
+        assert len(tried) == (not is_matern)
+    else:
+        # Two starts, and the metric of the gradients with the better one.
+        assert len(tried) >= 3
 
 
 # ---- metrics -----------------------------------------------------------------------------------
@@ -1283,6 +1290,40 @@ def test_answers_of_many_rows_are_those_of_some_at_a_time(rng, monkeypatch, mode
         monkeypatch.setattr(base, "_BLOCK", block)
         for found, known in zip(answers(), expected, strict=True):
             np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-12)
+
+
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+def test_projections_of_some_rows_are_in_memory_at_once(rng, monkeypatch, model):
+    X = rng.normal(size=(30, 2))
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    model.fit(X, X[:, 0] > 0.0)
+    sizes, apply = [], Projection.apply
+
+    def watched(projection, numbers, n_threads):
+        sizes.append(len(numbers))
+        return apply(projection, numbers, n_threads)
+
+    monkeypatch.setattr(Projection, "apply", watched)
+    monkeypatch.setattr(base, "_BLOCK", 13)
+    model.predict(X, return_std=True)
+    assert sizes == [13, 13, 4]
+
+
+@each("model", [SlicedGPRegressor(smoothness="linear"), SlicedGPClassifier()])
+def test_the_posterior_of_an_unpickled_model_is_made_once(rng, monkeypatch, model):
+    X = rng.normal(size=(30, 2))
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    model = pickle.loads(pickle.dumps(model.fit(X, X[:, 0] > 0.0)))
+    made, make = [], BaseIntersectionGP._posterior_of
+
+    def watched(inner, state):
+        made.append(inner)
+        return make(inner, state)
+
+    monkeypatch.setattr(BaseIntersectionGP, "_posterior_of", watched)
+    for _ in range(3):
+        model.predict(X, return_std=True)
+    assert len(made) == 1
 
 
 @each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
