@@ -1558,6 +1558,18 @@ def test_rows_that_are_asked_for_are_checked_as_those_of_the_fit(rng):
             model.predict(rows)
 
 
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+@each("n", [29, 31])
+def test_every_row_has_a_target_of_its_own(rng, model, n):
+    X, y = rng.normal(size=(30, 2)), np.arange(31) % 2
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    for known in (clone(model), model.fit(X, y[:30])):
+        before = known.__dict__.copy()
+        with pytest.raises(ValueError, match=f"inconsistent numbers of samples: .30, {n}"):
+            known.partial_fit(X, y[:n])
+        assert known.__dict__ == before
+
+
 def test_dependence_is_of_rows_with_the_columns_of_the_fit(rng):
     X = rng.normal(size=(30, 3))
     model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, random_state=0).fit(X, X[:, 0])
