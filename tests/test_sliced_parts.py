@@ -560,7 +560,7 @@ def test_the_step_that_rows_held_out_like_best_is_kept(rng, monkeypatch):
     assert not np.array_equal(steps[2][1].G, steps[4][1].G)
 
 
-@each("factor", [0.999, 1.001])
+@each("factor", [1.0 - 1e-7, 1.0 + 1e-7])
 def test_the_other_kernel_is_taken_where_it_predicts_better(rng, monkeypatch, factor):
     A, labels, weights, tried, first, of = learned_of_steps(rng, monkeypatch)
     losses = losses_of_steps(A, labels, weights, tried[:-1], of)
@@ -1449,6 +1449,14 @@ def test_one_class_is_learned_where_others_are_declared(rng):
     assert (model.predict(X) == "a").all()
     model.partial_fit(X + 5.0, ["b"] * 20)
     assert (model.predict(X + 5.0) == "b").all()
+
+
+def test_one_class_alone_is_refused_by_the_model_that_was_asked(rng):
+    weights = np.append(np.ones(19), 0.0)
+    model = SlicedGPClassifier(n_projections=8, random_state=0)
+    with pytest.raises(ValueError, match=r"^SlicedGPClassifier needs .* one class: 'a'\."):
+        model.fit(rng.normal(size=(20, 2)), ["a"] * 19 + ["b"], weights)
+    assert not hasattr(model, "classes_")
 
 
 @each("kernel", ["matern", "sliced"])
