@@ -213,7 +213,8 @@ def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(rng, monke
 def test_importances_are_shares_of_sums_by_feature():
     sources = np.array([2, 0, 0, 2, 1])
     diagonal = np.array([0.5, 0.25, 0.5, 0.75, -1e-17])
-    assert importances(sources, diagonal, 4).tolist() == [0.375, 0.0, 0.625, 0.0]
+    for unit in (0.125, 1.0, 8.0):
+        assert importances(sources, unit * diagonal, 4).tolist() == [0.375, 0.0, 0.625, 0.0]
     assert importances(sources, np.zeros(5), 4).tolist() == [0.0] * 4
 
 
@@ -1045,6 +1046,16 @@ def test_shares_of_pairs_are_summed_by_feature():
     assert [pair[:2] for pair in found] == [(1, 2), (0, 1), (0, 2)]
     assert [share for *_, share in found] == pytest.approx([0.6, 0.25, 0.1])
     assert fitting._of_features({}, np.arange(2)) == []
+
+
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+def test_a_row_that_another_stands_for_goes_without_another_fit(rng, model):
+    X = rng.normal(size=(30, 2))
+    X[7] = X[3]
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    inner = model.fit(X, X[:, 0] > 0.0)._inner
+    assert model.forget([3])._inner is inner
+    assert model.forget([6])._inner is not inner
 
 
 @each("weighted", [False, True])
