@@ -612,6 +612,13 @@ def test_columns_are_collinear_where_a_fourth_of_components_says_all(rng, n_band
     assert metrics.are_collinear(1e-3 * A) == expected
 
 
+def test_one_column_that_varies_says_all_and_none_says_nothing():
+    A = np.zeros((6, 8))
+    assert not metrics.are_collinear(A)
+    A[:, 3] = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
+    assert metrics.are_collinear(A)
+
+
 def test_the_identity_is_the_metric_of_rows_without_variance():
     assert metrics._of_trace(np.zeros((2, 2))).tolist() == np.eye(2).tolist()
     assert metrics._of_trace(np.diag([0.1, 0.3])).tolist() == [[0.5, 0.0], [0.0, 1.5]]
@@ -1320,11 +1327,23 @@ def test_projections_of_some_rows_are_in_memory_at_once(rng, monkeypatch, model)
     assert sizes == [13, 13, 4]
 
 
-@each("model", [SlicedGPRegressor(smoothness="linear"), SlicedGPClassifier()])
-def test_the_posterior_of_an_unpickled_model_is_made_once(rng, monkeypatch, model):
+@each(
+    ("model", "n_fits"),
+    [
+        (SlicedGPRegressor(smoothness="linear"), 1),
+        (SlicedGPRegressor(smoothness="linear"), 2),
+        (SlicedGPClassifier(), 1),
+    ],
+)
+def test_the_posteriors_of_an_unpickled_model_are_made_once(rng, monkeypatch, model, n_fits):
     X = rng.normal(size=(30, 2))
+    y = X[:, 0] > 0.0
+    if n_fits > 1:
+        # Targets that miss different rows.
+        y = X.copy()
+        y[:3, 0] = np.nan
     model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
-    model = pickle.loads(pickle.dumps(model.fit(X, X[:, 0] > 0.0)))
+    model = pickle.loads(pickle.dumps(model.fit(X, y)))
     made, make = [], BaseIntersectionGP._posterior_of
 
     def watched(inner, state):
@@ -1334,7 +1353,7 @@ def test_the_posterior_of_an_unpickled_model_is_made_once(rng, monkeypatch, mode
     monkeypatch.setattr(BaseIntersectionGP, "_posterior_of", watched)
     for _ in range(3):
         model.predict(X, return_std=True)
-    assert len(made) == 1
+    assert len(made) == n_fits
 
 
 @each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
@@ -1560,12 +1579,30 @@ def test_a_model_without_a_fit_says_so(model):
 def test_inner_models_check_what_they_are_asked(rng, inner):
     inner = clone(inner)
     T = rng.random((12, 2))
-    with pytest.raises(NotFittedError):
-        inner.predict(T)
+    for ask in (inner.predict, inner.latent_mean_and_variance):
+        with pytest.raises(NotFittedError):
+            ask(T)
     inner.fit(T, np.arange(12) % 2)
     assert inner.predict(T).shape == (12,)
     with pytest.raises(ValueError, match="features"):
         inner.predict(T[:, :1])
+
+
+def test_deviations_in_a_metric_are_exact_where_they_are_asked_to_be(rng):
+    X, others = rng.normal(size=(200, 4)), rng.normal(size=(50, 4))
+    model = MaternGPClassifier(1.5, noise=0.05, optimizer=None, tol=1e-10, random_state=0)
+
+    def variance(**parameters):
+        known = clone(model).set_params(**parameters).fit(X, X[:, 0] * X[:, 1] > 0.0)
+        return known.latent_mean_and_variance(others)[1], known.std_error_
+
+    expected, _ = variance(solver="cholesky")
+    (exact, none), (cached, some) = (
+        variance(solver="cg", variance=name) for name in ("exact", "cached")
+    )
+    errors = [np.abs(found / expected - 1.0).max() for found in (exact, cached)]
+    assert none == 0.0 < some
+    assert errors[0] < min(1e-3, 0.5 * errors[1])
 
 
 def test_rows_that_are_asked_for_are_checked_as_those_of_the_fit(rng):
@@ -1671,6 +1708,21 @@ def test_further_rows_of_patterns_are_counted_from_the_last(rng):
             model.partial_fit(X[:2], further)
     draws = model.sample_y(X[:5], 4, random_state=0)
     assert draws.shape == (5, 2, 4)
+
+
+def test_errors_of_targets_that_miss_different_rows_are_those_of_their_fits(rng):
+    X = rng.normal(size=(60, 2))
+    Y = np.column_stack([X[:, 0], X[:, 0] * X[:, 1]])
+    Y[::3, 1] = np.nan
+    model = SlicedGPRegressor(
+        n_projections=8, n_metric_steps=0, n_bins=4, solver="cg", random_state=0
+    ).fit(X, Y)
+    assert model.std_error_ == max(fit.std_error_ for fit in model.pattern_fits_)
+    bounds = np.concatenate([fit.quantization_error_bound_ for fit in model.pattern_fits_])
+    assert bounds.shape == (2,)
+    assert bounds[0] != bounds[1]
+    order = np.concatenate(model.pattern_targets_)
+    np.testing.assert_array_equal(model.quantization_error_bound_[order], bounds)
 
 
 def test_targets_that_part_have_iterations_of_their_own(rng):
@@ -1789,10 +1841,11 @@ def test_noise_of_the_dense_kernel_is_told_by_fewer_rows(rng, monkeypatch, kerne
 
 
 @each("unit", [1e-3, 30.0])
-def test_metrics_have_no_unit(rng, unit):
+def test_metrics_have_no_unit_nor_origin(rng, unit):
     A = rng.normal(size=(50, 1)) + 1e-2 * rng.normal(size=(50, 4))
     for name in ("whitened", "pca"):
         expected = metrics.first_metric(name, A, np.ones(4))
-        np.testing.assert_allclose(metrics.first_metric(name, unit * A, np.ones(4)), expected)
+        found = metrics.first_metric(name, unit * (A + np.array([3.0, 0.0, -2.0, 5.0])), np.ones(4))
+        np.testing.assert_allclose(found, expected)
     expected = LearnedMatern.of(A, np.eye(4)).length
     assert LearnedMatern.of(unit * A, np.eye(4)).length == pytest.approx(unit * expected)
