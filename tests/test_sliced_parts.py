@@ -1176,10 +1176,11 @@ def test_smooth_kernels_are_tried_where_they_are_factorised(
         assert model._smoothness_of(n_rows) == expected
 
 
-def test_collinear_columns_are_also_learned_from_whitened(rng):
+@each("n_steps", [1, 3])
+def test_collinear_columns_are_also_learned_from_whitened(rng, n_steps):
     A = rng.normal(size=(60, 1)) @ np.ones((1, 8)) + 1e-3 * rng.normal(size=(60, 8))
     spreads = np.arange(1.0, 9.0)
-    found = SlicedGPRegressor()._first_metrics(A, spreads)
+    found = SlicedGPRegressor(n_metric_steps=n_steps)._first_metrics(A, spreads)
     assert len(found) == 2
     np.testing.assert_array_equal(found[0], np.eye(8))
     np.testing.assert_array_equal(found[1], metrics.first_metric("whitened", A, spreads))
