@@ -1,6 +1,7 @@
 """What Gaussian processes on projections are made of, each part against its definition."""
 
 import pickle
+from copy import copy
 from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
@@ -1731,10 +1732,15 @@ def test_targets_that_part_have_iterations_of_their_own(rng):
     model = SlicedGPRegressor(
         n_projections=8, n_metric_steps=0, smoothness="linear", solver="cg", random_state=0
     ).fit(X, Y)
+    whole = copy(model)
     model.partial_fit(X[:1] + 1.0, [[1.0, np.nan]])
     for fit in model.pattern_fits_:
         assert fit.n_iter_ is fit._inner.n_iter_
         assert np.shape(fit.n_iter_) == (1,)
+    # A third one would have no fit, whether others are missed or not.
+    for row in ([1.0, np.nan, 2.0], [1.0, 2.0, np.nan], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="as many targets per row as before"):
+            whole.partial_fit(X[:2], [row, [1.0, 2.0, 3.0]])
     # Of one target, none can be missed in a table of two.
     one = clone(model).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="as many targets per row as before"):
