@@ -1,5 +1,7 @@
 """What Gaussian processes on projections are made of, each part against its definition."""
 
+import pickle
+from copy import copy
 from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
+from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._sliced import (
     base,
     classes,
@@ -211,7 +214,8 @@ def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(rng, monke
 def test_importances_are_shares_of_sums_by_feature():
     sources = np.array([2, 0, 0, 2, 1])
     diagonal = np.array([0.5, 0.25, 0.5, 0.75, -1e-17])
-    assert importances(sources, diagonal, 4).tolist() == [0.375, 0.0, 0.625, 0.0]
+    for unit in (0.125, 1.0, 8.0):
+        assert importances(sources, unit * diagonal, 4).tolist() == [0.375, 0.0, 0.625, 0.0]
     assert importances(sources, np.zeros(5), 4).tolist() == [0.0] * 4
 
 
@@ -468,6 +472,8 @@ def test_interactions_of_classes_are_as_many_as_there_may_be(rng, monkeypatch):
         ([0.05, 0.0], 0.0, 1),
         ([0.05, 0.06], 0.0, 2),
         ([-0.5, -0.1], 0.0, 0),
+        # What is clear is so by the first one's loss, however bad another one is.
+        ([-9.0, 0.05], 0.0, 2),
         # A gain that is within its standard error is none.
         ([0.05, 0.0], 1.0, 0),
         ([0.2, 0.0], 1.0, 1),
@@ -556,7 +562,7 @@ def test_the_step_that_rows_held_out_like_best_is_kept(rng, monkeypatch):
     assert not np.array_equal(steps[2][1].G, steps[4][1].G)
 
 
-@each("factor", [0.999, 1.001])
+@each("factor", [1.0 - 1e-7, 1.0 + 1e-7])
 def test_the_other_kernel_is_taken_where_it_predicts_better(rng, monkeypatch, factor):
     A, labels, weights, tried, first, of = learned_of_steps(rng, monkeypatch)
     losses = losses_of_steps(A, labels, weights, tried[:-1], of)
@@ -572,18 +578,21 @@ def test_the_other_kernel_is_taken_where_it_predicts_better(rng, monkeypatch, fa
     np.testing.assert_array_equal(learned.G, first.G)
 
 
-@each(
-    ("kernel", "kind"),
-    [("auto", LearnedClasses), ("sliced", LearnedClasses), ("matern", LearnedMatern)],
-)
+@each("kernel", ["auto", "sliced", "matern"])
+@each("handicap", [1e-9, 1e9])
 @each("n_steps", [0, 1])
-def test_a_kernel_that_is_asked_for_is_taken(rng, monkeypatch, kernel, kind, n_steps):
-    options = {"kernel": kernel, "handicap": 1e9, "n_steps": n_steps}
+def test_a_kernel_that_is_asked_for_is_taken(rng, monkeypatch, kernel, handicap, n_steps):
+    options = {"kernel": kernel, "handicap": handicap, "n_steps": n_steps}
     *_, tried, learned, _ = learned_of_steps(rng, monkeypatch, **options)
-    assert isinstance(learned, kind)
+    # Where one is to be chosen, and there are steps to choose by, it is the better one.
+    is_matern = kernel == "matern" or (kernel == "auto" and handicap < 1.0 and n_steps > 0)
+    assert isinstance(learned, LearnedMatern if is_matern else LearnedClasses)
     if n_steps == 0:
         np.testing.assert_array_equal(learned.G, np.eye(4))
-        assert len(tried) == (kind is LearnedClasses)
+        assert len(tried) == (not is_matern)
+    else:
+        # Two starts, and the metric of the gradients with the better one.
+        assert len(tried) >= 3
 
 
 # ---- metrics -----------------------------------------------------------------------------------
@@ -602,6 +611,13 @@ def test_columns_are_collinear_where_a_fourth_of_components_says_all(rng, n_band
     A = rng.normal(size=(400, n_bands)) @ np.linalg.qr(rng.normal(size=(8, n_bands)))[0].T
     assert metrics.are_collinear(A) == expected
     assert metrics.are_collinear(1e-3 * A) == expected
+
+
+def test_one_column_that_varies_says_all_and_none_says_nothing():
+    A = np.zeros((6, 8))
+    assert not metrics.are_collinear(A)
+    A[:, 3] = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
+    assert metrics.are_collinear(A)
 
 
 def test_the_identity_is_the_metric_of_rows_without_variance():
@@ -1040,6 +1056,16 @@ def test_shares_of_pairs_are_summed_by_feature():
     assert fitting._of_features({}, np.arange(2)) == []
 
 
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+def test_a_row_that_another_stands_for_goes_without_another_fit(rng, model):
+    X = rng.normal(size=(30, 2))
+    X[7] = X[3]
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    inner = model.fit(X, X[:, 0] > 0.0)._inner
+    assert model.forget([3])._inner is inner
+    assert model.forget([6])._inner is not inner
+
+
 @each("weighted", [False, True])
 def test_noise_and_amplitude_of_many_rows_are_those_of_some(rng, weighted):
     T, y = rng.random((60, 3)), rng.normal(size=60)
@@ -1151,10 +1177,11 @@ def test_smooth_kernels_are_tried_where_they_are_factorised(
         assert model._smoothness_of(n_rows) == expected
 
 
-def test_collinear_columns_are_also_learned_from_whitened(rng):
+@each("n_steps", [1, 3])
+def test_collinear_columns_are_also_learned_from_whitened(rng, n_steps):
     A = rng.normal(size=(60, 1)) @ np.ones((1, 8)) + 1e-3 * rng.normal(size=(60, 8))
     spreads = np.arange(1.0, 9.0)
-    found = SlicedGPRegressor()._first_metrics(A, spreads)
+    found = SlicedGPRegressor(n_metric_steps=n_steps)._first_metrics(A, spreads)
     assert len(found) == 2
     np.testing.assert_array_equal(found[0], np.eye(8))
     np.testing.assert_array_equal(found[1], metrics.first_metric("whitened", A, spreads))
@@ -1286,6 +1313,52 @@ def test_answers_of_many_rows_are_those_of_some_at_a_time(rng, monkeypatch, mode
 
 
 @each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+def test_projections_of_some_rows_are_in_memory_at_once(rng, monkeypatch, model):
+    X = rng.normal(size=(30, 2))
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    model.fit(X, X[:, 0] > 0.0)
+    sizes, apply = [], Projection.apply
+
+    def watched(projection, numbers, n_threads):
+        sizes.append(len(numbers))
+        return apply(projection, numbers, n_threads)
+
+    monkeypatch.setattr(Projection, "apply", watched)
+    monkeypatch.setattr(base, "_BLOCK", 13)
+    model.predict(X, return_std=True)
+    assert sizes == [13, 13, 4]
+
+
+@each(
+    ("model", "n_fits"),
+    [
+        (SlicedGPRegressor(smoothness="linear"), 1),
+        (SlicedGPRegressor(smoothness="linear"), 2),
+        (SlicedGPClassifier(), 1),
+    ],
+)
+def test_the_posteriors_of_an_unpickled_model_are_made_once(rng, monkeypatch, model, n_fits):
+    X = rng.normal(size=(30, 2))
+    y = X[:, 0] > 0.0
+    if n_fits > 1:
+        # Targets that miss different rows.
+        y = X.copy()
+        y[:3, 0] = np.nan
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    model = pickle.loads(pickle.dumps(model.fit(X, y)))
+    made, make = [], BaseIntersectionGP._posterior_of
+
+    def watched(inner, state):
+        made.append(inner)
+        return make(inner, state)
+
+    monkeypatch.setattr(BaseIntersectionGP, "_posterior_of", watched)
+    for _ in range(3):
+        model.predict(X, return_std=True)
+    assert len(made) == n_fits
+
+
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
 def test_missing_numbers_and_several_targets_are_announced(model):
     tags = get_tags(model)
     assert tags.input_tags.allow_nan
@@ -1410,6 +1483,14 @@ def test_one_class_is_learned_where_others_are_declared(rng):
     assert (model.predict(X + 5.0) == "b").all()
 
 
+def test_one_class_alone_is_refused_by_the_model_that_was_asked(rng):
+    weights = np.append(np.ones(19), 0.0)
+    model = SlicedGPClassifier(n_projections=8, random_state=0)
+    with pytest.raises(ValueError, match=r"^SlicedGPClassifier needs .* one class: 'a'\."):
+        model.fit(rng.normal(size=(20, 2)), ["a"] * 19 + ["b"], weights)
+    assert not hasattr(model, "classes_")
+
+
 @each("kernel", ["matern", "sliced"])
 def test_what_further_rows_change_is_kept(rng, kernel):
     X = rng.normal(size=(40, 2))
@@ -1500,12 +1581,30 @@ def test_a_model_without_a_fit_says_so(model):
 def test_inner_models_check_what_they_are_asked(rng, inner):
     inner = clone(inner)
     T = rng.random((12, 2))
-    with pytest.raises(NotFittedError):
-        inner.predict(T)
+    for ask in (inner.predict, inner.latent_mean_and_variance):
+        with pytest.raises(NotFittedError):
+            ask(T)
     inner.fit(T, np.arange(12) % 2)
     assert inner.predict(T).shape == (12,)
     with pytest.raises(ValueError, match="features"):
         inner.predict(T[:, :1])
+
+
+def test_deviations_in_a_metric_are_exact_where_they_are_asked_to_be(rng):
+    X, others = rng.normal(size=(200, 4)), rng.normal(size=(50, 4))
+    model = MaternGPClassifier(1.5, noise=0.05, optimizer=None, tol=1e-10, random_state=0)
+
+    def variance(**parameters):
+        known = clone(model).set_params(**parameters).fit(X, X[:, 0] * X[:, 1] > 0.0)
+        return known.latent_mean_and_variance(others)[1], known.std_error_
+
+    expected, _ = variance(solver="cholesky")
+    (exact, none), (cached, some) = (
+        variance(solver="cg", variance=name) for name in ("exact", "cached")
+    )
+    errors = [np.abs(found / expected - 1.0).max() for found in (exact, cached)]
+    assert none == 0.0 < some
+    assert errors[0] < min(1e-3, 0.5 * errors[1])
 
 
 def test_rows_that_are_asked_for_are_checked_as_those_of_the_fit(rng):
@@ -1515,6 +1614,18 @@ def test_rows_that_are_asked_for_are_checked_as_those_of_the_fit(rng):
     for rows, said in ((infinite, "infinity"), (X[0], "2D array"), (X[:0], "0 sample")):
         with pytest.raises(ValueError, match=said):
             model.predict(rows)
+
+
+@each("model", [SlicedGPRegressor(), SlicedGPClassifier()])
+@each("n", [29, 31])
+def test_every_row_has_a_target_of_its_own(rng, model, n):
+    X, y = rng.normal(size=(30, 2)), np.arange(31) % 2
+    model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
+    for known in (clone(model), model.fit(X, y[:30])):
+        before = known.__dict__.copy()
+        with pytest.raises(ValueError, match=f"inconsistent numbers of samples: .30, {n}"):
+            known.partial_fit(X, y[:n])
+        assert known.__dict__ == before
 
 
 def test_dependence_is_of_rows_with_the_columns_of_the_fit(rng):
@@ -1601,15 +1712,35 @@ def test_further_rows_of_patterns_are_counted_from_the_last(rng):
     assert draws.shape == (5, 2, 4)
 
 
+def test_errors_of_targets_that_miss_different_rows_are_those_of_their_fits(rng):
+    X = rng.normal(size=(60, 2))
+    Y = np.column_stack([X[:, 0], X[:, 0] * X[:, 1]])
+    Y[::3, 1] = np.nan
+    model = SlicedGPRegressor(
+        n_projections=8, n_metric_steps=0, n_bins=4, solver="cg", random_state=0
+    ).fit(X, Y)
+    assert model.std_error_ == max(fit.std_error_ for fit in model.pattern_fits_)
+    bounds = np.concatenate([fit.quantization_error_bound_ for fit in model.pattern_fits_])
+    assert bounds.shape == (2,)
+    assert bounds[0] != bounds[1]
+    order = np.concatenate(model.pattern_targets_)
+    np.testing.assert_array_equal(model.quantization_error_bound_[order], bounds)
+
+
 def test_targets_that_part_have_iterations_of_their_own(rng):
     X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
     model = SlicedGPRegressor(
         n_projections=8, n_metric_steps=0, smoothness="linear", solver="cg", random_state=0
     ).fit(X, Y)
+    whole = copy(model)
     model.partial_fit(X[:1] + 1.0, [[1.0, np.nan]])
     for fit in model.pattern_fits_:
         assert fit.n_iter_ is fit._inner.n_iter_
         assert np.shape(fit.n_iter_) == (1,)
+    # A third one would have no fit, whether others are missed or not.
+    for row in ([1.0, np.nan, 2.0], [1.0, 2.0, np.nan], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="as many targets per row as before"):
+            whole.partial_fit(X[:2], [row, [1.0, 2.0, 3.0]])
     # Of one target, none can be missed in a table of two.
     one = clone(model).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="as many targets per row as before"):
@@ -1717,10 +1848,11 @@ def test_noise_of_the_dense_kernel_is_told_by_fewer_rows(rng, monkeypatch, kerne
 
 
 @each("unit", [1e-3, 30.0])
-def test_metrics_have_no_unit(rng, unit):
+def test_metrics_have_no_unit_nor_origin(rng, unit):
     A = rng.normal(size=(50, 1)) + 1e-2 * rng.normal(size=(50, 4))
     for name in ("whitened", "pca"):
         expected = metrics.first_metric(name, A, np.ones(4))
-        np.testing.assert_allclose(metrics.first_metric(name, unit * A, np.ones(4)), expected)
+        found = metrics.first_metric(name, unit * (A + np.array([3.0, 0.0, -2.0, 5.0])), np.ones(4))
+        np.testing.assert_allclose(found, expected)
     expected = LearnedMatern.of(A, np.eye(4)).length
     assert LearnedMatern.of(unit * A, np.eye(4)).length == pytest.approx(unit * expected)
