@@ -1747,6 +1747,15 @@ def test_targets_that_part_have_iterations_of_their_own(rng):
         one.partial_fit(X[:2], [[1.0, np.nan], [1.0, 2.0]])
 
 
+def test_a_fit_of_whole_targets_has_one_model_with_the_weights_of_rows(rng):
+    X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+    weights = rng.uniform(0.5, 2.0, 30)
+    model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, random_state=0)
+    model.fit(X, np.where(np.eye(30, 2) > 0.0, np.nan, Y)).fit(X, Y, weights)
+    assert not hasattr(model, "pattern_fits_")
+    np.testing.assert_allclose(model._inner.sample_weight_fit_, weights / weights.mean())
+
+
 def test_what_further_targets_change_is_kept(rng):
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
     model = SlicedGPRegressor(
