@@ -111,8 +111,16 @@ def test_some_outputs_of_a_posterior_have_their_systems(data):
     assert (posterior.n_outputs_a_system, some.n_outputs_a_system) == (1, 1)
 
 
-def test_a_stored_kernel_matrix_is_always_factorised(data):
-    assert MinMaxGPRegressor(optimizer=None).fit(*data)._posterior.is_factorised
+@pytest.mark.parametrize(("most", "is_factorised"), [(30, True), (29, False)])
+def test_a_posterior_of_many_rows_is_not_factorised(data, monkeypatch, most, is_factorised):
+    monkeypatch.setattr(MinMaxGPRegressor, "_most_factorised", most)
+    posterior = MinMaxGPRegressor(optimizer=None).fit(*data)._posterior
+    assert posterior.is_factorised == is_factorised
+
+
+@pytest.mark.parametrize(("solver", "is_factorised"), [("cholesky", True), ("cg", False)])
+def test_a_posterior_says_whether_it_is_factorised(data, solver, is_factorised):
+    assert fitted(*data, solver=solver)[0]._posterior.is_factorised == is_factorised
 
 
 def test_variances_are_cached_where_a_factor_is_not_worth_it(rng, data):

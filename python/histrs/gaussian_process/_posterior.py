@@ -87,11 +87,6 @@ class BasePosterior(Generic[SystemType]):
         """Noise variances, one for each system."""
         return np.array([system.noise for system in self.systems])
 
-    @property
-    def is_factorised(self) -> bool:
-        """Whether all is solved by Cholesky factors."""
-        return True
-
     def of_outputs(self, outputs: Indices, readouts: dict[str, Readout]) -> Self:
         """Return the posterior of some of the outputs."""
         shared = len(self.systems) == 1
