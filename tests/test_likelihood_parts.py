@@ -5,8 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.utils import get_tags
 
-from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, _likelihood
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    MinMaxGPRegressor,
+    _likelihood,
+)
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._weights import Scales
 from tests.helpers import PLAIN
@@ -135,3 +141,16 @@ def test_variances_are_cached_where_a_factor_is_not_worth_it(rng, data):
         )
         np.testing.assert_array_equal(auto, found)
         assert np.any(found != other)
+
+
+@pytest.mark.parametrize("model", [IntersectionGPRegressor(), IntersectionGPClassifier()])
+def test_sparse_histograms_are_said_to_be_taken(model):
+    tags = get_tags(model).input_tags
+    assert (tags.sparse, tags.positive_only) == (True, True)
+
+
+def test_tables_of_pairs_have_no_graph(data):
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install "histrs[onnx]"')
+    tables = fitted(*data, interactions=[(0, 1), (2, 3)])[0].export_tables(n_bins=5)
+    with pytest.raises(ValueError, match="The tables have 2 pairs of features, which to_onnx"):
+        tables.to_onnx()
