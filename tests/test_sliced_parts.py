@@ -880,13 +880,9 @@ def test_an_interaction_has_the_variance_of_what_it_adds(rng, monkeypatch):
     assert learned.shares() == pytest.approx(expected)
 
 
-@each(("n_searched", "n_rows"), [(40, 40), (60, 40), (30, 30)])
-def test_without_steps_variances_are_the_likeliest_of_the_searched_rows(
-    rng, monkeypatch, n_searched, n_rows
-):
-    asked = given_variances(monkeypatch, [0.5, 1.5], [9.0, 9.0])
-    A, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 1))
-    learned = learning.learn_metric(
+def learned_without_steps(A, Y, n_searched):
+    """Return what is learned of the metric that is given."""
+    return learning.learn_metric(
         A,
         Y,
         metrics=[np.eye(4)],
@@ -898,6 +894,15 @@ def test_without_steps_variances_are_the_likeliest_of_the_searched_rows(
         random=np.random.RandomState(0),
         n_threads=1,
     )
+
+
+@each(("n_searched", "n_rows"), [(40, 40), (60, 40), (30, 30)])
+def test_without_steps_variances_are_the_likeliest_of_the_searched_rows(
+    rng, monkeypatch, n_searched, n_rows
+):
+    asked = given_variances(monkeypatch, [0.5, 1.5], [9.0, 9.0])
+    A, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 1))
+    learned = learned_without_steps(A, Y, n_searched)
     # Once: the rows of the steps are all that are searched.
     assert len(asked) == 1
     assert len(asked[0][1]) == n_rows
@@ -909,18 +914,7 @@ def test_where_more_rows_are_searched_than_by_the_steps_they_have_the_last_word(
     monkeypatch.setattr(learning, "_ROWS_OF_STEPS", 20)
     asked = given_variances(monkeypatch, [0.5, 1.5], [2.5, 3.5])
     A, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 1))
-    learned = learning.learn_metric(
-        A,
-        Y,
-        metrics=[np.eye(4)],
-        n_directions=3,
-        n_steps=0,
-        n_interactions=0,
-        smoothness="linear",
-        n_searched=30,
-        random=np.random.RandomState(0),
-        n_threads=1,
-    )
+    learned = learned_without_steps(A, Y, 30)
     assert [len(targets) for _, targets, _ in asked] == [20, 30]
     assert asked[1][2] == [0.5, 1.5]
     assert learned.theta.tolist() == [2.5, 3.5]

@@ -15,18 +15,6 @@ use histrs::{Error, HistogramMatrix};
 use ndarray::{Array2, ArrayView2, Axis, array, s};
 use proptest::prelude::*;
 
-/// Histograms of mass 1, some bins empty.
-fn histograms(n: usize, d: usize, seed: u64) -> Array2<f64> {
-    let mut random = Random(seed);
-    let mut x = Array2::from_shape_fn((n, d), |_| (random.unit() - 0.3).max(0.0));
-    for mut row in x.rows_mut() {
-        row[random.below(d)] += 0.5;
-        let mass = row.sum();
-        row /= mass;
-    }
-    x
-}
-
 fn line(n: usize, m: usize) -> Array2<f64> {
     Array2::from_shape_fn((n, m), |(i, j)| (i as f64 / n as f64 - j as f64 / m as f64).powi(2))
 }

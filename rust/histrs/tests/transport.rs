@@ -17,18 +17,6 @@ use proptest::prelude::*;
 const OPTIONS: Sinkhorn =
     Sinkhorn::new(0.1).with_tol(1e-9).with_max_iter(20_000).with_potentials(true);
 
-/// Histograms of mass 1, some bins empty.
-fn histograms(n: usize, d: usize, seed: u64) -> Array2<f64> {
-    let mut random = Random(seed);
-    let mut x = Array2::from_shape_fn((n, d), |_| (random.unit() - 0.3).max(0.0) + 0.0);
-    for mut row in x.rows_mut() {
-        row[random.below(d)] += 0.5;
-        let mass = row.sum();
-        row /= mass;
-    }
-    x
-}
-
 fn ground(d: usize, seed: u64) -> Array2<f64> {
     let mut random = Random(seed);
     let positions: Vec<f64> = (0..d).map(|_| random.unit()).collect();

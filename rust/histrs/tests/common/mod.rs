@@ -87,6 +87,18 @@ impl Random {
     }
 }
 
+/// Histograms of mass 1, some bins empty.
+pub(crate) fn histograms(n: usize, d: usize, seed: u64) -> Array2<f64> {
+    let mut random = Random(seed);
+    let mut x = Array2::from_shape_fn((n, d), |_| (random.unit() - 0.3).max(0.0) + 0.0);
+    for mut row in x.rows_mut() {
+        row[random.below(d)] += 0.5;
+        let mass = row.sum();
+        row /= mass;
+    }
+    x
+}
+
 /// What the entries of a column look like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
