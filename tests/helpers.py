@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def dense(X):
     return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def peak_of_memory(call):
+    """Return the most bytes that a call has in arrays and objects at once."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 # ---- one matrix in many containers ------------------------------------------------------------

@@ -18,7 +18,7 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._distributed.columns import DistributedColumns
 from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
 from histrs.gaussian_process._latent_classes import _MAX_CUBES
-from tests.helpers import assert_close, start_python
+from tests.helpers import assert_close, peak_of_memory, start_python
 from tests.oracles import intersection as oracle
 
 dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
@@ -221,6 +221,14 @@ def test_tables_keep_their_certificate(rng, interpolation):
         assert 0.0 < error <= bound
     whole = np.floor(256 * T).astype(np.uint8)
     assert_close(model.predict(whole), model.predict(whole.astype(float)), 1e-12)
+
+
+def test_rows_to_predict_are_not_in_one_place(rng):
+    X, y = data(rng, d=50)
+    model = IntersectionGPRegressor(optimizer=None, random_state=0).fit(chunked(X, columns=25), y)
+    rows = dask_array.random.default_rng(0).random((40_000, 50), chunks=(2_000, 50))
+    # The answers, and some blocks.
+    assert peak_of_memory(lambda: model.predict(rows)) < rows.nbytes / 2
 
 
 def test_bits_depend_on_the_blocks_alone(rng):

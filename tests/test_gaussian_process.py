@@ -33,6 +33,7 @@ from tests.helpers import (
     assert_close,
     awkward_histograms,
     dense,
+    peak_of_memory,
     standardised,
 )
 from tests.oracles import intersection as oracle
@@ -231,8 +232,13 @@ def test_tags_say_what_is_taken(model_class):
 
 @each_model
 def test_an_unfitted_model_says_so(model_class):
-    with pytest.raises(NotFittedError):
-        model_class(**PLAIN, random_state=0).predict(np.ones((2, 2)))
+    # Whatever else there were to say of the rows.
+    for rows in (np.ones((2, 2)), np.full((2, 2), np.nan), [["a"]], np.ones((2, 2, 2), np.uint8)):
+        for n_bins in (None, 5):
+            model = model_class(**PLAIN, n_bins=n_bins, random_state=0)
+            for ask in (model.predict, partial(model.predict, return_std=True)):
+                with pytest.raises(NotFittedError):
+                    ask(rows)
 
 
 # ---- the solver says what it did ---------------------------------------------------------------
@@ -625,6 +631,15 @@ def test_bytes_are_numbers_to_tables_of_what_is_made_of_them(rng, parameters):
     assert not model._state()["_posterior"].score("mean", 5).takes_features
     rows = rng.integers(0, 256, size=(20, 3))
     np.testing.assert_array_equal(model.predict(rows.astype(np.uint8)), model.predict(rows))
+
+
+def test_bytes_are_not_made_numbers_for_a_table(rng):
+    X, Y, X_star = rough_problem(rng)
+    model = IntersectionGPRegressor(optimizer=None, n_bins=64, random_state=0).fit(X, Y[:, 0])
+    assert model._state()["_posterior"].score("mean", 64).takes_features
+    rows = np.tile(X_star.astype(np.uint8), (100_000 // len(X_star), 1))
+    answers = 8 * len(rows)
+    assert peak_of_memory(lambda: model.predict(rows)) < rows.nbytes + 2 * answers
 
 
 def test_the_bound_goes_with_the_table(rng):

@@ -37,6 +37,7 @@ from histrs.metrics._registry import (
     CodeMetricName,
     CovarianceKernelName,
     KernelName,
+    _kernels,
 )
 from histrs.neighbors import MetricKNNClassifier
 from histrs.quantization import ProductQuantizer
@@ -404,6 +405,8 @@ def test_very_wide_sparse_rows(rng, metric):
 
 
 def test_names_of_the_registry_are_those_of_its_types():
+    assert _kernels("histograms") == KERNELS
+    assert _kernels("covariances") == COVARIANCE_KERNELS
     assert set(get_args(KernelName)) == set(KERNELS)
     assert set(get_args(AdditiveKernelName)) == ADDITIVE_KERNELS
     assert set(get_args(CovarianceKernelName)) == set(COVARIANCE_KERNELS)

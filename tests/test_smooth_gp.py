@@ -1,5 +1,6 @@
 """Additive Gaussian processes of smooth functions."""
 
+import itertools
 import pickle
 from types import SimpleNamespace
 
@@ -438,12 +439,22 @@ def test_functions_of_features_that_have_no_weights(data, smoothness, rough):
 def test_origins_are_the_least_values():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.poisson(0.5, 30), 0.25 + rng.poisson(2.0, 30), 9 + rng.random(30)])
-    for container in (np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)):
-        rows = SmoothRows.of(container(X), np.full(30, 1 / 30), 1)
-        np.testing.assert_allclose(rows.origins, X.min(axis=0))
+    containers = (np.asarray, sparse.csr_array, lambda X: X.astype(np.float32))
+    for some, container in itertools.product((X, X[:1], X[:, 2:]), containers):
+        rows = SmoothRows.of(container(some), np.full(len(some), 1 / len(some)), 1)
+        np.testing.assert_allclose(rows.origins, some.min(axis=0))
+        assert sparse.issparse(rows.T) == sparse.issparse(container(some))
         T = rows.T.toarray() if sparse.issparse(rows.T) else rows.T
         assert T.dtype == np.float64
-        np.testing.assert_allclose(T, X - X.min(axis=0), atol=1e-6)
+        np.testing.assert_allclose(T, some - some.min(axis=0), atol=1e-6)
+
+
+def test_functions_have_deviations_where_they_are_asked_for(data):
+    X, y, _ = data
+    model = make("cubic", 0.0).fit(X, y)
+    assert all(shape.std is None for shape in model.shape_functions(max_knots=5))
+    asked = model.shape_functions(max_knots=5, return_std=True)
+    assert all(shape.std.shape == shape.values.shape for shape in asked)
 
 
 @pytest.mark.parametrize("rough", [0.0, 0.3])

@@ -129,6 +129,16 @@ def test_a_mode_is_known_when_it_is_seen_and_found_from_anywhere():
     assert close.n_steps < 30
 
 
+@each("seed", [5, 13, 16])
+def test_steps_that_go_too_far_are_cut(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(30, 30))
+    t, w = rng.integers(0, 5, 30), 10.0 ** rng.uniform(-2.0, 2.0, 30)
+    mode = SoftmaxPrior(A @ A.T / 30, 100.0).find_mode(t, 5, w, 1e-7)
+    assert mode.residual <= 1e-7
+    assert mode.n_steps <= 20
+
+
 @each("amplitude", [0.1, 30.0])
 def test_a_newton_step_is_that_of_dense_algebra(monkeypatch, amplitude):
     rng = np.random.default_rng(0)

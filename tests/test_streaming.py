@@ -28,7 +28,7 @@ from histrs.streaming import (
     StreamingPCA,
     digest,
 )
-from tests.helpers import CONTAINERS, assert_close, run_python, start_python
+from tests.helpers import CONTAINERS, assert_close, peak_of_memory, run_python, start_python
 from tests.oracles import moments as oracle
 
 BLOCK = 4096
@@ -122,13 +122,7 @@ def test_no_cancellation_where_means_are_large(rng):
 def test_a_large_sparse_matrix_is_not_made_dense(rng):
     parts = rng.random(60_000), (rng.integers(200_000, size=60_000), rng.integers(300, size=60_000))
     Z = sparse.csr_array(parts, shape=(200_000, 300))
-    import tracemalloc
-
-    tracemalloc.start()
-    Moments(300).update(Z)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 200_000 * 300 * 8 / 10
+    assert peak_of_memory(lambda: Moments(300).update(Z)) < 200_000 * 300 * 8 / 10
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Passes over rows: blocks of features, calibration, interrupts, progress."""
 
 import signal
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from histrs.streaming import (
     PCARidgeClassifier,
     StreamingPCA,
 )
-from tests.helpers import assert_close, start_python
+from tests.helpers import assert_close, peak_of_memory, start_python
 from tests.oracles import moments as oracle
 from tests.test_streaming import BLOCK, bits, data
 
@@ -231,12 +230,8 @@ def test_memory_is_that_of_the_products_and_of_a_chunk():
 
     def peak(n_chunks):
         rows = (np.ones((chunk, d)) * (k % 7) for k in range(n_chunks))
-        tracemalloc.start()
-        try:
-            Moments.of(((Z, Z[:, 0]) for Z in rows), chunk_size=chunk)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        pairs = ((Z, Z[:, 0]) for Z in rows)
+        return peak_of_memory(lambda: Moments.of(pairs, chunk_size=chunk))
 
     few, many = peak(3), peak(60)
     assert many < 1.1 * few

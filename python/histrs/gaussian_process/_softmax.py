@@ -118,10 +118,10 @@ class SoftmaxPrior:
         # Of weights that do not sum to 0 in a row, that part says nothing.
         alpha = np.zeros_like(targets) if start is None else _balanced(start)
         f = C @ alpha
-        value, at_zero = objective(alpha, f), objective(0.0 * alpha, 0.0 * f)
+        value, at_zero = objective(alpha, f), objective(np.zeros_like(alpha), np.zeros_like(f))
         if value < at_zero:
             # Too far away for the curvature there to lead back.
-            alpha, f, value = 0.0 * alpha, 0.0 * f, at_zero
+            alpha, f, value = np.zeros_like(alpha), np.zeros_like(f), at_zero
         steps, stuck, last = 0, False, np.inf
         solver = NewtonSystem(C, w)
         while True:

@@ -150,10 +150,7 @@ def _thinned(knots: Array, values: Array, column: Array, most: int) -> tuple[Arr
     _, counts = np.unique(np.append(column, 0.0), return_counts=True)
     widths, rows = np.diff(knots, prepend=knots[0]), counts.astype(np.float64)
     share = np.cumsum(widths / widths.sum() + rows / rows.sum())
-    ends = np.searchsorted(share, np.linspace(share[0], share[-1], most))
-    chosen = np.unique(np.clip(np.append(ends, (0, len(knots) - 1)), 0, len(knots) - 1))
-    if len(chosen) > most:
-        chosen = np.delete(chosen, -2)
+    chosen = np.unique(np.searchsorted(share, np.linspace(share[0], share[-1], most)))
     nodes, at = knots[chosen], values[chosen]
     between = np.column_stack([np.interp(knots, nodes, v) for v in at.T])
     return nodes, at, np.max(np.abs(values - between), axis=0)

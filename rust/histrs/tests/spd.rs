@@ -858,12 +858,12 @@ fn tangent_vectors_of_many_matrices_are_those_of_each() {
 /// Of which an eigenvalue is lost beside the others: named, wherever it is.
 #[test]
 fn matrices_too_far_from_a_reference_are_named() {
-    for bad in [0, 1, 21, 39] {
-        let mut x = stack(40, 3, 9);
+    for (n, bad) in [(40, 0), (40, 1), (40, 21), (40, 39), (700, 523), (700, 699)] {
+        let mut x = stack(n, 3, 9);
         x.slice_mut(s![bad, .., ..]).assign(&diagonal(&[[0.0, -90.0, 0.0]]).slice(s![0, .., ..]));
         let eye = Array2::<f64>::eye(3);
         let (weights, expected) =
-            (vec![1.0 / 40.0; 40], Error::TooFarFromReference { matrix: bad });
+            (vec![1.0 / n as f64; n], Error::TooFarFromReference { matrix: bad });
         let error = tangent_vectors(exec(), x.view(), Some(eye.view())).unwrap_err();
         assert_eq!(error, expected);
         for dispersion in [Dispersion::Airm, Dispersion::Jbld] {
@@ -873,7 +873,7 @@ fn matrices_too_far_from_a_reference_are_named() {
             let error = dispersion_mean(exec(), x.view(), &weights, dispersion, parameters);
             assert_eq!(error.unwrap_err(), expected, "{dispersion:?}");
         }
-        let units = Array3::from_shape_fn((40, 3, 3), |(_, i, j)| f64::from(u8::from(i == j)));
+        let units = Array3::from_shape_fn((n, 3, 3), |(_, i, j)| f64::from(u8::from(i == j)));
         let error = airm_paired(exec(), units.view(), x.view()).unwrap_err();
         assert_eq!(error, Error::TooFarApart { x: bad, y: bad });
     }
@@ -963,4 +963,31 @@ fn means_take_few_steps() {
             assert!(fewer.n_iter < mean.n_iter && fewer.residual > tol);
         }
     }
+}
+
+/// Steps towards it are cut, at a length and where the gradient along them would vanish.
+#[test]
+fn a_light_matrix_between_two_far_ones_is_the_divergence_mean() {
+    let x = Array3::from_shape_fn((3, 1, 1), |(i, _, _)| [-40.0_f64, 0.0, 40.0][i].exp());
+    for logarithm in [12.0_f64, 10.0, 4.0, -3.0] {
+        let start = Array2::from_elem((1, 1), logarithm.exp());
+        let parameters = MeanParameters::default().with_start(Some(start.view())).with_tol(1e-12);
+        let weights = [0.499, 0.002, 0.499];
+        let mean = dispersion_mean(exec(), x.view(), &weights, Dispersion::Jbld, parameters);
+        let mean = mean.unwrap();
+        assert!(mean.matrix[[0, 0]].ln().abs() < 1e-12, "{logarithm}: {}", mean.matrix);
+        assert!(mean.n_iter <= 8, "{logarithm}: {}", mean.n_iter);
+    }
+}
+
+/// Between matrices that are far apart rounding of the gradient is a long way.
+#[test]
+fn what_rounding_leaves_of_a_mean_is_told() {
+    let x = Array3::from_shape_fn((2, 1, 1), |(i, _, _)| [-28.0_f64, 28.0][i].exp());
+    let start = Array2::eye(1);
+    let parameters = MeanParameters::default().with_start(Some(start.view()));
+    let mean = dispersion_mean(exec(), x.view(), &[0.5; 2], Dispersion::Jbld, parameters).unwrap();
+    // Half a rounding of the gradient by the curvature, the derivative of tanh(l / 2) at 28.
+    let rounding = f64::EPSILON * 14.0_f64.cosh().powi(2);
+    assert!((mean.residual / rounding - 1.0).abs() < 0.2, "{} {rounding}", mean.residual);
 }

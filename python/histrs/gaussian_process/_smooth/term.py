@@ -34,7 +34,7 @@ class SmoothRows:
     def of(cls, X: Matrix, masses: Array, n_threads: int) -> SmoothRows:
         """Take rows as they were weighted."""
         origins = np.zeros(X.shape[1])
-        if X.shape[0] > 0 and X.shape[1] > 0:
+        if X.shape[0] > 0:
             least: Any = X.min(axis=0)
             dense = least if isinstance(least, np.ndarray) else least.toarray()
             origins = np.asarray(dense, dtype=np.float64).ravel()
@@ -178,7 +178,7 @@ class SmoothTerm:
 
     def _gram(self, T: Matrix, others: Matrix | None) -> Array:
         above = clipped(T)
-        of_others = None if others is None else to_core(_like(clipped(others), above))
+        of_others = None if others is None else to_core(clipped(others))
         K = _histrs.cubic_spline_gram(to_core(above), of_others, self.n_threads)
         right = T if others is None else others
         lines: Any = T @ right.T
@@ -216,13 +216,6 @@ def _of_entries(T: Matrix, change: Callable[[Array], Array]) -> Matrix:
     changed = T.copy()
     changed.data = change(changed.data)
     return changed
-
-
-def _like(rows: Matrix, others: Matrix) -> Matrix:
-    """Return rows in the container of others."""
-    if sparse.issparse(others):
-        return rows if sparse.issparse(rows) else sparse.csr_array(rows)
-    return rows.toarray() if sparse.issparse(rows) else rows
 
 
 class _Functions:

@@ -381,3 +381,47 @@ impl Spread {
         Ok(StepLeft { step, size, rounding: 0.5 * f64::EPSILON / flattest })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Array2, Array3};
+
+    use super::*;
+    use crate::spd::mean::mean_gradient;
+
+    /// What [`mean_gradient`] says without factors that are kept, of several parts of groups.
+    #[test]
+    fn points_are_dispersions() {
+        let exec = Executor::new(1).unwrap();
+        let (n, p) = (400, 3);
+        let entry = |k: usize, i: usize, j: usize| ((k * 31 + i * 7 + j * 3) % 17) as f64 / 17.0;
+        // One in ten is far away: its eigenvalues take rotations.
+        let is_far = |k: usize| k % 10 == 3;
+        let x = Array3::from_shape_fn((n, p, p), |(k, i, j)| {
+            let product: f64 = (0..p).map(|l| entry(k, i, l) * entry(k, j, l)).sum();
+            let unit = |i: usize| if is_far(k) && i == 1 { 1e-3 } else { 1.0 };
+            unit(i) * unit(j) * (product + if i == j { 0.1 } else { 0.0 })
+        });
+        let matrix = vec![1.5, 0.0, 0.0, -0.5, 2.0, 0.0, 0.3, 0.2, 1.0];
+        let whitener = Array2::from_shape_vec((p, p), matrix.clone()).unwrap();
+        let (airm, jbld) = (Dispersion::Airm, Dispersion::Jbld);
+        // Without rotations, bounds of the eigenvalues stand for them in curvatures.
+        for (dispersion, far_alone, bound) in
+            [(airm, true, 1.0), (airm, false, 1.5), (jbld, false, 1.0)]
+        {
+            let weight = |k: usize| if far_alone && !is_far(k) { 0.0 } else { (k % 4) as f64 };
+            let weights: Vec<f64> = (0..n).map(|k| weight(k) / n as f64).collect();
+            let stack = SymmetricStack::new(&exec, "X", x.view()).unwrap();
+            let mut spread = Spread::new(&exec, &stack, &weights, dispersion).unwrap();
+            let found = spread.moved(&exec, &matrix).unwrap();
+            let want =
+                mean_gradient(&exec, x.view(), &weights, whitener.view(), dispersion).unwrap();
+            assert!((found.value - want.value).abs() <= 1e-10 * want.value);
+            let ratio = found.curvature / want.curvature;
+            assert!(1.0 - 1e-10 <= ratio && ratio <= bound + 1e-10, "{ratio}");
+            for (found, want) in found.gradient.iter().zip(&want.gradient) {
+                assert!((found - want).abs() <= 1e-10 * (1.0 + want.abs()));
+            }
+        }
+    }
+}

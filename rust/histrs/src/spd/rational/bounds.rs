@@ -81,3 +81,27 @@ pub(crate) fn bounds<S: Simd>(simd: S, diagonal: &[S::f64s], off: &[S::f64s]) ->
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eigenvalues_of_second_differences_are_within() {
+        for p in [1_usize, 2, 3, 4, 9] {
+            for shift in [1e-3, 0.1, 10.0] {
+                let mut off = vec![1.0; p];
+                off[p - 1] = 0.0;
+                let found = bounds(pulp::Scalar, &vec![2.0 + shift; p], &off);
+                let (approximation, largest) = found.approximation(0).unwrap();
+                let cos = (std::f64::consts::PI / (p + 1) as f64).cos();
+                assert!(
+                    2.0 + shift + 2.0 * cos <= largest * (1.0 + 1e-14),
+                    "{p} {shift} {largest}"
+                );
+                assert!(2.0 + shift - 2.0 * cos >= largest / approximation.condition);
+                assert_eq!(found.spread(0), 0.5 * approximation.condition.ln());
+            }
+        }
+    }
+}
