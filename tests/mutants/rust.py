@@ -19,10 +19,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from tests.mutants.choice import accepted_in, add_choice, chosen_of
@@ -186,29 +188,43 @@ class Tests:
             for name, path in sorted(named.items())
         ]
         self._seconds = dict[tuple[Path, str], float]()
+        self._lock = Lock()
+        # Of each module, how many mutants a run has noticed.
+        self._noticed = defaultdict[str, Counter[tuple[Path, str]]](Counter)
 
     def notice(self, mutant: Mutant) -> str | None:
         """Return the program that fails, if one does.
 
-        Unit tests of the module come first, and of the other programs those that name the folder
-        that it is in, or all where none does.
+        They are the unit tests, and of the other programs those that name the folder that the
+        mutant is in, or all where none does: first what has noticed most mutants of the module, and
+        what takes least time.
         """
         module = mutant.module
         folder = module.partition("::")[0]
         naming = [path for path, text in self._others if re.search(rf"\b{folder}\b", text)]
         naming = naming or [path for path, _ in self._others]
         unit = self._unit
-        for program, tests in [(unit, module), (unit, ""), *((path, "") for path in naming)]:
-            if self._fails(program, tests, mutant.number):
+        runs = [(unit, module), (unit, ""), *((path, "") for path in naming)]
+        for run in runs:
+            self._measure(*run)
+        noticed = self._noticed[module]
+        for run in sorted(runs, key=lambda run: (-noticed[run], self._seconds[run])):
+            if self._fails(*run, mutant.number):
+                noticed[run] += 1
+                program, tests = run
                 return f"{program.name.rpartition('-')[0]} {tests}".strip()
         return None
 
-    def _fails(self, program: Path, tests: str, number: int) -> bool:
-        if (program, tests) not in self._seconds:
+    def _measure(self, program: Path, tests: str) -> None:
+        with self._lock:
+            if (program, tests) in self._seconds:
+                return
             start = time.monotonic()
             if self._run(program, tests, None, None):
                 raise RuntimeError(f"{program.name} {tests} fails without any mutant")
             self._seconds[program, tests] = time.monotonic() - start
+
+    def _fails(self, program: Path, tests: str, number: int) -> bool:
         limit = PATIENCE + SLOWER * self._seconds[program, tests]
         return self._run(program, tests, number, limit)
 
