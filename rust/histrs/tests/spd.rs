@@ -780,7 +780,7 @@ fn check_symmetry<T: Element>(precision: f64) {
     for ((_, i, j), value) in x.indexed_iter_mut() {
         *value *= units[i] * units[j];
     }
-    for (row, column) in [(1, 0), (4, 0), (3, 2), (4, 3)] {
+    for (row, column) in [(1, 0), (4, 0), (3, 2), (4, 3), (2, 1), (4, 1)] {
         for (i, j) in [(row, column), (column, row)] {
             let size = (x[[4, row, row]] * x[[4, column, column]]).sqrt();
             let with = |part: f64| {
@@ -791,8 +791,17 @@ fn check_symmetry<T: Element>(precision: f64) {
             for part in [0.8, -0.8] {
                 assert!(jbld_distances(exec(), with(part).view(), None).is_ok());
             }
-            for part in [1.25, -1.25] {
-                let x = with(part);
+            let sign_changed = -2.0 * x[[4, i, j]] / (precision.sqrt() * size);
+            for part in [1.25, -1.25, sign_changed] {
+                let mut x = with(part);
+                // What is found beyond it is looked at anew: these are near enough.
+                for (matrix, part) in [(1, 0.8), (2, -0.8)] {
+                    let size =
+                        x[[matrix, row, row]].to_f64() * x[[matrix, column, column]].to_f64();
+                    let changed =
+                        x[[matrix, i, j]].to_f64() + part * precision.sqrt() * size.sqrt();
+                    x[[matrix, i, j]] = T::from_f64(changed);
+                }
                 let values = (x[[4, row, column]].to_f64(), x[[4, column, row]].to_f64());
                 let every = Array3::from_shape_fn((7, 2 * p, p), |(k, i, j)| x[[k, i / 2, j]]);
                 let mut columns_first = x.clone();
@@ -823,19 +832,20 @@ fn matrices_that_are_not_symmetric_are_named() {
 
 #[test]
 fn entries_that_are_not_finite_are_named_wherever_they_are() {
-    let p = 4;
-    for (row, column) in [(0, 0), (0, 3), (3, 0), (2, 1), (3, 3)] {
+    let four = [(0, 0), (0, 3), (3, 0), (2, 1), (3, 3)].map(|(row, column)| (3, 4, 1, row, column));
+    // The others are alone in their matrix, or are looked at after many matrices.
+    for (n, p, at, row, column) in four.into_iter().chain([(3, 1, 1, 0, 0), (99, 40, 98, 7, 3)]) {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let mut x = stack(3, p, 5);
-            x[[1, row, column]] = bad;
-            let every = Array3::from_shape_fn((3, p, 2 * p), |(k, i, j)| x[[k, i, j / 2]]);
+            let mut x = stack(n, p, 5);
+            x[[at, row, column]] = bad;
+            let every = Array3::from_shape_fn((n, p, 2 * p), |(k, i, j)| x[[k, i, j / 2]]);
             for view in [x.view(), every.slice(s![.., .., ..;2])] {
                 let error = jbld_distances(exec(), view, None).unwrap_err();
                 let Error::MatrixNotFinite { name, matrix, row: i, column: j, value } = error
                 else {
                     panic!("{error}")
                 };
-                assert_eq!((name, matrix, i, j), ("X", 1, row, column));
+                assert_eq!((name, matrix, i, j), ("X", at, row, column));
                 assert_eq!(value.to_bits(), bad.to_bits());
             }
         }
@@ -969,14 +979,14 @@ fn means_take_few_steps() {
 #[test]
 fn a_light_matrix_between_two_far_ones_is_the_divergence_mean() {
     let x = Array3::from_shape_fn((3, 1, 1), |(i, _, _)| [-40.0_f64, 0.0, 40.0][i].exp());
-    for logarithm in [12.0_f64, 10.0, 4.0, -3.0] {
+    for (logarithm, most) in [(12.0_f64, 8), (11.0, 5), (10.0, 1), (9.0, 5), (4.0, 5), (-3.0, 8)] {
         let start = Array2::from_elem((1, 1), logarithm.exp());
         let parameters = MeanParameters::default().with_start(Some(start.view())).with_tol(1e-12);
         let weights = [0.499, 0.002, 0.499];
         let mean = dispersion_mean(exec(), x.view(), &weights, Dispersion::Jbld, parameters);
         let mean = mean.unwrap();
         assert!(mean.matrix[[0, 0]].ln().abs() < 1e-12, "{logarithm}: {}", mean.matrix);
-        assert!(mean.n_iter <= 8, "{logarithm}: {}", mean.n_iter);
+        assert!(mean.n_iter <= most, "{logarithm}: {}", mean.n_iter);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use common::*;
 use histrs::transport::{Sinkhorn, SinkhornDistances, sinkhorn_distances};
 use histrs::{Element, Error, Executor, HistogramMatrix};
-use ndarray::{Array2, array};
+use ndarray::{Array2, array, s};
 use proptest::prelude::*;
 
 const OPTIONS: Sinkhorn =
@@ -36,23 +36,36 @@ fn solve<T: Element>(
     sinkhorn_distances(exec, &HistogramMatrix::dense(x.view()), y.as_ref(), m.view(), options)
 }
 
-/// The plan `exp((alpha + beta - M) / reg)` is optimal if its marginals are right.
-fn check_optimality(x: &Array2<f64>, y: &Array2<f64>, m: &Array2<f64>, options: &Sinkhorn) {
-    let found = solve::<f64>(exec(), x, Some(y), m, options).unwrap();
+/// The plan `exp((alpha + beta - M) / reg)` is optimal if its marginals are right; errors are parts of
+/// the mass.
+fn check_optimality<T: Element>(
+    x: &Array2<f64>,
+    y: &Array2<f64>,
+    m: &Array2<f64>,
+    options: &Sinkhorn,
+    allowed: f64,
+) {
+    let found = solve::<T>(exec(), x, Some(y), m, options).unwrap();
+    let duals = solve::<T>(exec(), x, Some(y), m, &options.with_regularized(true)).unwrap().values;
     let [alpha, beta] = found.potentials.unwrap();
+    let (mass, reg) = (x.row(0).sum(), options.reg);
     for i in 0..x.nrows() {
         for j in 0..y.nrows() {
             let plan = Array2::from_shape_fn(m.dim(), |(k, l)| {
-                ((alpha[[i, j, k]] + beta[[i, j, l]] - m[[k, l]]) / options.reg).exp()
+                ((alpha[[i, j, k]] + beta[[i, j, l]] - m[[k, l]]) / reg).exp()
             });
             let row_errors: f64 =
                 plan.rows().into_iter().zip(x.row(i)).map(|(p, a)| (p.sum() - a).abs()).sum();
             let column_errors: f64 =
                 plan.columns().into_iter().zip(y.row(j)).map(|(p, b)| (p.sum() - b).abs()).sum();
-            let error = row_errors + column_errors;
-            assert!(error < 1e-8, "{error} {} {}", found.errors[[i, j]], found.n_iter[[i, j]]);
+            let error = (row_errors + column_errors) / mass;
+            assert!(error < allowed, "{error} {} {}", found.errors[[i, j]], found.n_iter[[i, j]]);
+            let close = |found: T, want: f64| (found.to_f64() - want).abs() < allowed * mass;
             let cost: f64 = (&plan * m).sum();
-            assert!((found.values[[i, j]] - cost).abs() < 1e-8, "{} {cost}", found.values[[i, j]]);
+            assert!(close(found.values[[i, j]], cost), "{:?} {cost}", found.values[[i, j]]);
+            let entropy: f64 = plan.iter().filter(|&&p| p > 0.0).map(|p| p * p.ln()).sum();
+            let objective = cost + reg * entropy;
+            assert!(close(duals[[i, j]], objective), "{:?} {objective}", duals[[i, j]]);
         }
     }
 }
@@ -66,10 +79,13 @@ proptest! {
         n in 1_usize..7,
         // Single precision first, double precision, the log domain.
         reg in prop::sample::select(&[0.5, 0.02, 0.0025][..]),
+        mass in prop::sample::select(&[1.0, 0.25, 40.0][..]),
         seed in any::<u64>(),
     ) {
-        let (x, y) = (histograms(n, d, seed), histograms(3, d, !seed));
-        check_optimality(&x, &y, &ground(d, seed ^ 7), &OPTIONS.with_reg(reg));
+        let (x, y) = (histograms(n, d, seed) * mass, histograms(3, d, !seed) * mass);
+        let m = ground(d, seed ^ 7);
+        check_optimality::<f64>(&x, &y, &m, &OPTIONS.with_reg(reg), 1e-8);
+        check_optimality::<f32>(&x, &y, &m, &OPTIONS.with_reg(reg).with_tol(1e-5), 1e-4);
     }
 }
 
@@ -85,7 +101,7 @@ fn pairs_that_hardly_exchange_mass_converge() {
     for (d, n, reg, seed) in hard {
         let (x, y) = (histograms(n, d, seed), histograms(3, d, !seed));
         let options = OPTIONS.with_reg(reg).with_max_iter(2000);
-        check_optimality(&x, &y, &ground(d, seed ^ 7), &options);
+        check_optimality::<f64>(&x, &y, &ground(d, seed ^ 7), &options, 1e-8);
     }
 }
 
@@ -136,4 +152,34 @@ fn bad_input_is_named() {
     assert!(error(&good, &m, OPTIONS.with_reg(0.0)).contains("reg = 0"));
     assert!(error(&good, &m, OPTIONS.with_reg(1e-12)).contains("underflows"));
     assert!(error(&good, &m, OPTIONS.with_tol(-1.0)).contains("tol = -1"));
+    assert!(error(&good, &m, OPTIONS.with_tol(0.0)).contains("tol = 0"));
+    assert!(error(&good, &m, OPTIONS.with_tol(f64::NAN)).contains("tol = NaN"));
+}
+
+/// Between two islands nothing moves: the distance is that of both, or infinite.
+#[test]
+fn what_must_not_move_stays_on_its_island() {
+    let (left, right) = (ground(3, 1), ground(2, 2));
+    let m = Array2::from_shape_fn((5, 5), |(i, j)| match (i < 3, j < 3) {
+        (true, true) => left[[i, j]],
+        (false, false) => right[[i - 3, j - 3]],
+        _ => f64::INFINITY,
+    });
+    let x = array![[0.1, 0.2, 0.3, 0.4, 0.0]];
+    let y = array![
+        [0.3, 0.3, 0.0, 0.15, 0.25],
+        [0.6 + 1e-5, 0.0, 0.0, 0.2, 0.2 - 1e-5],
+        [0.0, 0.1, 0.0, 0.5, 0.4]
+    ];
+    for reg in [0.5, 0.02, 0.0025] {
+        let options = OPTIONS.with_reg(reg);
+        let found = solve::<f64>(exec(), &x, Some(&y), &m, &options).unwrap().values;
+        let part = |range: std::ops::Range<usize>, m: &Array2<f64>| {
+            let (x, y) = (x.slice(s![.., range.clone()]), y.slice(s![..1, range]));
+            solve::<f64>(exec(), &x.to_owned(), Some(&y.to_owned()), m, &options).unwrap().values
+        };
+        let both = part(0..3, &left)[[0, 0]] + part(3..5, &right)[[0, 0]];
+        assert!((found[[0, 0]] - both).abs() < 1e-8, "{reg} {found} {both}");
+        assert_eq!(found.row(0).to_vec()[1..], [f64::INFINITY; 2]);
+    }
 }
