@@ -9,7 +9,7 @@ use common::sorted::*;
 use common::*;
 use histrs::Element;
 use histrs::intersection::ShapeFunctions;
-use ndarray::{Array2, Axis, s};
+use ndarray::{Array2, Axis, array, s};
 use proptest::prelude::*;
 
 // ---- products ----------------------------------------------------------------------------------
@@ -156,6 +156,23 @@ proptest! {
         let n_non_zero = x.iter().filter(|v| **v > 0.0).count();
         prop_assert!((n_non_zero..=x.len()).contains(&columns.n_stored()));
         prop_assert!(columns.n_bytes() >= columns.n_stored());
+    }
+}
+
+#[test]
+fn columns_are_equal_where_all_entries_are() {
+    let x = array![[1.0, 0.0, 2.0, 0.0], [3.0, 0.0, 0.5, 0.0], [4.0, 0.0, 0.0, 0.0]];
+    let sorted = |x: &Array2<f64>| sort(&Stored::new(x, Layout::Rows, 0));
+    let columns = sorted(&x);
+    assert_eq!(columns, sorted(&x));
+    // Values, zero among them, and a code a row of two columns, and their numbers.
+    assert_eq!(columns.n_bytes(), 8 * 4 + 3 + 8 * 3 + 3 + 8 * 2);
+    let moved = x.select(Axis(1), &[0, 2, 1, 3]);
+    let wider = x.select(Axis(1), &[0, 1, 2, 3, 3]);
+    let mut longer = Array2::zeros((4, 4));
+    longer.slice_mut(s![..3, ..]).assign(&x);
+    for other in [&x * 2.0, moved, wider, longer] {
+        assert_ne!(columns, sorted(&other));
     }
 }
 

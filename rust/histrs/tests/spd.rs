@@ -792,10 +792,10 @@ fn check_symmetry<T: Element>(precision: f64) {
                 assert!(jbld_distances(exec(), with(part).view(), None).is_ok());
             }
             let sign_changed = -2.0 * x[[4, i, j]] / (precision.sqrt() * size);
-            for part in [1.25, -1.25, sign_changed] {
+            for (part, others) in [(1.25, 0.8), (-1.25, 0.8), (sign_changed, 0.0)] {
                 let mut x = with(part);
-                // What is found beyond it is looked at anew: these are near enough.
-                for (matrix, part) in [(1, 0.8), (2, -0.8)] {
+                // With it all are looked at anew: these are near enough.
+                for (matrix, part) in [(1, others), (2, -others)] {
                     let size =
                         x[[matrix, row, row]].to_f64() * x[[matrix, column, column]].to_f64();
                     let changed =
@@ -834,7 +834,7 @@ fn matrices_that_are_not_symmetric_are_named() {
 fn entries_that_are_not_finite_are_named_wherever_they_are() {
     let four = [(0, 0), (0, 3), (3, 0), (2, 1), (3, 3)].map(|(row, column)| (3, 4, 1, row, column));
     // The others are alone in their matrix, or are looked at after many matrices.
-    for (n, p, at, row, column) in four.into_iter().chain([(3, 1, 1, 0, 0), (99, 40, 98, 7, 3)]) {
+    for (n, p, at, row, column) in four.into_iter().chain([(1, 1, 0, 0, 0), (99, 40, 98, 7, 3)]) {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let mut x = stack(n, p, 5);
             x[[at, row, column]] = bad;

@@ -341,4 +341,33 @@ mod tests {
         assert_eq!(n_codes, sizes.iter().sum::<usize>() - (MAX_LEVELS + 1));
         assert!(coded.n_bytes() > 2 * n_codes);
     }
+
+    /// A column of so many levels, each in two rows of many.
+    fn runs(n_levels: usize) -> Column {
+        let pairs: Vec<_> =
+            (0..2 * n_levels).map(|k| (((k / 2) as f64 + 1.0).to_bits(), k as u32)).collect();
+        Column::encode(&pairs, 40_000).unwrap()
+    }
+
+    #[test]
+    fn groups_are_an_eighth_of_the_entries_whose_levels_fit_together() {
+        for (n_levels, together) in [(10, 2), (MAX_LEVELS / 2, 2), (MAX_LEVELS / 2 + 1, 1)] {
+            let columns = vec![runs(n_levels); 16];
+            assert!(columns.iter().all(is_read_by_rows));
+            let groups = cut(&columns.iter().collect::<Vec<_>>());
+            let want: Vec<_> = (0..16).step_by(together).map(|k| k..k + together).collect();
+            assert_eq!(groups, want, "{n_levels}");
+        }
+        assert!(cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn memory_is_that_of_levels_counts_codes_and_blocks() {
+        let exec = Executor::new(1).unwrap();
+        let rows = CodedRows::new(&exec, 40_000, &[runs(10), runs(30)]).unwrap();
+        let (levels, ends, codes) = (8 * 40, 8 * 2, 2 * 80);
+        let (counts, starts) = (2 * 40_000, 8 * 40_000_usize.div_ceil(ROW_BLOCK));
+        // Each column is a group.
+        assert_eq!(rows.n_bytes(), levels + ends + codes + 2 * (counts + starts));
+    }
 }

@@ -147,3 +147,54 @@ impl Column {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries of so many values, each in so many rows.
+    fn encoded(n_values: usize, each: usize, n_rows: usize) -> Column {
+        let value = |k: usize| (1.5 + (k / each) as f64).to_bits();
+        let pairs: Vec<_> = (0..n_values * each).map(|k| (value(k), k as u32)).collect();
+        Column::encode(&pairs, n_rows).unwrap()
+    }
+
+    #[test]
+    fn a_column_takes_the_encoding_of_its_values() {
+        let cases = [
+            // One byte a row, and zero beside the values.
+            (255, 2, 2040, 0, 8 * 256 + 2040),
+            // A code more than there are.
+            (256, 2, 2040, 1, 8 * 256 + 4 * 257 + 4 * 512),
+            // Less than a quarter of the rows.
+            (255, 2, 2041, 1, 8 * 255 + 4 * 256 + 4 * 510),
+            (3, 2, 100, 1, 8 * 3 + 4 * 4 + 4 * 6),
+            (3, 1, 100, 2, 12 * 3),
+            (0, 1, 100, 2, 0),
+        ];
+        for (n_values, each, n_rows, kind, n_bytes) in cases {
+            let column = encoded(n_values, each, n_rows);
+            let found = match &column {
+                Column::Coded { .. } => 0,
+                Column::Runs { .. } => 1,
+                Column::Sorted { .. } => 2,
+            };
+            assert_eq!((found, column.n_bytes()), (kind, n_bytes), "{n_values} {each} {n_rows}");
+            let values: Vec<f64> = (0..n_values).map(|k| 1.5 + k as f64).collect();
+            assert_eq!(column.distinct().unwrap(), (values, vec![each; n_values]));
+            let mut rows = Vec::new();
+            column.for_each(|row, value| rows.push((row, value)));
+            let want: Vec<_> =
+                (0..n_values * each).map(|k| (k as u32, 1.5 + (k / each) as f64)).collect();
+            assert_eq!(rows, want);
+        }
+    }
+
+    #[test]
+    fn equal_values_that_are_sorted_are_counted_together() {
+        let pairs: Vec<_> = [1.0, 2.0, 2.0, 3.0].map(f64::to_bits).into_iter().zip(0..).collect();
+        let column = Column::encode(&pairs, 100).unwrap();
+        assert!(matches!(column, Column::Sorted { .. }));
+        assert_eq!(column.distinct().unwrap(), (vec![1.0, 2.0, 3.0], vec![1, 2, 1]));
+    }
+}
