@@ -252,6 +252,12 @@ fn barycenters_have_mass_where_all_histograms_reach() {
     let found = barycenters(&x, &array![[0.5, 0.5]], &m, &Barycenter::new(0.1)).unwrap();
     assert_eq!(found.values[[0, 2]], 0.0);
     assert!(found.values[[0, 0]] > 0.0 && found.values[[0, 1]] > 0.0);
+    // A row that has no weight in one barycentre, but in another, is not asked for the first.
+    let apart = array![[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]];
+    let found = barycenters(&apart, &array![[1.0, 0.0], [0.0, 1.0]], &m, &Barycenter::new(0.1));
+    let found = found.unwrap().values;
+    assert!(found[[0, 0]] > 0.0 && found[[0, 2]] == 0.0);
+    assert!(found[[1, 2]] > 0.0 && found[[1, 0]] == 0.0);
     // The first row alone reaches no further; the third, whose weight is 0, would reach neither.
     let x = array![[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]];
     let mut blocked = m.clone();
@@ -290,4 +296,22 @@ fn barycenters_that_cannot_be_are_refused() {
     assert!(matches!(error, Error::NotSymmetricDistance { row: 2, column: 2 }), "{error}");
     let few = barycenters(&x, &even, &m, &options.with_max_iter(2).with_tol(1e-12)).unwrap();
     assert!(few.n_iter[0] <= 2 && few.errors[0] > 1e-12);
+}
+
+/// More bins than are summed at a time, within the range of the kernel and beyond it.
+#[test]
+fn barycenters_of_mirrored_histograms_are_mirrored() {
+    let (d, max_iter) = (300, 20);
+    let (x, weights) = (histograms(3, d, 5), array![[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]);
+    let m = line(d, d);
+    for (reg, debiased) in [(0.05, false), (0.05, true), (1e-4, false), (1e-4, true)] {
+        let options = Barycenter::new(reg).with_max_iter(max_iter).with_debiased(debiased);
+        let found = barycenters(&x, &weights, &m, &options).unwrap();
+        let mirrored = x.slice(s![.., ..;-1]).to_owned();
+        let mirrored = barycenters(&mirrored, &weights, &m, &options).unwrap();
+        assert!(found.n_iter.iter().all(|&n| n <= max_iter), "{:?}", found.n_iter);
+        let difference = &found.values - &mirrored.values.slice(s![.., ..;-1]);
+        assert!(difference.iter().all(|e| e.abs() <= 1e-9), "{reg} {debiased}");
+        assert!(found.values.sum_axis(Axis(1)).iter().all(|sum| (sum - 1.0).abs() <= 1e-9));
+    }
 }

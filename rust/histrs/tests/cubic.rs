@@ -102,6 +102,37 @@ fn few_knots_are_near() {
     assert!(error(256) < 1e-6 && error(256) < 0.01 * error(32), "{:e}", error(256));
 }
 
+/// Functions of few knots have no jumps, and neither have their slopes; rows do not know others.
+#[test]
+fn functions_of_few_knots_are_smooth_at_many_rows() {
+    let n = 30_000;
+    let mut random = Random(4);
+    let x = Array2::from_shape_fn((600, 1), |_| 3.0 * random.unit());
+    let v = Array2::from_shape_fn((600, 2), |_| random.unit() - 0.3);
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let grid = Array2::from_shape_fn((n, 1), |(i, _)| 3.5 * i as f64 / n as f64);
+    let stored = Stored::new(&grid, Layout::Rows, 0);
+    // The largest first and second differences.
+    let differences = |n_knots| {
+        let functions = CubicFunctions::new(exec(), &columns, v.view(), 0.7, n_knots).unwrap();
+        let values = functions.evaluate(exec(), &stored.view()).unwrap();
+        for first in (0..n).step_by(1000) {
+            let some = grid.slice(s![first..first + 1000, ..]).to_owned();
+            let some = Stored::new(&some, Layout::Rows, 0);
+            let found = functions.evaluate(exec(), &some.view()).unwrap();
+            assert_eq!(found, values.slice(s![first..first + 1000, ..]));
+        }
+        let steps = &values.slice(s![1.., ..]) - &values.slice(s![..-1, ..]);
+        let turns = &steps.slice(s![1.., ..]) - &steps.slice(s![..-1, ..]);
+        [steps, turns].map(|d| d.iter().fold(0.0, |a: f64, b| a.max(b.abs())))
+    };
+    let whole = differences(None);
+    for n_knots in [2, 5, 40] {
+        let few = differences(Some(n_knots));
+        assert!(few[0] < 1.5 * whole[0] && few[1] < 3.0 * whole[1], "{few:?} {whole:?}");
+    }
+}
+
 #[test]
 fn bad_arguments_are_refused() {
     let columns = sort(&Stored::new(&array![[1.0], [2.0]], Layout::Rows, 0));
