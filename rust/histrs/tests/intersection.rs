@@ -176,6 +176,22 @@ fn columns_are_equal_where_all_entries_are() {
     }
 }
 
+/// Columns of few values in few rows are kept by rows too, once there was a product.
+#[test]
+fn memory_is_told_with_what_products_keep() {
+    let x = Array2::from_shape_fn(
+        (400, 2),
+        |(i, d)| {
+            if i % 9 == d { 1.0 + (i % 5) as f64 } else { 0.0 }
+        },
+    );
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let before = columns.n_bytes();
+    columns.product(exec(), Array2::<f64>::ones((400, 1)).view()).unwrap();
+    let (counts, codes, levels) = (2 * 400, 2 * 45, 8 * 5);
+    assert!(columns.n_bytes() >= before + counts + codes + levels);
+}
+
 /// Few columns of many rows: blocks of rows, the radix sort, tables of several blocks of columns.
 #[test]
 fn many_rows() {
