@@ -116,12 +116,13 @@ class SoftmaxPrior:
             return float(w @ of_labels - 0.5 * np.sum(alpha * f))
 
         # Of weights that do not sum to 0 in a row, that part says nothing.
-        alpha = np.zeros_like(targets) if start is None else _balanced(start)
+        zero = np.zeros_like(targets)
+        alpha = zero if start is None else _balanced(start)
         f = C @ alpha
-        value, at_zero = objective(alpha, f), objective(np.zeros_like(alpha), np.zeros_like(f))
+        value, at_zero = objective(alpha, f), objective(zero, zero)
         if value < at_zero:
             # Too far away for the curvature there to lead back.
-            alpha, f, value = np.zeros_like(alpha), np.zeros_like(f), at_zero
+            alpha, f, value = zero, zero.copy(), at_zero
         steps, stuck, last = 0, False, np.inf
         solver = NewtonSystem(C, w)
         while True:

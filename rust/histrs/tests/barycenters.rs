@@ -57,7 +57,7 @@ proptest! {
     ) {
         let (d, n_targets) = if debiased { (bins.0, bins.0) } else { bins };
         // Groups of bins that hardly exchange mass leave the slopes between them open.
-        let reg = if debiased { reg.max(0.05) } else { reg };
+        let reg = if debiased && d < 16 { reg.max(0.05) } else { reg };
         let (x, m) = (histograms(n, d, seed), line(d, n_targets));
         let mut random = Random(seed);
         let weights = Array2::from_shape_fn((3, n), |(k, i)| match k {
@@ -162,7 +162,7 @@ proptest! {
             let slope = (at(step) - at(-step)) / (2.0 * step);
             let found = found.gradient[[j, k]];
             // Of two bins that hardly exchange mass, potentials are known to fewer digits.
-            let tolerance = if reg < 0.1 { 2e-4 } else { 2e-6 };
+            let tolerance = if d == 2 && reg < 0.1 { 2e-4 } else { 2e-6 };
             prop_assert!((found - slope).abs() <= tolerance * size, "{found} {slope}");
         }
     }

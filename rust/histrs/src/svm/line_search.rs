@@ -285,10 +285,9 @@ mod tests {
     }
 
     proptest! {
-        /// Two rounds do not come as near to a kink that is close to the start.
         #[test]
         fn a_search_never_climbs_and_nears_the_minimum(
-            centre in -0.5..1.5, curve in 0.0..5.0, kink in 0.1..1.0
+            centre in -0.5..1.5, curve in 0.0..5.0, kink in 0.0..1.0
         ) {
             let at = |t: f64| {
                 let (right, away): (f64, f64) = (t - kink, t - centre);
@@ -301,7 +300,8 @@ mod tests {
             prop_assert!(found.value <= start);
             let grid = Array1::linspace(0.0, 1.0, 1001).mapv(|t| at(t).loss);
             let lowest = grid.iter().copied().fold(f64::INFINITY, f64::min);
-            prop_assert!(found.value - lowest <= 0.1 * (start - lowest));
+            // Two rounds do not come as near to a kink that is close to the start.
+            prop_assert!(kink < 0.1 || found.value - lowest <= 0.1 * (start - lowest));
         }
     }
 
