@@ -223,6 +223,58 @@ fn a_barycenter_of_a_fine_regularisation() {
     }
 }
 
+/// Rows in several parts, which are solved some at a time, within the range of the kernel and beyond it:
+/// where their pairs ended is where the plan is optimal, and from there nothing is left to do.
+#[test]
+fn the_loss_of_many_rows_goes_on_from_where_its_pairs_ended() {
+    let (n, k, d) = (1100, 40, 5);
+    let (x, h, m) = (histograms(n, d, 1), histograms(k, d, 2), line(d, d));
+    let of_rows: Vec<i64> = (0..n as i64).map(|row| row % 3).collect();
+    let of_prototypes: Vec<i64> = (0..k as i64).map(|j| j % 3).collect();
+    for reg in [0.1, 0.001] {
+        let evaluate = |rows: std::ops::Range<usize>,
+                        options: &Sinkhorn,
+                        starts: Option<&mut [f32]>| {
+            let part = x.slice(s![rows.clone(), ..]);
+            let [part, h] = [part, h.view()].map(HistogramMatrix::dense);
+            let labels = Labels::new(&of_rows[rows], &of_prototypes);
+            histogram_compression_loss(exec(), [&part, &h], labels, m.view(), 1.0, options, starts)
+                .unwrap()
+        };
+        let options = Sinkhorn::new(reg).with_tol(1e-8).with_max_iter(50_000);
+        let mut starts = vec![0.0; n * k * d];
+        let found = evaluate(0..n, &options, Some(&mut starts));
+        assert!(found.error <= 1e-8);
+        let parts = [0..37, 37..600, 600..n].map(|rows| evaluate(rows, &options, None));
+        let loss: f64 = parts.iter().map(|part| part.loss).sum();
+        assert!((loss - found.loss).abs() <= 1e-6 * n as f64, "{loss} {}", found.loss);
+        let gradient = &parts[0].gradient + &parts[1].gradient + &parts[2].gradient;
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * n as f64;
+        assert!(gradient.iter().zip(&found.gradient).all(close));
+        // Logarithms of hundreds have few digits behind the point.
+        let tolerance = if reg < 0.01 { 2e-3 } else { 1e-5 };
+        for (pair, f) in starts.chunks_exact(d).enumerate().step_by(7) {
+            let (a, b) = (x.row(pair / k), h.row(pair % k));
+            let from = |i: usize, j: usize| f64::from(f[i]) - m[[i, j]] / reg;
+            let mut rows = vec![0.0; d];
+            for (j, &b) in b.iter().enumerate().filter(|(_, b)| **b > 0.0) {
+                let reached = (0..d).filter(|&i| a[i] > 0.0);
+                let most = reached.clone().map(|i| from(i, j)).fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = reached.clone().map(|i| (from(i, j) - most).exp()).sum();
+                reached.for_each(|i| rows[i] += b * (from(i, j) - most).exp() / sum);
+            }
+            let error: f64 = rows.iter().zip(a).map(|(row, a)| (row - a).abs()).sum();
+            assert!(error <= tolerance, "{reg} {pair}: {error:e}");
+        }
+        let few = options.with_tol(tolerance).with_max_iter(12);
+        let again = evaluate(0..n, &few, Some(&mut starts));
+        assert!(again.error <= tolerance, "{reg}: {:e}", again.error);
+        assert!((again.loss - found.loss).abs() <= tolerance * n as f64);
+        let cold = evaluate(0..n, &few, None);
+        assert!(cold.error > 3.0 * tolerance, "{reg}: {:e}", cold.error);
+    }
+}
+
 #[test]
 fn pairs_and_starts_that_are_not_there_are_refused() {
     let (x, m) = (histograms(3, 4, 1), line(4, 4));

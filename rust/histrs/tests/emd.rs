@@ -187,6 +187,26 @@ fn the_mass_that_moves_is_that_of_the_first() {
     }
 }
 
+/// Between two islands nothing moves but what rounding may have put on the wrong one.
+#[test]
+fn islands_have_as_much_up_to_rounding() {
+    let infinite = f64::INFINITY;
+    let m = array![[0.0, 2.0, infinite], [2.0, 0.0, infinite], [infinite, infinite, 0.0]];
+    for scale in [1.0, 1e-200, 1e200] {
+        let a = array![0.1, 0.5, 0.4] * scale;
+        for (more, allowed) in [(0.0, true), (1e-7, true), (1e-5, false), (0.3, false)] {
+            let b = array![0.3, 0.3 - more, 0.4 + more] * scale;
+            let plan = emd_plan(exec(), a.view(), b.view(), m.view()).unwrap();
+            let found = distance(exec(), &a, &b, &m);
+            assert_eq!((plan.is_some(), found < infinite), (allowed, allowed), "{more}");
+            if let Some(plan) = plan {
+                assert!((plan[[1, 0]] / scale - 0.2).abs() <= 1e-6 && plan[[1, 2]] == 0.0);
+                assert!((found / scale - 0.4).abs() <= 1e-6, "{found:e}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_assignment_of_equal_masses_ends() {
     for (n, kind) in [(60, 0), (60, 1), (60, 2), (60, 3), (60, 4), (90, 6)] {

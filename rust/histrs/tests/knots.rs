@@ -165,7 +165,11 @@ proptest! {
 fn the_projection_of_many_rows() {
     let kinds = vec![Kind::Distinct, Kind::Holes(0.8), Kind::Zeros, Kind::RareTies];
     let sample = Sample { n_rows: 9001, kinds, scale: 1.0, duplicates: false, seed: 11 };
-    let x = sample.matrix::<f64>();
+    let mut x = sample.matrix::<f64>();
+    // A block ends before a row that is stored.
+    for row in (0..9001).step_by(64) {
+        x[[row, 1]] = 0.5 + row as f64 / 18_002.0;
+    }
     let columns = sort(&Stored::new(&x, Layout::Rows, 0));
     let projection = KnotProjection::new(exec(), &columns, 9).unwrap();
     let (phi, _) = hats(&x, 9);
@@ -176,4 +180,7 @@ fn the_projection_of_many_rows() {
     let got = projection.project(exec(), v.view()).unwrap();
     let size = Array2::from_elem(got.dim(), 9001.0);
     assert_close(&got, &times(&phi.t().to_owned(), &v), &size, 1e-6);
+    let gram = projection.gram(exec()).unwrap();
+    let size = Array2::from_elem(gram.dim(), 9001.0);
+    assert_close(&gram, &times(&phi.t().to_owned(), &phi), &size, 1e-6);
 }

@@ -105,6 +105,16 @@ fn pairs_that_hardly_exchange_mass_converge() {
     }
 }
 
+/// Potentials of bins with next to no mass are out of the range of single precision.
+#[test]
+fn tiny_masses_are_handed_on_from_single_precision() {
+    let (x, y) = (array![[1e-30, 0.4, 0.6]], array![[0.5, 0.5, 1e-30], [0.3, 0.3, 0.4]]);
+    let m = array![[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]];
+    let options = OPTIONS.with_reg(1.0 / 39.0);
+    check_optimality::<f32>(&x, &y, &m, &options.with_tol(1e-5), 1e-4);
+    check_optimality::<f64>(&x, &y, &m, &options, 1e-8);
+}
+
 fn check_threads<T: Element>(reg: f64) {
     let (x, m) = (histograms(60, 9, 3), ground(9, 4));
     let options = OPTIONS.with_reg(reg).with_tol(1e-5);

@@ -122,13 +122,25 @@ mod tests {
         let levels = array![[0.0, 1.0, 4.0], [2.0, 2.0, 3.0]];
         let x = array![[-7.0, 2.0], [0.5, 2.5], [0.51, 2.51], [2.5, 9.0], [2.6, 0.0]];
         let expected = array![[0.0, 2.0], [0.0, 2.0], [1.0, 3.0], [1.0, 3.0], [4.0, 2.0]];
-        let x = Array2::from_shape_fn((5 * ROWS, 2), |(i, d)| x[[i % 5, d]]);
+        let n_columns = 2 * COLUMNS + 3;
+        let repeated = |a: &Array2<f64>, n_rows: usize| {
+            Array2::from_shape_fn((n_rows, n_columns), |(i, d)| a[[i % 5, d % 2]])
+        };
+        let x = repeated(&x, 5 * ROWS);
+        let levels = Array2::from_shape_fn((n_columns, 3), |(d, k)| levels[[d % 2, k]]);
         let found = nearest_levels(&exec, x.view(), levels.view()).unwrap();
-        for (i, row) in found.rows().into_iter().enumerate() {
-            assert_eq!(row.to_vec(), expected.row(i % 5).to_vec(), "{i}");
-        }
+        assert_eq!(found.mapv(f64::from), repeated(&expected, 5 * ROWS));
         assert!(nearest_levels(&exec, x.view(), levels.slice(s![..1, ..])).is_err());
         assert!(nearest_levels(&exec, x.view(), levels.slice(s![.., ..0])).is_err());
+    }
+
+    #[test]
+    fn evenly_spaced_values_are_cut_into_equal_runs() {
+        let values: Vec<f64> = (1..=8).map(f64::from).collect();
+        assert_eq!(level_ends(&values, &[1; 8], 4).unwrap(), [2, 4, 6, 8]);
+        assert_eq!(level_ends(&values, &[1; 8], 8).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        // Twice as wide with four times the rows: as much as four gaps of one row each.
+        assert_eq!(level_ends(&[1.0, 2.0, 3.0, 4.0, 8.0], &[1, 1, 1, 1, 4], 2).unwrap(), [4, 5]);
     }
 
     proptest! {
@@ -146,6 +158,16 @@ mod tests {
             prop_assert!(ends.windows(2).all(|w| w[0] < w[1]));
             prop_assert_eq!(ends.last().copied().unwrap_or(0), values.len());
             prop_assert!(ends.first().is_none_or(|&end| end > 0));
+            // No run but for its first value has more than its part of the sum.
+            let gaps: Vec<f64> =
+                values.iter().scan(0.0, |previous, &x| Some(x - std::mem::replace(previous, x))).collect();
+            let roots: Vec<f64> =
+                gaps.iter().zip(&counts).map(|(gap, &count)| (gap * count as f64).sqrt()).collect();
+            let limit = roots.iter().sum::<f64>() / n_levels as f64 * (1.0 + 1e-9);
+            let starts = std::iter::once(&0).chain(&ends);
+            for (&start, &end) in starts.zip(&ends) {
+                prop_assert!(values.len() <= n_levels || roots[start + 1..end].iter().sum::<f64>() <= limit);
+            }
         }
     }
 

@@ -58,11 +58,57 @@ impl PendingSet {
             if is_final(&found) {
                 self.solved[index] = Some(found);
             } else {
-                memory::push(&mut left, Job { start: start(&found), n_iter: found.n_iter, ..job })?;
+                let ended = start(&found);
+                // What was out of range in one domain may be a good start in the next.
+                let start = if ended.is_empty() { job.start } else { ended };
+                memory::push(&mut left, Job { start, n_iter: found.n_iter, ..job })?;
                 memory::push(&mut indices, index)?;
             }
         }
         self.indices = indices;
         Ok(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_precision_is_final_for_results_in_it_that_need_no_more() {
+        let of = |(limits, is_final): (Limits, bool)| (limits.tol, is_final);
+        assert_eq!(of(in_single::<f32>(1e-3, 9)), (1e-3, true));
+        assert_eq!(of(in_single::<f32>(SINGLE_ERROR, 9)), (SINGLE_ERROR, true));
+        assert_eq!(of(in_single::<f32>(0.5 * SINGLE_ERROR, 9)), (HANDED_ON, false));
+        assert_eq!(of(in_single::<f64>(1e-9, 9)), (HANDED_ON, false));
+        assert_eq!(of(in_single::<f64>(1e-3, 9)), (1e-3, false));
+        assert_eq!(in_single::<f64>(1e-3, 9).0.max_iter, 9);
+    }
+
+    fn solved(status: Status, n_iter: usize) -> Solved {
+        let potentials = [vec![0.5, f64::NEG_INFINITY, f64::NAN], Vec::new()];
+        Solved { status, error: 0.0, n_iter, transport: 0.0, potentials }
+    }
+
+    #[test]
+    fn what_is_left_goes_on_from_where_it_ended() {
+        let mut pending = PendingSet::new(5).unwrap();
+        let start = |source| if source == 4 { vec![7.0] } else { Vec::new() };
+        let jobs = (0..5).map(|source| Job { source, start: start(source), ..Job::default() });
+        let jobs = jobs.collect();
+        let [limit, converged, failed] = [Status::Limit, Status::Converged, Status::Failed];
+        let status = [limit, converged, failed, converged, failed];
+        let ended = (10..).zip(status).map(|(n_iter, status)| solved(status, n_iter)).collect();
+        let is_final = |found: &Solved| found.status == Status::Converged;
+        let left = pending.keep(ended, jobs, is_final).unwrap();
+        let begin: Vec<_> = left.iter().map(|job| (job.source, job.n_iter)).collect();
+        assert_eq!(begin, [(0, 10), (2, 12), (4, 14)]);
+        assert_eq!(left[0].start, [0.5, 0.0, 0.0]);
+        assert!(left[1].start.is_empty());
+        assert_eq!(left[2].start, [7.0]);
+        let ended = [20, 22, 24].map(|n_iter| solved(limit, n_iter)).to_vec();
+        assert!(pending.keep(ended, left, |_| true).unwrap().is_empty());
+        let n_iter: Vec<_> = pending.solved.iter().flatten().map(|found| found.n_iter).collect();
+        assert_eq!(n_iter, [20, 11, 22, 13, 24]);
     }
 }

@@ -15,7 +15,7 @@ use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
 use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
-use crate::transport::job::{Job, Pairing, Solved};
+use crate::transport::job::{Job, Pairing, Solved, worse};
 use crate::transport::problem::{Block, Dense};
 
 /// Most parts that the rows are cut into.
@@ -321,9 +321,4 @@ fn check_symmetric(m: ArrayView2<'_, f64>) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// The larger error; NaN is the largest.
-fn worse(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b <= a { a } else { b }
 }

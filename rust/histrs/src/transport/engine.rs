@@ -262,12 +262,20 @@ mod tests {
     struct Naive {
         scalings: Vec<[[f64; 3]; 2]>,
         kept: Vec<[[f64; 3]; 2]>,
+        steps: Vec<Seen>,
+    }
+
+    /// A step of the first lane.
+    struct Seen {
+        potential: [f64; 3],
+        unaccelerated: [f64; 3],
+        error: f64,
     }
 
     impl Naive {
         fn new() -> Self {
             let nothing = vec![[[0.0; 3]; 2]; stride::<f64>()];
-            Self { scalings: nothing.clone(), kept: nothing }
+            Self { scalings: nothing.clone(), kept: nothing, steps: Vec::new() }
         }
     }
 
@@ -289,6 +297,13 @@ mod tests {
                     let at = i * step.stride + lane;
                     step.residual[at] = (source[i] / sum).ln();
                     step.unaccelerated[at] = step.potential[at] + step.residual[at];
+                }
+                if lane == 0 {
+                    self.steps.push(Seen {
+                        potential: column(step.potential),
+                        unaccelerated: column(step.unaccelerated),
+                        error: step.errors[0],
+                    });
                 }
             }
         }
@@ -322,6 +337,46 @@ mod tests {
     fn solved(jobs: &[Job], limits: Limits) -> Vec<Solved> {
         let exec = Executor::new(1).unwrap();
         solve(&exec, &mut Naive::new(), &marginals(), jobs, limits).unwrap()
+    }
+
+    /// What the steps of one job were.
+    fn steps(job: &Job, limits: Limits) -> (Vec<Seen>, Solved) {
+        let (exec, mut domain) = (Executor::new(1).unwrap(), Naive::new());
+        let jobs = std::slice::from_ref(job);
+        let solved = solve(&exec, &mut domain, &marginals(), jobs, limits).unwrap();
+        (domain.steps, solved[0].clone())
+    }
+
+    #[test]
+    fn the_last_step_that_is_allowed_is_unaccelerated() {
+        let (steps, solved) = steps(&jobs(3)[1], Limits { tol: 0.0, max_iter: 7, ..LIMITS });
+        assert_eq!((steps.len(), solved.n_iter, solved.status), (7, 7, Status::Limit));
+        assert_eq!(steps[6].potential, steps[5].unaccelerated);
+        assert!((1..5).any(|k| steps[k].potential != steps[k - 1].unaccelerated));
+    }
+
+    #[test]
+    fn what_makes_no_progress_takes_unaccelerated_steps_and_then_fails() {
+        let (patience, unaccelerated_after) = (30, 9);
+        let limits = Limits { tol: 0.0, patience, unaccelerated_after, ..LIMITS };
+        let (steps, solved) = steps(&jobs(3)[0], limits);
+        let (mut best, mut idle, mut unaccelerated) = (f64::INFINITY, 0, None);
+        for (k, step) in steps.iter().enumerate() {
+            idle += 1;
+            if idle > unaccelerated_after && unaccelerated.is_none() {
+                unaccelerated = Some(k);
+            }
+            if step.error < PROGRESS * best {
+                idle = 0;
+            }
+            best = step.error.min(best);
+        }
+        let from = unaccelerated.unwrap();
+        assert!((from + 1..steps.len()).all(|k| steps[k].potential == steps[k - 1].unaccelerated));
+        assert!((1..from).any(|k| steps[k].potential != steps[k - 1].unaccelerated));
+        // From its start a pair is idle, and each step of progress ends that.
+        assert_eq!((solved.status, idle), (Status::Failed, patience + 1));
+        assert_eq!(solved.n_iter, steps.len());
     }
 
     /// Sums of potentials: those themselves are known up to a constant.
@@ -359,7 +414,9 @@ mod tests {
             assert_eq!(found.status, alone.status, "{k}");
             assert!(found.n_iter.abs_diff(alone.n_iter) <= 2, "{k}");
             if jobs[k].source == 3 {
+                // Two steps that are no numbers, one after the other, are the end.
                 assert_eq!(found.status, Status::Failed);
+                assert!(found.n_iter < 8, "{}", found.n_iter);
             } else {
                 assert!((found.transport - alone.transport).abs() < 1e-10, "{k}");
                 let mut both = plan(found).into_iter().zip(plan(alone));

@@ -101,6 +101,7 @@ fn path_to(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_flow_shifts_what_stands_in_its_way() {
@@ -111,6 +112,37 @@ mod tests {
         assert!((flow([0.25, 0.75], [0.5, 0.5]) - 0.75).abs() < 1e-15);
         assert_eq!(flow([0.0, 1.0], [0.0, 1.0]), 0.0);
         assert_eq!(largest_flow([&[], &[]], |_, _| true), 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_largest_flow_is_the_least_cut(
+            a in prop::collection::vec(0_u32..5, 0..7),
+            b in prop::collection::vec(0_u32..5, 0..7),
+            cells: u64,
+            more: u64,
+        ) {
+            // A part of the cells, or nearly all.
+            for cells in [cells & more, cells | more] {
+                let allowed = |i: usize, j: usize| cells >> (7 * i + j) & 1 == 1;
+                // Sources that do not give, and all targets that the others reach.
+                let cut = |kept: usize| -> u32 {
+                    let gives = |i: usize| kept >> i & 1 == 1;
+                    let lost: u32 = (0..a.len()).filter(|&i| !gives(i)).map(|i| a[i]).sum();
+                    let reached =
+                        (0..b.len()).filter(|&j| (0..a.len()).any(|i| gives(i) && allowed(i, j)));
+                    lost + reached.map(|j| b[j]).sum::<u32>()
+                };
+                let least = (0..1_usize << a.len()).map(cut).min().unwrap();
+                for scale in [1.0, 0.1, 1e-200, 1e200] {
+                    let [a, b] = [&a, &b].map(|masses| -> Vec<f64> {
+                        masses.iter().map(|&mass| f64::from(mass) * scale).collect()
+                    });
+                    let found = largest_flow([&a, &b], allowed) / scale;
+                    prop_assert!((found - f64::from(least)).abs() <= 1e-12, "{found} {least}");
+                }
+            }
+        }
     }
 
     #[test]

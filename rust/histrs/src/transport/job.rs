@@ -83,3 +83,25 @@ impl Pairing {
         }
     }
 }
+
+/// The larger error; not a number is the largest, so that it is seen.
+pub(super) fn worse(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b <= a { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_hides_one_that_is_not_a_number() {
+        assert_eq!([worse(1.0, 2.0), worse(2.0, 1.0), worse(2.0, 2.0)], [2.0; 3]);
+        let of = |errors: [f64; 3]| errors.into_iter().fold(0.0, worse);
+        assert_eq!(of([0.5, 3.0, 1.0]), 3.0);
+        for k in 0..3 {
+            let mut errors = [0.5, f64::INFINITY, 1.0];
+            errors[k] = f64::NAN;
+            assert!(of(errors).is_nan());
+        }
+    }
+}

@@ -283,3 +283,103 @@ fn log_residual_of_row(
         *unaccelerated = if is_empty { 0.0 } else { f + difference };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STRIDE: usize = 32;
+
+    #[test]
+    fn nothing_is_finite_and_below_everything() {
+        assert_eq!(nothing::<f32>(), -1e30);
+        assert_eq!(nothing::<f64>(), NOTHING);
+    }
+
+    /// `log sum exp` by its definition; minus infinity of nothing.
+    fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
+        let largest = terms.clone().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = terms.map(|term| (term - largest).exp()).sum();
+        if largest.is_finite() { largest + sum.ln() } else { largest }
+    }
+
+    fn near(a: f64, b: f64, size: f64) -> bool {
+        a == b || (a - b).abs() <= 1e-12 * size
+    }
+
+    proptest! {
+        #[test]
+        fn a_step_is_its_definition(
+            n in 1_usize..6,
+            m in 1_usize..6,
+            equal in any::<bool>(),
+            range in prop::sample::select(&[1.0, 300.0, 5000.0][..]),
+            seed: u64,
+        ) {
+            let m = if equal { n } else { m };
+            let pairing = if equal { Pairing::Equal } else { Pairing::Different };
+            let mut state = seed | 1;
+            let mut unit = || {
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                (state >> 11) as f64 / (1_u64 << 53) as f64
+            };
+            let costs: Vec<f64> = (0..n * m).map(|_| range * unit()).collect();
+            let cost = |i: usize, j: usize| if equal { costs[i.min(j) * m + i.max(j)] } else { costs[i * m + j] };
+            let exponents = Exponents::new(n, m, cost).unwrap();
+            // A third of the bins but the first are empty.
+            let mut masses = |n: usize| -> Vec<f64> {
+                let mass = |k: usize| if k < STRIDE || unit() > 0.3 { unit() + 1e-3 } else { 0.0 };
+                (0..n * STRIDE).map(mass).collect()
+            };
+            let source = masses(n);
+            let target = if equal { source.clone() } else { masses(m) };
+            let potential: Vec<f64> = (0..n * STRIDE).map(|_| range * (unit() - 0.5)).collect();
+            let mut domain = LogDomain::new(&exponents, pairing).unwrap();
+            prop_assert_eq!((domain.shape(), stride::<f64>()), ((n, m), STRIDE));
+            let (mut residual, mut unaccelerated) = (vec![f64::NAN; n * STRIDE], vec![f64::NAN; n * STRIDE]);
+            let mut errors = vec![0.0; STRIDE];
+            domain.step(Step {
+                source: &source,
+                target: &target,
+                potential: &potential,
+                residual: &mut residual,
+                unaccelerated: &mut unaccelerated,
+                errors: &mut errors,
+                stride: STRIDE,
+                width: 16,
+            });
+            let (size, relaxation) = (10.0 * (range + 10.0), if equal { 0.5 } else { 1.0 });
+            for lane in [0, 7, 15] {
+                let column = |x: &[f64]| -> Vec<f64> { x.iter().skip(lane).step_by(STRIDE).copied().collect() };
+                let [a, b, p] = [&source, &target, &potential].map(|x| column(x));
+                let f: Vec<f64> =
+                    a.iter().zip(&p).map(|(a, p)| if *a > 0.0 { *p } else { f64::NEG_INFINITY }).collect();
+                let g: Vec<f64> = if equal { f.clone() } else {
+                    (0..m).map(|j| b[j].ln() - log_sum((0..n).map(|i| f[i] - cost(i, j)))).collect()
+                };
+                let mut error = 0.0;
+                for i in 0..n {
+                    let at = i * STRIDE + lane;
+                    let sum = log_sum((0..m).map(|j| g[j] - cost(i, j)));
+                    let want = if a[i] > 0.0 { relaxation * (a[i].ln() - f[i] - sum) } else { 0.0 };
+                    prop_assert!(near(residual[at], want, size), "{} {want}", residual[at]);
+                    let next = if a[i] > 0.0 { f[i] + want } else { 0.0 };
+                    prop_assert!(near(unaccelerated[at], next, size));
+                    error += if a[i] > 0.0 { ((f[i] + sum).exp() - a[i]).abs() } else { 0.0 };
+                }
+                prop_assert!(near(errors[lane], error, size * (1.0 + error)), "{} {error}", errors[lane]);
+                domain.keep(lane, 0);
+                let (transport, kept) = domain.results(1).remove(0);
+                let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| near(*a, *b, size));
+                prop_assert!(close(&kept[0], &f) && close(&kept[1], &g), "{kept:?} {f:?} {g:?}");
+                let cells = (0..n).flat_map(|i| (0..m).map(move |j| (i, j)));
+                let want: f64 = cells.map(|(i, j)| (f[i] + g[j] - cost(i, j)).exp() * cost(i, j)).sum();
+                prop_assert!(near(transport, want, size * (1.0 + want)), "{transport} {want}");
+            }
+            // Beyond the width nothing is written.
+            prop_assert!(residual.iter().skip(16).step_by(STRIDE).all(|r| r.is_nan()));
+            prop_assert!(errors[16..].iter().all(|&error| error == 0.0));
+        }
+    }
+}

@@ -7,6 +7,7 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::simd::{Elementary, dispatch};
 use crate::transport::barycenter::kernel::{Columns, LANES, LogKernel, Work};
+use crate::transport::job::worse;
 use crate::transport::log_domain::nothing;
 use crate::transport::relaxed::Side;
 
@@ -130,8 +131,6 @@ impl Iteration {
             log_barycenter: &mut self.log_barycenter,
             errors: &mut self.errors,
         });
-        // Not a number is the largest, so that it is seen.
-        let worse = |a: f64, b: f64| if b <= a { a } else { b };
         let errors = self.errors[..self.weights.len()].iter();
         self.error = errors.copied().fold(0.0, worse);
         if let Some(kernel) = &stage.own {

@@ -207,7 +207,7 @@ impl<'a> AllPairs<'a> {
 
     fn cost(&self, problem: &Problem, tree: &Tree, ratio: f64) -> f64 {
         let (mut cost, mut forbidden) = (0.0, 0);
-        for (source, target, flow) in tree.arcs().filter(|arc| arc.2 > 0) {
+        for (source, target, flow) in tree.arcs() {
             match self.ground.row(problem.sources[source])[problem.targets[target]] {
                 f64::INFINITY => forbidden += flow,
                 each => cost += flow as f64 * scaled(each, -problem.exponent),
@@ -231,7 +231,8 @@ impl<'a> AllPairs<'a> {
         problem.set(&self.ground, [a, b])?;
         solve(self.exec, &mut problem, &mut tree)?;
         let mut forbidden = 0;
-        let mass = |units: i64| scaled(units as f64 * a.ratio, self.unit.exponent());
+        // The mass is that of `a`.
+        let mass = |units: i64| scaled(units as f64, self.unit.exponent());
         for (source, target, flow) in tree.arcs() {
             let cell = [problem.sources[source], problem.targets[target]];
             if self.ground.row(cell[0])[cell[1]] == f64::INFINITY {

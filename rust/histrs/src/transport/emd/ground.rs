@@ -124,10 +124,13 @@ mod tests {
             assert!(metric(&line(n, 0.5)));
             assert_eq!(metric(&line(n, 2.0)), n < 3);
         }
-        let mut m = line(17, 1.0);
-        m[[3, 15]] += 1e-9;
-        assert!(!metric(&m));
-        assert!(metric(&m.slice(ndarray::s![4.., 4..]).to_owned()));
+        for (from, to) in [(3, 15), (8, 0), (15, 3), (16, 14)] {
+            let mut m = line(17, 1.0);
+            m[[from, to]] += 1e-9;
+            assert!(!metric(&m), "{from} {to}");
+            let rest = from.min(to) + 1;
+            assert!(metric(&m.slice(ndarray::s![rest.., rest..]).to_owned()));
+        }
         assert!(!metric(&array![[0.0, 1.0], [1.0, 0.5]]));
         assert!(!metric(&array![[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]));
         // Two islands.

@@ -8,9 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::simd::dispatch;
 
-/// Cells of a block, in roots of the number of all.
-const ROOTS: usize = 1;
-/// Fewest cells of a block.
+/// Fewest cells of a block, which has the root of the number of all.
 const FEWEST: usize = 32;
 
 /// Where the search for an arc is.
@@ -34,7 +32,7 @@ pub(super) struct Entering {
 impl Pricing {
     /// Begins with a table of so many cells.
     pub(super) fn new(n_cells: usize) -> Self {
-        let block = (ROOTS * n_cells.isqrt()).max(FEWEST).min(n_cells);
+        let block = n_cells.isqrt().max(FEWEST).min(n_cells);
         Self { next: 0, block, searched: 0 }
     }
 
@@ -99,4 +97,53 @@ impl WithSimd for Block<'_> {
 #[inline(always)]
 pub(super) fn least(costs: &[i64], others: &[i64]) -> i64 {
     costs.iter().zip(others).fold(i64::MAX, |least, (c, p)| least.min(c + p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_most_negative_cell_of_a_block_enters(
+            n in 1_usize..20,
+            m in 1_usize..20,
+            // Ties, and costs that are all above or below the potentials.
+            largest in prop::sample::select(&[1_i64, 5, 1000][..]),
+            shift in -1000_i64..2000,
+            seed: u64,
+        ) {
+            let number = |k: u64| ((seed ^ k).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as i64 % largest;
+            let costs: Vec<i64> = (0..(n * m) as u64).map(|k| shift + number(k)).collect();
+            let [sources, targets] =
+                [(n, 1 << 20), (m, 1 << 21)].map(|(n, from)| (from..from + n as u64).map(number).collect::<Vec<_>>());
+            let reduced = |cell: usize| costs[cell] + targets[cell % m] - sources[cell / m];
+            let mut pricing = Pricing::new(n * m);
+            let block = pricing.block();
+            prop_assert!(block == (n * m).min(FEWEST));
+            let (mut next, mut searched) = (0, 0);
+            for _ in 0..2 * n * m {
+                let cells: Vec<usize> = (next..next + block).map(|cell| cell % (n * m)).collect();
+                let least = cells.iter().map(|&cell| reduced(cell)).min().unwrap();
+                prop_assert_eq!(pricing.is_done(n * m), searched >= n * m);
+                let found = pricing.look(&costs, [&sources, &targets]);
+                prop_assert_eq!(found.map_or(0, |found| found.reduced), least.min(0));
+                if let Some(Entering { source, target, reduced: of }) = found {
+                    let cell = source * m + target;
+                    prop_assert!(cells.contains(&cell) && of < 0);
+                    prop_assert_eq!(reduced(cell), of);
+                }
+                searched = if found.is_some() { 0 } else { searched + block };
+                next = cells[block - 1] + 1;
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_grow_with_the_root_of_the_cells() {
+        assert_eq!(Pricing::new(7).block(), 7);
+        assert_eq!(Pricing::new(1000).block(), FEWEST);
+        assert_eq!(Pricing::new(1_000_000).block(), 1000);
+    }
 }

@@ -105,3 +105,75 @@ fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) -> Result<()> {
     to.extend_from_slice(from);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Array2, array};
+
+    use super::*;
+    use crate::exec::Executor;
+
+    fn histogram<'a>(bins: &'a [usize], units: &'a [i64]) -> Histogram<'a> {
+        Histogram { bins, units, ratio: 1.0 }
+    }
+
+    #[test]
+    fn under_a_metric_only_the_excess_moves() {
+        let m = Array2::from_shape_fn((5, 5), |(i, j)| (i as f64 - j as f64).abs());
+        let m = m.view();
+        let exec = Executor::on_caller().unwrap();
+        let a = histogram(&[0, 1, 3], &[4, 7, 9]);
+        let b = histogram(&[0, 1, 2, 4], &[4, 2, 10, 4]);
+        let mut problem = Problem::default();
+        for _ in 0..2 {
+            problem.set(&Ground::new(&m).unwrap().with_metric(&exec).unwrap(), [a, b]).unwrap();
+            assert_eq!((&problem.sources[..], &problem.supplies[..]), (&[1, 3][..], &[5, 9][..]));
+            assert_eq!((&problem.targets[..], &problem.demands[..]), (&[2, 4][..], &[10, 4][..]));
+            assert_eq!(problem.costs.len(), 4);
+            problem.set(&Ground::new(&m).unwrap(), [a, b]).unwrap();
+            assert_eq!((&problem.sources[..], &problem.supplies[..]), (a.bins, a.units));
+            assert_eq!((&problem.targets[..], &problem.demands[..]), (b.bins, b.units));
+        }
+    }
+
+    #[test]
+    fn costs_are_counted_as_finely_as_their_sums_allow() {
+        for n in [1_usize, 2, 3, 4, 7, 8, 100] {
+            for forbids in [false, true] {
+                for scale in [1.0, 1e-300, 1e300] {
+                    let mut m = Array2::from_shape_fn((n, n + 2), |(i, j)| {
+                        scale * (1.0 + (i + 2 * j) as f64 / (3 * n + 4) as f64)
+                    });
+                    if forbids {
+                        m[[n / 2, 1]] = f64::INFINITY;
+                    }
+                    let bins: Vec<usize> = (0..n + 2).collect();
+                    let units = vec![1; n + 2];
+                    let pair = [histogram(&bins[..n], &units[..n]), histogram(&bins, &units)];
+                    let (mut problem, view) = (Problem::default(), m.view());
+                    problem.set(&Ground::new(&view).unwrap(), pair).unwrap();
+                    let finite = m.iter().zip(&problem.costs).filter(|(m, _)| m.is_finite());
+                    let most = finite.clone().map(|(_, &cost)| cost).max().unwrap();
+                    let detour = *problem.costs.iter().max().unwrap();
+                    // Of n arcs there and back, and three such sums.
+                    let sum = n as i64 * if forbids { detour } else { most };
+                    assert!(sum <= 1 << 60, "{n}: {sum:x}");
+                    if forbids {
+                        assert!(detour > (n as i64) * most, "{n}: {detour:x} {most:x}");
+                    } else {
+                        assert!(8 * (n as i64 + 1) * most >= 1 << 60, "{n}: {most:x}");
+                    }
+                    let unit = finite.clone().map(|(m, &cost)| m / cost as f64).fold(0.0, f64::max);
+                    for (m, &cost) in finite {
+                        assert!((m / unit - cost as f64).abs() <= 1e-9 * cost as f64, "{n}");
+                    }
+                }
+            }
+        }
+        let m = array![[f64::INFINITY, f64::INFINITY]];
+        let (mut problem, m) = (Problem::default(), m.view());
+        let pair = [histogram(&[0], &[2]), histogram(&[0, 1], &[1, 1])];
+        problem.set(&Ground::new(&m).unwrap(), pair).unwrap();
+        assert!(problem.costs[0] > 0 && problem.costs[0] == problem.costs[1]);
+    }
+}

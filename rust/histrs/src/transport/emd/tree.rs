@@ -204,3 +204,166 @@ impl Tree {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::Executor;
+    use crate::transport::emd::problem::Problem;
+    use crate::transport::emd::start::start;
+    use proptest::prelude::*;
+
+    /// A problem of whole masses, and a sequence of numbers to draw from.
+    struct Sample {
+        problem: Problem,
+        state: u64,
+    }
+
+    impl Sample {
+        fn new(n: usize, m: usize, [most, costs]: [usize; 2], seed: u64) -> Self {
+            let mut sample = Self { problem: Problem::default(), state: seed | 1 };
+            let mut masses =
+                |n: usize| (0..n).map(|_| 1 + sample.below(most) as i64).collect::<Vec<_>>();
+            let (mut supplies, mut demands) = (masses(n), masses(m));
+            let excess = supplies.iter().sum::<i64>() - demands.iter().sum::<i64>();
+            // The side that has less has the rest in its first bin.
+            supplies[0] += (-excess).max(0);
+            demands[0] += excess.max(0);
+            let costs = (0..n * m).map(|_| sample.below(costs) as i64).collect();
+            sample.problem = Problem {
+                sources: (0..n).collect(),
+                targets: (0..m).collect(),
+                supplies,
+                demands,
+                costs,
+                exponent: 0,
+            };
+            sample
+        }
+
+        fn below(&mut self, n: usize) -> usize {
+            self.state =
+                self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (self.state >> 33) as usize % n
+        }
+    }
+
+    /// A spanning tree of all nodes whose flows are what its sources and targets have, whose
+    /// potentials are those of its arcs, and in which arcs without flow go up.
+    fn check(tree: &Tree, [supplies, demands]: [&[i64]; 2], costs: &[i64]) {
+        let (n, m) = (supplies.len(), demands.len());
+        let mut left = [supplies, demands].concat();
+        let mut arcs = 0;
+        for (source, target, flow) in tree.arcs() {
+            assert!(flow >= 0);
+            left[source] -= flow;
+            left[n + target] -= flow;
+            arcs += 1;
+            let potentials = tree.potentials[source] - tree.potentials[n + target];
+            assert_eq!(costs[source * m + target], potentials);
+        }
+        assert!(arcs == n + m - 1 && left.iter().all(|&left| left == 0), "{left:?}");
+        let mut seen = vec![(tree.root, NONE, NONE, 0)];
+        let mut n_seen = 0;
+        while let Some((at, parent, previous, depth)) = seen.pop() {
+            let node = &tree.nodes[at];
+            assert_eq!((node.parent, node.depth), (parent, depth));
+            assert!(node.flow > 0 || at < n || parent == NONE, "an arc without flow goes down");
+            n_seen += 1;
+            assert!(n_seen <= n + m);
+            if parent != NONE {
+                assert_eq!(node.previous, previous);
+                assert!(node.next == NONE || tree.nodes[node.next].previous == at);
+                if node.next != NONE {
+                    seen.push((node.next, parent, at, depth));
+                }
+            }
+            if node.child != NONE {
+                seen.push((node.child, at, NONE, depth + 1));
+            }
+        }
+        assert_eq!(n_seen, n + m);
+    }
+
+    proptest! {
+        #[test]
+        fn every_tree_on_the_way_is_strongly_feasible(
+            n in 1_usize..12,
+            m in 1_usize..12,
+            sizes in prop::sample::select(&[[1, 1], [1, 9], [3, 2], [3, 1000]][..]),
+            seed: u64,
+        ) {
+            let mut sample = Sample::new(n, m, sizes, seed);
+            let (supplies, demands) = (sample.problem.supplies.clone(), sample.problem.demands.clone());
+            let costs = sample.problem.costs.clone();
+            let exec = Executor::on_caller().unwrap();
+            let mut tree = Tree::default();
+            // What another problem left is cleared.
+            tree.clear(3, 5).unwrap();
+            start(&exec, &mut sample.problem, &mut tree).unwrap();
+            check(&tree, [&supplies, &demands], &costs);
+            let objective = |tree: &Tree| -> i64 {
+                tree.arcs().map(|(source, target, flow)| flow * costs[source * m + target]).sum()
+            };
+            let mut before = objective(&tree);
+            for round in 0.. {
+                let reduced = |cell: usize| {
+                    costs[cell] - tree.potentials[cell / m] + tree.potentials[n + cell % m]
+                };
+                let negative: Vec<usize> = (0..n * m).filter(|&cell| reduced(cell) < 0).collect();
+                if negative.is_empty() {
+                    break;
+                }
+                let cell = negative[sample.below(negative.len())];
+                let visited = tree.pivot(cell / m, n + cell % m, reduced(cell));
+                prop_assert!((1..n + m).contains(&visited), "{visited}");
+                check(&tree, [&supplies, &demands], &costs);
+                let now = objective(&tree);
+                prop_assert!(now <= before && round < 5000);
+                before = now;
+            }
+        }
+
+        #[test]
+        fn the_first_tree_gives_to_the_cheapest_targets_that_are_open(
+            n in 1_usize..12,
+            m in 1_usize..12,
+            seed: u64,
+        ) {
+            let mut sample = Sample::new(n, m, [9, 1 << 20], seed);
+            let mut want = vec![0; n * m];
+            let mut demands = sample.problem.demands.clone();
+            let costs = sample.problem.costs.clone();
+            for (source, &supply) in sample.problem.supplies.iter().enumerate() {
+                let mut order: Vec<usize> = (0..m).collect();
+                order.sort_by_key(|&target| costs[source * m + target]);
+                let mut left = supply;
+                for target in order {
+                    let flow = left.min(demands[target]);
+                    want[source * m + target] = flow;
+                    demands[target] -= flow;
+                    left -= flow;
+                }
+            }
+            let exec = Executor::on_caller().unwrap();
+            let mut tree = Tree::default();
+            start(&exec, &mut sample.problem, &mut tree).unwrap();
+            let mut found = vec![0; n * m];
+            tree.arcs().for_each(|(source, target, flow)| found[source * m + target] = flow);
+            prop_assert_eq!(found, want);
+        }
+    }
+
+    #[test]
+    fn unequal_masses_are_an_error() {
+        let exec = Executor::on_caller().unwrap();
+        for (supplies, demands) in
+            [(vec![3, 2], vec![4]), (vec![4], vec![2, 3]), (vec![1, 4], vec![4])]
+        {
+            let n = supplies.len() * demands.len();
+            let mut problem =
+                Problem { supplies, demands, costs: vec![1; n], ..Problem::default() };
+            assert!(start(&exec, &mut problem, &mut Tree::default()).is_err());
+        }
+    }
+}

@@ -40,3 +40,24 @@ impl Entry for u8 {
         Some(x)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Element>(of: fn(f64) -> T) {
+        for valid in [0.0, -0.0, 1e-30, 7.5, 3e38] {
+            assert!(of(valid).is_valid(), "{valid}");
+        }
+        for invalid in [-1e-30, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert!(!of(invalid).is_valid(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn numbers_from_zero_on_are_valid() {
+        check::<f64>(|x| x);
+        check::<f32>(|x| x as f32);
+        assert!((0..=255_u8).all(Entry::is_valid));
+    }
+}

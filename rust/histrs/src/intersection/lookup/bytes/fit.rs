@@ -149,3 +149,88 @@ impl Fit {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values at 0, 1, ... 127, where nodes lie too: only the counting of bytes is off.
+    fn fit(values: &[f64], counts: &[usize]) -> Fit {
+        let knots: Vec<f64> = (0..values.len()).map(|k| k as f64).collect();
+        Fit::new(&knots, values, 1, (counts, 400)).unwrap().unwrap()
+    }
+
+    /// The function of the table's bytes at every knot, and at the end of its cell.
+    fn looked_up(fit: &Fit, exponent: i32, n_parts: usize) -> Vec<(f64, f64)> {
+        let mut ends = vec![(0.0, 0.0); NODES - 1];
+        for part in 0..n_parts {
+            let unit = 2.0_f64.powi(exponent) * if part == 0 { 1.0 } else { PART };
+            let table: Vec<(i8, i8)> = fit.table(0, exponent, part).collect();
+            for (end, &(value, rise)) in ends.iter_mut().zip(&table) {
+                let at = f64::from(value) - f64::from(table[0].0);
+                end.0 += unit * at;
+                end.1 += unit * (at + f64::from(rise));
+            }
+        }
+        ends
+    }
+
+    proptest! {
+        #[test]
+        fn tables_are_within_their_bound(
+            steps in prop::collection::vec(-1.0..1.0_f64, 127),
+            smooth in any::<bool>(),
+            scale in prop::sample::select(&[1e-30, 1.0, 1e30][..]),
+            coarser in 0..6_i32,
+        ) {
+            let mut values = vec![0.0];
+            for step in steps {
+                let before = values[values.len() - 1];
+                values.push(if smooth { before + scale * step } else { scale * step });
+            }
+            let fit = fit(&values, &[3; 127]);
+            let output = &fit.outputs[0];
+            let own = output.exponent.unwrap();
+            let unit = 2.0_f64.powi(own - SPARE_BITS);
+            // The first rounding is half a unit at most, and what is told for it no less.
+            prop_assert!(output.error >= 0.5 * unit && output.error <= 0.51 * unit);
+            for (k, &node) in fit.nodes[..128].iter().enumerate() {
+                let node = (f64::from(node) + output.centre) * unit;
+                prop_assert!((node - values[k]).abs() <= 0.5 * unit * (1.0 + 1e-9));
+            }
+            let rises = values.windows(2).map(|w| (w[1] - w[0]).abs());
+            let rise = rises.fold(0.0, f64::max);
+            prop_assert!((output.rise - rise).abs() <= 1e-9 * rise);
+            for n_parts in [1, 2] {
+                let exponent = own + coarser;
+                let step = 2.0_f64.powi(exponent) * if n_parts == 1 { 1.0 } else { PART };
+                let bound = output.error(exponent, n_parts);
+                // Values whose code is off by 0.51 of 128 move along the steepest rise of the table.
+                let ends = looked_up(&fit, exponent, n_parts);
+                let steepest = ends.iter().map(|(a, b)| (b - a).abs()).fold(0.0, f64::max);
+                for (&(at, next), want) in ends.iter().zip(values.windows(2)) {
+                    let error = (at - want[0]).abs().max((next - want[1]).abs());
+                    prop_assert!(error + OFFSET * steepest <= bound, "{error:e} {bound:e}");
+                }
+                prop_assert!(steepest <= rise + step + unit);
+                prop_assert!(bound >= output.error + 0.5 * step + OFFSET * (rise + step));
+                let moments = output.moments(exponent, n_parts);
+                let variance = output.moments.variance + 381.0 / 400.0 * step * step / 12.0;
+                prop_assert!((moments.variance - variance).abs() <= 1e-9 * variance);
+                prop_assert!(moments.mean == output.moments.mean);
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_of_zeros_is_exact_in_any_steps() {
+        let fit = fit(&[0.0; 128], &[3; 127]);
+        for exponent in [-3, 40] {
+            assert_eq!(fit.outputs[0].error(exponent, 1), 0.0);
+            assert_eq!(fit.outputs[0].moments(exponent, 2).rms(), 0.0);
+            assert!(fit.table(0, exponent, 0).all(|cell| cell == (0, 0)));
+        }
+        assert!(fit.outputs[0].exponent.is_none());
+    }
+}

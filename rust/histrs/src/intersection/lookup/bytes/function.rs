@@ -256,3 +256,240 @@ fn place(placement: Placement, x: f64) -> (usize, f64) {
     let cell = (position as usize).min(CELLS - 1);
     (cell, position - cell as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Knots, their values for each of some outputs, and how many rows hold each knot but the first.
+    #[derive(Debug, Clone)]
+    struct Column {
+        knots: Vec<f64>,
+        values: Vec<f64>,
+        n_outputs: usize,
+        counts: Vec<usize>,
+    }
+
+    impl Column {
+        fn function(&self) -> Function<'_> {
+            Function { knots: &self.knots, values: &self.values, n_outputs: self.n_outputs }
+        }
+
+        fn n_rows(&self) -> usize {
+            self.counts.iter().sum::<usize>() + 7
+        }
+
+        /// What the nodes of `placement` are off by at every knot, for one output, how many rows
+        /// hold the knot, and the share of every node in it.
+        fn errors(
+            &self,
+            placement: Placement,
+            nodes: &[f64],
+            output: usize,
+        ) -> Vec<(f64, f64, Vec<f64>)> {
+            let edges: Vec<f64> = (0..NODES).map(|node| edge(placement, node)).collect();
+            let of_knot = |(k, &x): (usize, &f64)| {
+                let cell = (1..CELLS).take_while(|&cell| edges[cell] <= x).count();
+                let t = (x - edges[cell]) / (edges[cell + 1] - edges[cell]);
+                let mut shares = vec![0.0; NODES];
+                shares[cell] = 1.0 - t;
+                shares[cell + 1] = t;
+                let looked_up: f64 =
+                    (0..NODES).map(|j| shares[j] * nodes[j * self.n_outputs + output]).sum();
+                let count = if k == 0 { 0.0 } else { self.counts[k - 1] as f64 };
+                (self.values[k * self.n_outputs + output] - looked_up, count, shares)
+            };
+            self.knots.iter().enumerate().map(of_knot).collect()
+        }
+
+        /// The same means of errors and of their squares as those of [`Moments`].
+        fn moments(&self, placement: Placement, nodes: &[f64], output: usize) -> (f64, f64) {
+            let n_rows = self.n_rows() as f64;
+            let errors = self.errors(placement, nodes, output);
+            let mean = errors.iter().map(|(error, count, _)| count * error).sum::<f64>() / n_rows;
+            let square =
+                errors.iter().map(|(error, count, _)| count * error * error).sum::<f64>() / n_rows;
+            (mean, square - mean * mean)
+        }
+
+        fn total(&self, placement: Placement, nodes: &[f64]) -> f64 {
+            (0..self.n_outputs)
+                .map(|output| self.moments(placement, nodes, output))
+                .map(|(mean, variance)| mean * mean + variance)
+                .sum()
+        }
+    }
+
+    fn column() -> impl Strategy<Value = Column> {
+        let knot = prop_oneof![
+            (1e-3..1.0_f64).prop_map(|gap| gap),
+            Just(1.0),
+            (1_u32..40).prop_map(f64::from),
+        ];
+        let knots = prop::collection::vec((knot, 1..9_usize), 1..80);
+        let scale = prop::sample::select(&[1.0, 0.1, 1e-20, 1e20][..]);
+        (knots, 1..4_usize, scale, any::<u64>()).prop_map(|(gaps, n_outputs, scale, seed)| {
+            let mut knots = vec![0.0];
+            for (gap, _) in &gaps {
+                knots.push(knots[knots.len() - 1] + gap * scale);
+            }
+            let counts = gaps.iter().map(|gap| gap.1).collect();
+            // Weyl's sequence: rough values between -1 and 1, of which the first are 0.
+            let value = |at: usize| {
+                let turn = (at as f64 + (seed % 1000) as f64) * 0.618_033_988_749_895;
+                2.0 * turn.fract() - 1.0
+            };
+            let n_values = knots.len() * n_outputs;
+            let values =
+                (0..n_values).map(|at| if at < n_outputs { 0.0 } else { value(at) }).collect();
+            Column { knots, values, n_outputs, counts }
+        })
+    }
+
+    fn near(a: f64, b: f64, size: f64) -> bool {
+        (a - b).abs() <= 1e-9 * size
+    }
+
+    proptest! {
+        #[test]
+        fn nodes_are_those_of_least_squares(column in column()) {
+            let function = column.function();
+            let n = column.n_outputs;
+            for placement in function.placements(column.knots[column.knots.len() - 1]) {
+                let start = function.nodes(placement).unwrap();
+                let (nodes, farthest) = function.fitted(placement, &column.counts).unwrap();
+                for output in 0..n {
+                    let at = |j: usize| nodes[j * n + output] - start[j * n + output];
+                    let largest = (0..NODES).map(|j| at(j).abs()).fold(0.0, f64::max);
+                    prop_assert!(near(farthest[output], largest, 1.0));
+                    prop_assert!(at(0) == 0.0 && nodes[output] == 0.0);
+                    // The derivative of the squares, and of half a row's at every node, is 0.
+                    let errors = column.errors(placement, &nodes, output);
+                    for j in 1..NODES {
+                        let pull: f64 =
+                            errors.iter().map(|(error, count, shares)| count * error * shares[j]).sum();
+                        prop_assert!(near(pull, 0.5 * at(j), 1e3), "{j}: {pull:e} {:e}", at(j));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn the_best_placement_has_the_least_mean_square(column in column()) {
+            let function = column.function();
+            let best = function.best(&column.counts, column.n_rows()).unwrap().unwrap();
+            let n = column.n_outputs;
+            let total = column.total(best.placement, &best.nodes);
+            for placement in function.placements(column.knots[column.knots.len() - 1]) {
+                let (nodes, _) = function.fitted(placement, &column.counts).unwrap();
+                prop_assert!(total <= column.total(placement, &nodes) * (1.0 + 1e-9) + 1e-12);
+            }
+            let start = function.nodes(best.placement).unwrap();
+            for (output, moments) in best.moments.iter().enumerate() {
+                let (mean, variance) = column.moments(best.placement, &best.nodes, output);
+                prop_assert!(near(moments.mean, mean, 1.0), "{:e} {mean:e}", moments.mean);
+                prop_assert!(near(moments.variance, variance, 1.0));
+                let at_knots = column.errors(best.placement, &best.nodes, output);
+                let at_knots = at_knots.iter().map(|(error, ..)| error.abs()).fold(0.0, f64::max);
+                let moves = (0..NODES).map(|j| best.nodes[j * n + output] - start[j * n + output]);
+                let largest = moves.map(f64::abs).fold(at_knots, f64::max);
+                prop_assert!(near(best.errors[output], largest, 1.0));
+            }
+        }
+    }
+
+    /// A straight line of one output from 0 on.
+    fn line(knots: &[f64]) -> Column {
+        let values = knots.to_vec();
+        Column { knots: knots.to_vec(), values, n_outputs: 1, counts: vec![1; knots.len() - 1] }
+    }
+
+    /// The values at the upper edges of the first cell and of the last.
+    fn ends(placement: Placement) -> (f64, f64) {
+        (edge(placement, 1), edge(placement, CELLS))
+    }
+
+    #[test]
+    fn small_whole_numbers_lie_at_edges() {
+        for (knots, end) in [
+            (vec![0.0, 1.0], 128.0),
+            (vec![0.0, 3.0, 127.0], 128.0),
+            (vec![0.0, 1.0, 128.0], 256.0),
+            (vec![0.0, 254.0, 255.0], 256.0),
+        ] {
+            let column = line(&knots);
+            let placements = column.function().placements(knots[knots.len() - 1]);
+            assert_eq!(placements.len(), 1, "{knots:?}");
+            assert_eq!(ends(placements[0]), (end / 128.0, end));
+        }
+    }
+
+    #[test]
+    fn multiples_of_a_unit_lie_at_edges_too() {
+        let unit = 0.1;
+        let scaled = |n: &[u32]| -> Vec<f64> { n.iter().map(|&n| f64::from(n) * unit).collect() };
+        for (numbers, cells) in [
+            (&[0, 1, 2, 17][..], 128.0),
+            (&[0, 5, 6, 127], 128.0),
+            (&[0, 5, 6, 128], 256.0),
+            (&[0, 1, 255], 256.0),
+        ] {
+            let knots = scaled(numbers);
+            let column = line(&knots);
+            let placements = column.function().placements(knots[knots.len() - 1]);
+            assert_eq!(placements.len(), 5, "{numbers:?}");
+            let (first, last) = ends(placements[0]);
+            assert!(near(first, cells * unit / 128.0, 1e3 * unit), "{first}");
+            assert!((last / (cells * unit) - 1.0).abs() < 1e-6, "{last}");
+        }
+        // Too many, not of one unit, or whole numbers among others.
+        for knots in
+            [scaled(&[0, 1, 256]), vec![0.0, 0.3, 0.7, 1.05], vec![0.0, 1.0, 2.5, 2.8, 9.0]]
+        {
+            let column = line(&knots);
+            let top = knots[knots.len() - 1];
+            assert!(column.function().unit(top).is_none(), "{knots:?}");
+            let placements = column.function().placements(top);
+            // The width of cells doubles 1, 2, 4 and 8 times: 128 / doublings of one width.
+            for (placement, doublings) in placements.iter().zip(DOUBLINGS) {
+                let widths =
+                    [0, CELLS - 1].map(|cell| edge(*placement, cell + 1) - edge(*placement, cell));
+                let times = f64::from(1_u32 << (doublings - 1));
+                assert!(near(widths[1] / widths[0], times, 1e4), "{widths:?}");
+                assert!(edge(*placement, CELLS) >= top);
+                assert!(edge(*placement, CELLS - 1) <= top);
+            }
+            assert_eq!(placements.len(), DOUBLINGS.len());
+        }
+    }
+
+    #[test]
+    fn of_placements_that_are_as_good_the_first_is_taken() {
+        let mut column = line(&[0.0, 0.3, 0.7, 1.05]);
+        column.values.fill(0.0);
+        let best = column.function().best(&column.counts, 3).unwrap().unwrap();
+        assert_eq!(ends(best.placement), ends(column.function().placements(1.05)[0]));
+    }
+
+    #[test]
+    fn columns_have_placements_up_to_the_largest_single() {
+        let largest = f64::from(f32::MAX);
+        for (top, placed) in [(largest, true), (largest * (1.0 + 1e-6), false), (1e-300, false)] {
+            let column = line(&[0.0, 0.3 * top, top]);
+            let best = column.function().best(&column.counts, 2).unwrap();
+            assert_eq!(best.is_some(), placed, "{top:e}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_found_but_for_rounding() {
+        let whole = |knots: &[f64]| whole_numbers(knots).unwrap();
+        assert_eq!(whole(&[0.0, 1.0 + 1e-9, 254.999_99]), Some(vec![0.0, 1.0, 255.0]));
+        assert_eq!(whole(&[0.0, 256.0]), None);
+        assert_eq!(whole(&[0.0, 1.0 - 1e-6]), None);
+        assert_eq!(whole(&[0.0, 200.5]), None);
+        // Two of them may be one number.
+        assert_eq!(whole(&[0.0, 7.0, 7.0 + 1e-9]), None);
+    }
+}
