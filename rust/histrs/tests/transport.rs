@@ -11,7 +11,7 @@ use std::time::Instant;
 use common::*;
 use histrs::transport::{Sinkhorn, SinkhornDistances, sinkhorn_distances};
 use histrs::{Element, Error, Executor, HistogramMatrix};
-use ndarray::{Array2, array, s};
+use ndarray::{Array2, Axis, array, s};
 use proptest::prelude::*;
 
 const OPTIONS: Sinkhorn =
@@ -148,6 +148,20 @@ fn an_interrupt_stops_a_single_pair() {
     assert_eq!(result, Err(Error::Interrupted));
 }
 
+/// Of a ground distance that is not symmetric both ways are solved.
+#[test]
+fn the_way_back_may_be_longer() {
+    let x = histograms(6, 5, 8);
+    let mut m = ground(5, 9);
+    let there = solve::<f64>(exec(), &x, None, &m, &OPTIONS).unwrap().values;
+    assert_eq!(there, there.t());
+    m[[1, 3]] += 0.4;
+    let found = solve::<f64>(exec(), &x, None, &m, &OPTIONS).unwrap().values;
+    let both = solve::<f64>(exec(), &x, Some(&x), &m, &OPTIONS).unwrap().values;
+    assert!(found.iter().zip(&both).all(|(a, b)| (a - b).abs() < 1e-8));
+    assert!((&found - &found.t()).iter().any(|e| e.abs() > 0.01), "{found}");
+}
+
 #[test]
 fn bad_input_is_named() {
     let x = array![[0.5, 0.5], [1.0, 1.0]];
@@ -157,9 +171,19 @@ fn bad_input_is_named() {
         solve::<f64>(exec(), x, None, m, &options).unwrap_err().to_string()
     };
     assert!(error(&x, &m, OPTIONS).contains("X[1] sums to 2, and X[0] to 1"));
+    // Rows are of one mass as far as their precision tells.
+    for (more, double, single) in [(2e-7, true, true), (5e-5, false, true), (1e-3, false, false)] {
+        let x = array![[0.5, 0.5], [0.5, 0.5 + more]];
+        assert_eq!(solve::<f64>(exec(), &x, None, &m, &OPTIONS).is_ok(), double, "{more}");
+        assert_eq!(solve::<f32>(exec(), &x, None, &m, &OPTIONS).is_ok(), single, "{more}");
+    }
     assert!(error(&good, &-&m, OPTIONS).contains("M[0, 1] = -1"));
     assert!(error(&good, &array![[0.0]], OPTIONS).contains("rows of M"));
-    assert!(error(&good, &m, OPTIONS.with_reg(0.0)).contains("reg = 0"));
+    for reg in [0.0, -0.1, f64::INFINITY, f64::NAN] {
+        let error = error(&good, &m, OPTIONS.with_reg(reg));
+        assert!(error.contains(&format!("reg = {reg}")), "{error}");
+        assert!(error.contains("positive and finite"), "{error}");
+    }
     assert!(error(&good, &m, OPTIONS.with_reg(1e-12)).contains("underflows"));
     assert!(error(&good, &m, OPTIONS.with_tol(-1.0)).contains("tol = -1"));
     assert!(error(&good, &m, OPTIONS.with_tol(0.0)).contains("tol = 0"));
@@ -191,5 +215,12 @@ fn what_must_not_move_stays_on_its_island() {
         let both = part(0..3, &left)[[0, 0]] + part(3..5, &right)[[0, 0]];
         assert!((found[[0, 0]] - both).abs() < 1e-8, "{reg} {found} {both}");
         assert_eq!(found.row(0).to_vec()[1..], [f64::INFINITY; 2]);
+        // Each row has its own.
+        let rows = ndarray::concatenate![Axis(0), x, array![[0.0, 0.1, 0.0, 0.5, 0.4]], x];
+        let found = solve::<f64>(exec(), &rows, Some(&y), &m, &options).unwrap().values;
+        for (i, row) in found.rows().into_iter().enumerate() {
+            let reached: Vec<bool> = row.iter().map(|distance| distance.is_finite()).collect();
+            assert_eq!(reached, if i == 1 { [false, false, true] } else { [true, false, false] });
+        }
     }
 }

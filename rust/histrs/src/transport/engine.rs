@@ -357,26 +357,30 @@ mod tests {
 
     #[test]
     fn what_makes_no_progress_takes_unaccelerated_steps_and_then_fails() {
-        let (patience, unaccelerated_after) = (30, 9);
-        let limits = Limits { tol: 0.0, patience, unaccelerated_after, ..LIMITS };
-        let (steps, solved) = steps(&jobs(3)[0], limits);
-        let (mut best, mut idle, mut unaccelerated) = (f64::INFINITY, 0, None);
-        for (k, step) in steps.iter().enumerate() {
-            idle += 1;
-            if idle > unaccelerated_after && unaccelerated.is_none() {
-                unaccelerated = Some(k);
+        for unaccelerated_after in [0, 1, 9] {
+            let patience = 30;
+            // Not even an error of 0 ends it.
+            let limits = Limits { tol: -1.0, patience, unaccelerated_after, ..LIMITS };
+            let (steps, solved) = steps(&jobs(3)[0], limits);
+            let (mut best, mut idle, mut unaccelerated) = (f64::INFINITY, 0, None);
+            for (k, step) in steps.iter().enumerate() {
+                idle += 1;
+                if idle > unaccelerated_after && unaccelerated.is_none() {
+                    unaccelerated = Some(k);
+                }
+                if step.error < PROGRESS * best {
+                    idle = 0;
+                }
+                best = step.error.min(best);
             }
-            if step.error < PROGRESS * best {
-                idle = 0;
-            }
-            best = step.error.min(best);
+            let from = unaccelerated.unwrap();
+            let is_unaccelerated = |k: usize| steps[k].potential == steps[k - 1].unaccelerated;
+            assert!((from + 1..steps.len()).all(is_unaccelerated));
+            assert!(from == 0 || !(2..=from).all(is_unaccelerated), "{from}");
+            assert_eq!(from == 0, unaccelerated_after == 0);
+            assert_eq!((solved.status, idle), (Status::Failed, patience + 1));
+            assert_eq!(solved.n_iter, steps.len());
         }
-        let from = unaccelerated.unwrap();
-        assert!((from + 1..steps.len()).all(|k| steps[k].potential == steps[k - 1].unaccelerated));
-        assert!((1..from).any(|k| steps[k].potential != steps[k - 1].unaccelerated));
-        // From its start a pair is idle, and each step of progress ends that.
-        assert_eq!((solved.status, idle), (Status::Failed, patience + 1));
-        assert_eq!(solved.n_iter, steps.len());
     }
 
     /// Sums of potentials: those themselves are known up to a constant.

@@ -338,6 +338,66 @@ mod tests {
         assert_eq!((met.status, met.n_iter), (Status::Converged, 0));
     }
 
+    /// The step solves the equations of the gradient's derivative, by differences, and of the damping.
+    #[test]
+    fn a_step_is_that_of_newton() {
+        let ground: [&[f64]; 3] =
+            [&[0.0, 1.0, 0.3, 2.0], &[0.7, 0.2, 1.1, 0.4], &[1.5, 0.1, 0.9, 0.6]];
+        let (a, b) = ([0.5, 1.2, 0.3], [0.4, 0.9, 0.2, 0.5]);
+        let exec = Executor::new(1).unwrap();
+        for inverse in [[0.0, 0.0], [0.5, 0.25], [2.0, 0.0], [0.0, 0.7]] {
+            let dual = Dual::new(&exponents(&ground), &a, &b, inverse).unwrap();
+            let f = vec![0.3, -0.2, 0.6];
+            let gradient = |f: &[f64]| -> Vec<f64> {
+                let Point { wish, mass, .. } = dual.at(f.to_vec()).unwrap();
+                wish.iter().zip(&mass).map(|(wish, mass)| wish - mass).collect()
+            };
+            let point = dual.at(f.clone()).unwrap();
+            for damping in [1e-3, 0.4, 20.0] {
+                let next = dual.step(&exec, &point, damping).unwrap().unwrap();
+                let step: Vec<f64> = next.iter().zip(&f).map(|(next, f)| next - f).collect();
+                let moved = |h: f64| -> Vec<f64> {
+                    gradient(&f.iter().zip(&step).map(|(f, step)| f + h * step).collect::<Vec<_>>())
+                };
+                let h = 1e-5;
+                let (after, before) = (moved(h), moved(-h));
+                for (i, &want) in gradient(&f).iter().enumerate() {
+                    let slope = (after[i] - before[i]) / (2.0 * h);
+                    let found = damping * point.wish[i].max(point.mass[i]) * step[i] - slope;
+                    close(found, want, 1e-7);
+                }
+            }
+        }
+    }
+
+    /// A bin that reaches nothing takes no part, and what nothing is asked of gives no number that is
+    /// none.
+    #[test]
+    fn bins_out_of_reach_take_no_part() {
+        let ground: [&[f64]; 2] = [&[FORBIDDEN, FORBIDDEN], &[0.0, 1.0]];
+        let (a, b) = ([0.3, 0.7], [0.4, 0.6]);
+        let solved = refined(&ground, &a, &b, [2.0, 2.0], LIMITS);
+        assert_eq!(solved.status, Status::Converged);
+        assert_eq!(solved.potentials[0][0], f64::NEG_INFINITY);
+        let alone = refined(&ground[1..], &a[1..], &b, [2.0, 2.0], LIMITS);
+        close(solved.transport, alone.transport, 1e-12);
+        let exec = Executor::new(1).unwrap();
+        let ground: [&[f64]; 2] = [&[0.5, 0.0], &[0.0, 1.0]];
+        let dual = Dual::new(&exponents(&ground), &a, &b, [2.0, 2.0]).unwrap();
+        let mut point = dual.at(vec![0.0, 0.0]).unwrap();
+        point.columns[0] = 0.0;
+        (point.plan[0], point.plan[2]) = (0.0, 0.0);
+        assert!(dual.laplacian(&exec, &point).unwrap().iter().all(|entry| entry.is_finite()));
+    }
+
+    #[test]
+    fn iterations_run_out() {
+        let ground: [&[f64]; 2] = [&[0.0, 40.0], &[40.0, 0.0]];
+        let limits = Limits { max_iter: 3, ..LIMITS };
+        let solved = refined(&ground, &[0.3, 0.7], &[0.4, 0.6], [0.0; 2], limits);
+        assert_eq!((solved.status, solved.n_iter), (Status::Limit, 3));
+    }
+
     #[test]
     fn nothing_to_move_is_solved() {
         let solved = refined(&[&[1.0]], &[0.0], &[0.0], [0.0; 2], LIMITS);

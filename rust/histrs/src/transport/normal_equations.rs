@@ -88,6 +88,9 @@ mod tests {
             if i == j { scale * (2.0 + i as f64) } else { scale * 0.3 / (1.0 + (i + j) as f64) }
         };
         let taken = |k: usize, lane: usize| k < if lane == 5 { 3 } else { DEPTH };
+        // Steps grow shorter: of some lanes by so much that their inner products differ by 1e80.
+        let length =
+            |k: usize, lane: usize| 10.0_f64.powi(if lane % 2 == 1 { -10 } else { 0 } * k as i32);
         let expected = |k: usize, lane: usize| {
             if taken(k, lane) { 1.0 + k as f64 - 0.1 * lane as f64 } else { 0.0 }
         };
@@ -96,15 +99,16 @@ mod tests {
         for lane in 0..GROUP {
             for i in (0..DEPTH).filter(|&i| taken(i, lane)) {
                 for j in (0..DEPTH).filter(|&j| taken(j, lane)) {
-                    gram[(i * DEPTH + j) * GROUP + lane] = entry(i, j, lane);
-                    right[i * GROUP + lane] += entry(i, j, lane) * expected(j, lane);
+                    let product = length(i, lane) * entry(i, j, lane);
+                    gram[(i * DEPTH + j) * GROUP + lane] = product * length(j, lane);
+                    right[i * GROUP + lane] += product * expected(j, lane);
                 }
             }
         }
         solve::<f64>(&gram, &mut right, GROUP, 0);
         for lane in 0..GROUP {
             for k in 0..DEPTH {
-                let found = right[k * GROUP + lane];
+                let found = right[k * GROUP + lane] * length(k, lane);
                 assert!((found - expected(k, lane)).abs() < 1e-9, "{k} of lane {lane}: {found}");
             }
         }

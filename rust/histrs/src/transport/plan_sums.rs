@@ -65,3 +65,27 @@ impl WithSimd for Sums<'_> {
         PlanSums { transport, rows, columns }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_divergence_of_near_numbers_has_all_its_digits() {
+        for size in [9.99e-4_f64, 5e-4, 1e-4, 1e-6, 1e-9] {
+            for d in [size, -size] {
+                let x = 1.0 + d;
+                let d = x - 1.0;
+                // x log x - x + 1 = sum_k (-d)^k / (k (k - 1)), from k = 2 on.
+                let terms = (2..12).rev().map(|k| (-d).powi(k) / f64::from(k * (k - 1)));
+                let want: f64 = terms.sum();
+                assert!((divergence(x) - want).abs() <= 4e-16 * want, "{d}");
+            }
+        }
+        assert_eq!([divergence(0.0), divergence(-0.0), divergence(1.0)], [1.0, 1.0, 0.0]);
+        for x in [0.5_f64, 0.998, 1.002, 3.0, 1e10] {
+            let want = x * x.ln() - (x - 1.0);
+            assert!((divergence(x) - want).abs() <= 1e-12 * want, "{x}");
+        }
+    }
+}

@@ -248,3 +248,136 @@ fn interpolate(knots: &[f64], values: ArrayView2<'_, f64>, x: f64, output: usize
         None => at,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::Array2;
+    use proptest::prelude::*;
+
+    const WIDTH: usize = 8;
+
+    /// Knots from 0 on, what functions of two outputs are there, and rows of each knot but the first.
+    fn column() -> impl Strategy<Value = (Vec<f64>, Array2<f64>, Vec<usize>)> {
+        // Gaps of one size, and of many.
+        let gap =
+            prop_oneof![Just(1.0), 1e-9..1.0_f64, (-9..3_i32).prop_map(|e| 10.0_f64.powi(e))];
+        let knot = (gap, 1..5_usize, -1.0..1.0_f64, -1.0..1.0_f64);
+        (prop::collection::vec(knot, 1..200), any::<bool>()).prop_map(|(all, smooth)| {
+            let (mut knots, mut values) = (vec![0.0], Array2::zeros((all.len() + 1, 2)));
+            for (k, &(gap, _, a, b)) in all.iter().enumerate() {
+                let next: f64 = knots[k] + gap;
+                knots.push(next);
+                values[[k + 1, 0]] = if smooth { (next / 1e5).sqrt() } else { a };
+                values[[k + 1, 1]] = b;
+            }
+            (knots, values, all.iter().map(|one| one.1).collect())
+        })
+    }
+
+    /// The function between its knots, and constant after the last.
+    fn exact(knots: &[f64], values: &Array2<f64>, x: f64, output: usize) -> f64 {
+        let last = knots.len() - 1;
+        if x >= knots[last] {
+            return values[[last, output]];
+        }
+        let k = (0..last).find(|&k| x < knots[k + 1]).unwrap_or(0);
+        let t = (x - knots[k]) / (knots[k + 1] - knots[k]);
+        (1.0 - t) * values[[k, output]] + t * values[[k + 1, output]]
+    }
+
+    fn looked_up(cells: &Cells, x: f64, output: usize) -> f64 {
+        let (cell, offset) = cells.place(x);
+        let entry = &cells.table[2 * cell * WIDTH..];
+        f64::from(entry[output]) + f64::from(entry[WIDTH + output]) * f64::from(offset)
+    }
+
+    proptest! {
+        #[test]
+        fn values_lie_in_the_last_cell_that_begins_below(
+            (knots, values, counts) in column(),
+            n_bins in prop::sample::select(&[2_usize, 3, 17, 100, 1000][..]),
+        ) {
+            let top = knots[knots.len() - 1];
+            let linear = linear_cells(&knots, &counts, values.view(), n_bins, WIDTH).unwrap();
+            let nearest = nearest_cells(&knots, values.view(), n_bins, WIDTH).unwrap();
+            for cells in [&linear, &nearest] {
+                let edges: Vec<f64> = cells.edges[..cells.n_cells()].iter().map(|e| e.0).collect();
+                prop_assert!(edges[0] == 0.0 && edges.windows(2).all(|w| w[0] < w[1]));
+                let mut places = [&knots[..], &edges[..]].concat();
+                places.extend(knots.windows(2).map(|w| w[0].midpoint(w[1])));
+                places.extend(edges.iter().map(|edge| edge * (1.0 - f64::EPSILON)));
+                places.extend([0.5 * top, top * 1.5, top * 1e6, 1e300]);
+                let mut all = Vec::new();
+                cells.place_all(&places, &mut all);
+                for (&x, &(of_all, offset_of_all)) in places.iter().zip(&all) {
+                    let want = edges.iter().rposition(|&edge| edge <= x).unwrap();
+                    let (cell, offset) = cells.place(x);
+                    prop_assert_eq!((cell, cell, offset), (want, of_all as usize, offset_of_all));
+                    let share = edges.get(cell + 1).map_or(0.0, |next| (x - edges[cell]) / (next - edges[cell]));
+                    prop_assert!((f64::from(offset) - share).abs() <= 1e-6, "{offset} {share}");
+                }
+                let bytes = cells.table.len() * 4 + cells.grid.len() * 2 + cells.edges.len() * 16;
+                prop_assert_eq!(cells.n_bytes(), bytes);
+            }
+            // A linear table is the function at every edge, and a nearest one at every prototype.
+            prop_assert!(linear.n_cells() <= n_bins + 1);
+            for cell in 0..linear.n_cells() {
+                let x = linear.edges[cell].0;
+                for output in 0..2 {
+                    let (found, want) = (looked_up(&linear, x, output), exact(&knots, &values, x, output));
+                    prop_assert!((found - want).abs() <= 1e-6, "{found} {want}");
+                }
+            }
+            prop_assert_eq!(nearest.n_cells(), n_bins);
+            for k in 0..n_bins {
+                let x = top * k as f64 / (n_bins - 1) as f64;
+                for output in 0..2 {
+                    let found = f64::from(nearest.table[2 * k * WIDTH + output]);
+                    let want = exact(&knots, &values, x, output);
+                    let steepest = knots.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+                    let rounding = 1e-6 + 4.0 * f64::EPSILON * top / steepest;
+                    prop_assert!((found - want).abs() <= rounding, "{k}: {found} {want}");
+                }
+            }
+        }
+
+        #[test]
+        fn errors_are_those_at_knots_and_edges(
+            (knots, values, counts) in column(),
+            n_bins in prop::sample::select(&[2_usize, 5, 40][..]),
+            linear in any::<bool>(),
+        ) {
+            let n_rows = counts.iter().sum::<usize>() + 5;
+            let cells = if linear {
+                linear_cells(&knots, &counts, values.view(), n_bins, WIDTH)
+            } else {
+                nearest_cells(&knots, values.view(), n_bins, WIDTH)
+            };
+            let cells = cells.unwrap();
+            let (errors, moments) =
+                cells.errors(&knots, values.view(), WIDTH, (&counts, n_rows)).unwrap();
+            for output in 0..2 {
+                let error = |x: f64| exact(&knots, &values, x, output) - looked_up(&cells, x, output);
+                let at_knots: Vec<f64> = knots.iter().map(|&x| error(x)).collect();
+                let sum: f64 = at_knots[1..].iter().zip(&counts).map(|(e, &c)| e * c as f64).sum();
+                let squares: f64 = at_knots[1..].iter().zip(&counts).map(|(e, &c)| e * e * c as f64).sum();
+                let mean = sum / n_rows as f64;
+                prop_assert!((moments[output].mean - mean).abs() <= 1e-9);
+                let variance = squares / n_rows as f64 - mean * mean;
+                prop_assert!((moments[output].variance - variance).abs() <= 1e-9);
+                // What is nearly the next cell still belongs to this one.
+                let edges = cells.edges[1..cells.n_cells()].iter().map(|edge| edge.0);
+                let before = edges.clone().map(|edge| error(edge * (1.0 - f64::EPSILON)));
+                let all = at_knots.iter().copied().chain(edges.map(error)).chain(before);
+                let largest = all.map(f64::abs).fold(0.0, f64::max);
+                let steepest = knots.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+                let slack = 4.0 * f64::EPSILON * knots[knots.len() - 1] / steepest;
+                prop_assert!(errors[output] >= largest - slack, "{} {largest}", errors[output]);
+                // Single precision, of sums of so many columns.
+                let rounding = f64::from(f32::EPSILON) * (COLUMNS as f64 + 4.0) * 4.0;
+                prop_assert!(errors[output] <= largest + rounding + slack, "{} {largest}", errors[output]);
+            }
+        }
+    }
+}

@@ -27,3 +27,22 @@ impl Moments {
         (self.mean * self.mean + self.variance).sqrt()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_and_variances_of_columns_add_up() {
+        // 3, -1 and a third row that is not off.
+        let mut moments = Moments::of_sums(2.0, 10.0, 3);
+        assert!((moments.mean - 2.0 / 3.0).abs() < 1e-15);
+        assert!((moments.variance - (10.0 / 3.0 - 4.0 / 9.0)).abs() < 1e-15);
+        moments.add(Moments { mean: 1.0 / 3.0, variance: 1.0 / 9.0 });
+        assert!((moments.rms() - 2.0).abs() < 1e-15);
+        let none = Moments::of_sums(0.0, 0.0, 0);
+        assert_eq!((none.mean, none.variance, none.rms()), (0.0, 0.0, 0.0));
+        // Rounding leaves no variance below 0.
+        assert_eq!(Moments::of_sums(3.0, 3.0 - 1e-15, 3).variance, 0.0);
+    }
+}
