@@ -68,7 +68,7 @@ def test_targets_of_zeros_have_a_likelihood(data, solver, tolerance):
 
 
 def test_few_rows_and_terms_are_exact(rng, monkeypatch):
-    X = sparse.random_array((30, 20), density=0.1, rng=rng, format="csr")
+    X = sparse.random_array((30, 20), density=0.1, random_state=rng, format="csr")
     stored = X.nnz
     assert stored < 30 * 20
     y = rng.normal(size=30)

@@ -14,7 +14,7 @@ N_COLUMNS = 100_000
 def rows():
     """Rows with few entries: their columns, and the same among many empty ones."""
     rng = np.random.default_rng(0)
-    narrow = sparse.random_array((60, 40), density=0.2, format="csr", rng=rng)
+    narrow = sparse.random_array((60, 40), density=0.2, format="csr", random_state=rng)
     narrow.data += 0.1
     numbers = np.sort(rng.choice(N_COLUMNS, 40, replace=False))
     wide = sparse.csr_array(
