@@ -7,7 +7,7 @@ mod common;
 
 use common::sorted::*;
 use common::*;
-use histrs::intersection::KnotProjection;
+use histrs::intersection::{KnotProjection, Transform};
 use ndarray::Array2;
 use proptest::prelude::*;
 
@@ -182,5 +182,31 @@ fn the_projection_of_many_rows() {
     assert_close(&got, &times(&phi.t().to_owned(), &v), &size, 1e-6);
     let gram = projection.gram(exec()).unwrap();
     let size = Array2::from_elem(gram.dim(), 9001.0);
+    assert_close(&gram, &times(&phi.t().to_owned(), &phi), &size, 1e-6);
+}
+
+/// Columns whose values are 0 once they are multiplied by their weights.
+#[test]
+fn columns_that_vanish_have_no_knots() {
+    let kinds = vec![Kind::Distinct, Kind::Distinct, Kind::Holes(0.8)];
+    let sample = Sample { n_rows: 50, kinds, scale: 1.0, duplicates: false, seed: 3 };
+    let mut x = sample.matrix::<f64>();
+    x.column_mut(0).mapv_inplace(|v| 1e-200 * v);
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let same = Transform::Power { exponent: 1.0 };
+    let columns = columns.transformed(exec(), &same, Some(&[1e-200, 1.0, 2.0])).unwrap();
+    x.column_mut(0).fill(0.0);
+    x.column_mut(2).mapv_inplace(|v| 2.0 * v);
+    let projection = KnotProjection::new(exec(), &columns, 5).unwrap();
+    let (phi, _) = hats(&x, 5);
+    assert_eq!(projection.n_features(), phi.ncols());
+    let w = right_hand_side::<f64>(phi.ncols(), 3, 1);
+    let got = projection.expand(exec(), w.view()).unwrap();
+    assert_close(&got, &times(&phi, &w), &Array2::from_elem(got.dim(), 3.0), 1e-6);
+    let v = right_hand_side::<f64>(50, 3, 2);
+    let got = projection.project(exec(), v.view()).unwrap();
+    assert_close(&got, &times(&phi.t().to_owned(), &v), &Array2::from_elem(got.dim(), 50.0), 1e-6);
+    let gram = projection.gram(exec()).unwrap();
+    let size = Array2::from_elem(gram.dim(), 50.0);
     assert_close(&gram, &times(&phi.t().to_owned(), &phi), &size, 1e-6);
 }

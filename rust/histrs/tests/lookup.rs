@@ -230,6 +230,72 @@ fn tables_of_bytes_are_within_their_bound_however_rows_are_stored() {
     }
 }
 
+/// Of a table with empty columns, by the numbers of the others.
+#[test]
+fn empty_columns_cost_a_number_for_each_of_the_others() {
+    let (x, alpha, _) = rough(3, 2, 3);
+    let of = |n_columns: usize| {
+        let x = Array2::from_shape_fn((x.nrows(), n_columns), |(i, d)| {
+            if d % 5 == 0 && d < 15 { x[[i, d / 5]] } else { 0.0 }
+        });
+        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+        LookupTable::new(exec(), &columns, alpha.view(), 10, Interpolation::Linear)
+            .unwrap()
+            .n_bytes()
+    };
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let narrow =
+        LookupTable::new(exec(), &columns, alpha.view(), 10, Interpolation::Linear).unwrap();
+    assert_eq!([of(15), of(40)], [narrow.n_bytes() + 3 * 8; 2]);
+}
+
+/// Rows of which a thread looks up several blocks at once.
+#[test]
+fn many_rows_have_the_scores_of_few() {
+    for (n_columns, n_outputs) in [(130, 9), (5, 3)] {
+        let (x, alpha, _) = rough(n_columns, n_outputs, 3);
+        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+        let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
+        assert!(table.is_compact());
+        let few = rows_to_score(&x, 150, 5);
+        let want = table.evaluate(exec(), &Stored::new(&few, Layout::Rows, 1).view()).unwrap();
+        let many = Array2::from_shape_fn((4001, n_columns), |(i, d)| few[[i % 150, d]]);
+        let want = Array2::from_shape_fn((4001, n_outputs), |(i, output)| want[[i % 150, output]]);
+        for layout in [Layout::Rows, Layout::Columns, Layout::Csr, Layout::Gaps] {
+            let got = table.evaluate(exec(), &Stored::new(&many, layout, 1).view()).unwrap();
+            assert!(got == want, "{n_columns} {layout:?}");
+        }
+        // Where few values are stored, one by one.
+        let sparse =
+            Array2::from_shape_fn(
+                many.dim(),
+                |(i, d)| {
+                    if (i + d) % 40 == 0 { many[[i, d]] } else { 0.0 }
+                },
+            );
+        let [dense, stored] = [Layout::Rows, Layout::Csr]
+            .map(|layout| table.evaluate(exec(), &Stored::new(&sparse, layout, 1).view()).unwrap());
+        assert!(dense == stored, "{n_columns}");
+    }
+}
+
+#[test]
+fn memory_grows_by_what_a_column_holds() {
+    let (x, alpha, _) = rough(1, 10, 3);
+    let of = |n_columns: usize| {
+        let x = Array2::from_shape_fn((x.nrows(), n_columns), |(i, _)| x[[i, 0]]);
+        let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+        let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
+        assert!(table.is_compact());
+        table.n_bytes()
+    };
+    // Values and rises of 128 cells, of outputs padded to 16; a scale, a shift and the last code. Tables
+    // for registers are of four columns.
+    let (column, placement) = (128 * 2 * 16 * 2, 12);
+    assert_eq!(of(131) - of(130), column + placement);
+    assert!(of(131) >= 131 * (column + placement));
+}
+
 /// Whole numbers below 17 times weights, and targets that are sums of smooth functions of them: the
 /// wider table has a cell for every number.
 fn levels(n_columns: usize) -> (Array2<f64>, Array2<f64>, Vec<f64>) {
@@ -267,8 +333,11 @@ fn two_bytes_replace_a_table_that_is_exact() {
         assert!(rms <= 1.2e-3 * spread, "{rms:e} {spread:e}");
     }
     // Who asks for more cells gets what they are good for.
-    let table = LookupTable::compact(exec(), &columns, alpha.view(), 200, Some(&weights)).unwrap();
-    assert!(!table.is_compact());
+    for (n_bins, compact) in [(128, true), (129, false), (200, false)] {
+        let table =
+            LookupTable::compact(exec(), &columns, alpha.view(), n_bins, Some(&weights)).unwrap();
+        assert_eq!(table.is_compact(), compact, "{n_bins}");
+    }
 }
 
 #[test]
@@ -357,9 +426,14 @@ fn tables_of_bytes_refuse_what_is_no_histogram() {
     let columns = sort(&Stored::new(&x, Layout::Rows, 0));
     let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
     assert!(table.is_compact());
-    for (bad, message) in [(-0.5, "X[70, 3] = -0.5"), (f64::NAN, "X[70, 3] = NaN")] {
+    for (bad, row, message) in [
+        (-0.5, 70, "X[70, 3] = -0.5"),
+        (f64::NAN, 70, "X[70, 3] = NaN"),
+        (-0.5, 10, "X[10, 3] = -0.5"),
+        (f64::INFINITY, 10, "X[10, 3] = inf"),
+    ] {
         let mut new = rows_to_score(&x, 100, 5);
-        new[[70, 3]] = bad;
+        new[[row, 3]] = bad;
         for layout in [Layout::Rows, Layout::Columns] {
             let error = table.evaluate(exec(), &Stored::new(&new, layout, 1).view()).unwrap_err();
             assert!(error.to_string().contains(message), "{error}");
@@ -369,6 +443,17 @@ fn tables_of_bytes_refuse_what_is_no_histogram() {
             assert!(error.to_string().contains(message), "{error}");
         }
     }
+    // A few rows, which are looked up one by one.
+    for bad in [-0.5, f64::NAN] {
+        let mut new = rows_to_score(&x, 3, 5);
+        new[[1, 3]] = bad;
+        assert!(table.evaluate(exec(), &Stored::new(&new, Layout::Rows, 1).view()).is_err());
+    }
+    // What single precision has no other number for than 0.
+    let mut new = rows_to_score(&x, 100, 5);
+    new[[10, 3]] = -1e-60;
+    let error = table.evaluate(exec(), &Stored::new(&new, Layout::Rows, 1).view()).unwrap_err();
+    assert!(error.to_string().contains("X[10, 3] = -"), "{error}");
     let short = LookupTable::compact(exec(), &columns, alpha.view(), 64, Some(&weights[1..]));
     assert!(short.unwrap_err().to_string().contains("one weight for each feature"));
     assert!(table.evaluate_bytes(exec(), Array2::zeros((3, 19)).view()).is_err());
@@ -383,6 +468,21 @@ fn a_score_far_below_the_scale_of_the_table_is_certified() {
         let alpha = ndarray::array![[0.0], [1.0], [1.0]];
         for interpolation in [Interpolation::Linear, Interpolation::Nearest] {
             look_up(&x, &alpha, (2, interpolation), Layout::Rows, 0).assert_certified();
+        }
+    }
+}
+
+#[test]
+fn scores_of_huge_and_tiny_weights_are_certified() {
+    let x = ndarray::array![[1.0, 3.0], [2.0, 0.0], [5.0, 4.0]];
+    for (of_x, of_alpha) in [(1e150, 1e150), (1e-150, 1e-120), (1e100, 1e-200), (1e-200, 1e100)] {
+        let x = &x * of_x;
+        let alpha = ndarray::array![[1.0, -2.0], [0.5, 1.0], [-1.0, 0.25]] * of_alpha;
+        for n_bins in [2, 64] {
+            let scores = look_up(&x, &alpha, (n_bins, Interpolation::Linear), Layout::Rows, 0);
+            scores.assert_certified();
+            let size = scores.size.iter().copied().fold(0.0, f64::max);
+            assert!(scores.table.error_bound().iter().all(|bound| *bound <= size), "{of_x:e}");
         }
     }
 }

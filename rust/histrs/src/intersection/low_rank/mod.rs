@@ -289,6 +289,24 @@ mod tests {
         }
     }
 
+    /// More blocks than are summed apart, and more right-hand sides than are taken together.
+    #[test]
+    fn applies_to_many_rows_and_columns() {
+        let exec = Executor::new(2).unwrap();
+        let entry = |i: usize, k: usize| ((i * 31 + k * 17) % 23) as f64 / 23.0 - 0.5;
+        let (n_rows, rank, n_columns) = (ROWS * ROW_BLOCKS * 2 + 9, 3, 71);
+        let e = Array2::from_shape_fn((rank, n_rows), |(k, i)| entry(i, k));
+        let v = Array2::from_shape_fn((n_rows, n_columns), |(i, k)| entry(k, i + 5));
+        let expected = (&v - &e.t().dot(&e.dot(&v))) / 0.25;
+        let inverse = LowRankInverse::new(&exec, e.view(), None, 0.25).unwrap();
+        for (found, tolerance) in
+            [(inverse.apply(&exec, v.view()), 1e-11), (inverse.apply_f32(&exec, v.view()), 1e-2)]
+        {
+            let difference = &found.unwrap() - &expected;
+            assert!(difference.iter().all(|d| d.abs() <= tolerance));
+        }
+    }
+
     #[test]
     fn refuses_other_rows() {
         let exec = Executor::new(1).unwrap();
