@@ -197,6 +197,8 @@ fn columns_that_vanish_have_no_knots() {
     let columns = columns.transformed(exec(), &same, Some(&[1e-200, 1.0, 2.0])).unwrap();
     x.column_mut(0).fill(0.0);
     x.column_mut(2).mapv_inplace(|v| 2.0 * v);
+    assert_eq!(columns.spreads(exec()).unwrap()[0], 0.0);
+    assert_eq!(columns.inverse_spreads(exec()).unwrap()[0], 1.0);
     let projection = KnotProjection::new(exec(), &columns, 5).unwrap();
     let (phi, _) = hats(&x, 5);
     assert_eq!(projection.n_features(), phi.ncols());

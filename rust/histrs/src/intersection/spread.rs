@@ -129,6 +129,28 @@ mod tests {
         assert!((spread - (square - mean * mean).sqrt()).abs() < 1e-12);
     }
 
+    /// A rough column, half of it zeros, and one that is constant but for few rows.
+    #[test]
+    fn spreads_are_their_definition() {
+        let exec = Executor::new(1).unwrap();
+        let n = 2000;
+        let x = Array2::from_shape_fn((n, 2), |(i, d)| match d {
+            0 if i % 2 == 0 => 0.0,
+            0 => ((i * 37 % n) as f64 / n as f64).powi(4),
+            _ if i % 500 == 3 => 5.0,
+            _ => 0.1,
+        });
+        let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view())).unwrap();
+        let found = columns.spreads(&exec).unwrap();
+        let mut sorted = x.column(0).to_vec();
+        sorted.sort_by(f64::total_cmp);
+        // 0.5 % of 2,000 rows and of 1,000 entries.
+        let (low, high) = (sorted[10], sorted[n - 1 - 5]);
+        let clipped = x.column(0).mapv(|x| x.clamp(low, high));
+        assert!((found[0] - clipped.std(0.0)).abs() < 1e-12, "{} {}", found[0], clipped.std(0.0));
+        assert!((found[1] - x.column(1).std(0.0)).abs() < 1e-12, "{}", found[1]);
+    }
+
     #[test]
     fn inverses_do_not_overflow() {
         let exec = Executor::new(1).unwrap();

@@ -168,6 +168,20 @@ mod tests {
         Transform::Exponential { exponent: 40.0 },
     ];
 
+    /// `sum_k B_2k t^2k / (2k)!`, beside `t / 2`.
+    #[test]
+    fn what_exceeds_one_has_all_its_digits() {
+        for t in [9.99e-4_f64, 5e-4, 1e-5, 1e-12, 1e-300] {
+            let want = t / 2.0 + t.powi(2) / 12.0 - t.powi(4) / 720.0 + t.powi(6) / 30_240.0;
+            assert!((excess(t) - want).abs() <= 4e-16 * want, "{t:e}");
+        }
+        for t in [1.001e-3_f64, 0.1, 3.0, 50.0] {
+            let want = t / (1.0 - (-t).exp()) - 1.0;
+            assert!((excess(t) - want).abs() <= 1e-9 * want, "{t}");
+        }
+        assert_eq!(excess(0.0), 0.0);
+    }
+
     #[test]
     fn transforms_and_slopes_increase() {
         for transform in TRANSFORMS {
