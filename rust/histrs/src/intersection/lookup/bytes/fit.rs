@@ -211,10 +211,13 @@ mod tests {
                 let steepest = ends.iter().map(|(a, b)| (b - a).abs()).fold(0.0, f64::max);
                 for (&(at, next), want) in ends.iter().zip(values.windows(2)) {
                     let error = (at - want[0]).abs().max((next - want[1]).abs());
-                    prop_assert!(error + OFFSET * steepest <= bound, "{error:e} {bound:e}");
+                    // Towards the other end of a cell what this one is off by counts less.
+                    let most = (bound + OFFSET * unit) * (1.0 + 1e-9);
+                    prop_assert!(error + OFFSET * steepest <= most, "{error:e} {bound:e}");
                 }
-                prop_assert!(steepest <= rise + step + unit);
-                prop_assert!(bound >= output.error + 0.5 * step + OFFSET * (rise + step));
+                prop_assert!(steepest <= (rise + step + unit) * (1.0 + 1e-9));
+                let least = output.error + 0.5 * step + OFFSET * (rise + step);
+                prop_assert!(bound >= least * (1.0 - 1e-9));
                 let moments = output.moments(exponent, n_parts);
                 let variance = output.moments.variance + 381.0 / 400.0 * step * step / 12.0;
                 prop_assert!((moments.variance - variance).abs() <= 1e-9 * variance);
