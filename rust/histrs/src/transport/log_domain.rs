@@ -287,6 +287,7 @@ fn log_residual_of_row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::draws::Draws;
     use proptest::prelude::*;
 
     const STRIDE: usize = 32;
@@ -319,11 +320,8 @@ mod tests {
         ) {
             let m = if equal { n } else { m };
             let pairing = if equal { Pairing::Equal } else { Pairing::Different };
-            let mut state = seed | 1;
-            let mut unit = || {
-                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                (state >> 11) as f64 / (1_u64 << 53) as f64
-            };
+            let mut draws = Draws(seed);
+            let mut unit = || draws.unit();
             let costs: Vec<f64> = (0..n * m).map(|_| range * unit()).collect();
             let cost = |i: usize, j: usize| if equal { costs[i.min(j) * m + i.max(j)] } else { costs[i * m + j] };
             let exponents = Exponents::new(n, m, cost).unwrap();

@@ -38,6 +38,8 @@ mod barycenter;
 mod cascade;
 mod compression;
 mod distances;
+#[cfg(test)]
+mod draws;
 mod emd;
 mod engine;
 mod epsilon_scaling;

@@ -102,6 +102,7 @@ pub(super) fn least(costs: &[i64], others: &[i64]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::draws::Draws;
     use proptest::prelude::*;
 
     proptest! {
@@ -110,14 +111,14 @@ mod tests {
             n in 1_usize..20,
             m in 1_usize..20,
             // Ties, and costs that are all above or below the potentials.
-            largest in prop::sample::select(&[1_i64, 5, 1000][..]),
+            largest in prop::sample::select(&[1_usize, 5, 1000][..]),
             shift in -1000_i64..2000,
             seed: u64,
         ) {
-            let number = |k: u64| ((seed ^ k).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as i64 % largest;
-            let costs: Vec<i64> = (0..(n * m) as u64).map(|k| shift + number(k)).collect();
-            let [sources, targets] =
-                [(n, 1 << 20), (m, 1 << 21)].map(|(n, from)| (from..from + n as u64).map(number).collect::<Vec<_>>());
+            let mut draws = Draws(seed);
+            let mut numbers =
+                |n: usize, from: i64| (0..n).map(|_| from + draws.below(largest) as i64).collect::<Vec<_>>();
+            let (costs, sources, targets) = (numbers(n * m, shift), numbers(n, 0), numbers(m, 0));
             let reduced = |cell: usize| costs[cell] + targets[cell % m] - sources[cell / m];
             let mut pricing = Pricing::new(n * m);
             let block = pricing.block();

@@ -209,6 +209,7 @@ impl Tree {
 mod tests {
     use super::*;
     use crate::exec::Executor;
+    use crate::transport::draws::Draws;
     use crate::transport::emd::problem::Problem;
     use crate::transport::emd::start::start;
     use proptest::prelude::*;
@@ -216,20 +217,20 @@ mod tests {
     /// A problem of whole masses, and a sequence of numbers to draw from.
     struct Sample {
         problem: Problem,
-        state: u64,
+        draws: Draws,
     }
 
     impl Sample {
         fn new(n: usize, m: usize, [most, costs]: [usize; 2], seed: u64) -> Self {
-            let mut sample = Self { problem: Problem::default(), state: seed | 1 };
+            let mut sample = Self { problem: Problem::default(), draws: Draws(seed) };
             let mut masses =
-                |n: usize| (0..n).map(|_| 1 + sample.below(most) as i64).collect::<Vec<_>>();
+                |n: usize| (0..n).map(|_| 1 + sample.draws.below(most) as i64).collect::<Vec<_>>();
             let (mut supplies, mut demands) = (masses(n), masses(m));
             let excess = supplies.iter().sum::<i64>() - demands.iter().sum::<i64>();
             // The side that has less has the rest in its first bin.
             supplies[0] += (-excess).max(0);
             demands[0] += excess.max(0);
-            let costs = (0..n * m).map(|_| sample.below(costs) as i64).collect();
+            let costs = (0..n * m).map(|_| sample.draws.below(costs) as i64).collect();
             sample.problem = Problem {
                 sources: (0..n).collect(),
                 targets: (0..m).collect(),
@@ -239,12 +240,6 @@ mod tests {
                 exponent: 0,
             };
             sample
-        }
-
-        fn below(&mut self, n: usize) -> usize {
-            self.state =
-                self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (self.state >> 33) as usize % n
         }
     }
 
@@ -314,7 +309,7 @@ mod tests {
                 if negative.is_empty() {
                     break;
                 }
-                let cell = negative[sample.below(negative.len())];
+                let cell = negative[sample.draws.below(negative.len())];
                 let visited = tree.pivot(cell / m, n + cell % m, reduced(cell));
                 prop_assert!((1..n + m).contains(&visited), "{visited}");
                 check(&tree, [&supplies, &demands], &costs);
