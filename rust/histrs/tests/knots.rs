@@ -38,6 +38,36 @@ fn hats(x: &Array2<f64>, n_knots: usize) -> (Array2<f64>, Array2<f64>) {
     (phi, k)
 }
 
+/// Weights are kept in single precision.
+const TOLERANCE: f64 = 1e-6;
+
+/// Holds the products of a projection to those of the hat functions.
+#[track_caller]
+fn check_products(
+    projection: &KnotProjection,
+    (x, phi): (&Array2<f64>, &Array2<f64>),
+    n_outputs: usize,
+    seed: u64,
+) {
+    let v = right_hand_side::<f64>(phi.nrows(), n_outputs, seed);
+    let size = Array2::from_shape_fn((phi.ncols(), n_outputs), |(_, k)| {
+        v.column(k).iter().map(|v| v.abs()).sum()
+    });
+    let got = projection.project(exec(), v.view()).unwrap();
+    assert_close(&got, &times(&phi.t().to_owned(), &v), &size, TOLERANCE);
+
+    let w = right_hand_side::<f64>(phi.ncols(), n_outputs, seed);
+    let size = Array2::from_elem((phi.nrows(), n_outputs), x.ncols() as f64);
+    let got = projection.expand(exec(), w.view()).unwrap();
+    assert_close(&got, &times(phi, &w), &size, TOLERANCE);
+
+    let got = projection.gram(exec()).unwrap();
+    let want = times(&phi.t().to_owned(), phi);
+    let size = Array2::from_elem(want.dim(), phi.nrows() as f64);
+    assert_close(&got, &want, &size, TOLERANCE);
+    assert!(got == got.t());
+}
+
 fn tridiagonal((diagonal, upper): &(Vec<f64>, Vec<f64>)) -> Array2<f64> {
     let n = diagonal.len();
     let mut a = Array2::zeros((n, n));
@@ -65,38 +95,19 @@ proptest! {
         n_knots in n_knots(),
         n_outputs in n_outputs(),
     ) {
-        // Weights are kept in single precision.
-        let tolerance = 1e-6;
         let x = sample.matrix::<f64>();
         let columns = sort(&Stored::new(&x, layout, sample.seed));
         let projection = KnotProjection::new(exec(), &columns, n_knots).unwrap();
         let (phi, _) = hats(&x, n_knots);
         prop_assert_eq!((projection.n_rows(), projection.n_features()), phi.dim());
 
-        let v = right_hand_side::<f64>(phi.nrows(), n_outputs, sample.seed);
-        let size = Array2::from_shape_fn((phi.ncols(), n_outputs), |(_, k)| {
-            v.column(k).iter().map(|v| v.abs()).sum()
-        });
-        let got = projection.project(exec(), v.view()).unwrap();
-        assert_close(&got, &times(&phi.t().to_owned(), &v), &size, tolerance);
-
-        let w = right_hand_side::<f64>(phi.ncols(), n_outputs, sample.seed);
-        let size = Array2::from_elem((phi.nrows(), n_outputs), x.ncols() as f64);
-        let got = projection.expand(exec(), w.view()).unwrap();
-        assert_close(&got, &times(&phi, &w), &size, tolerance);
-
-        let got = projection.gram(exec()).unwrap();
-        let want = times(&phi.t().to_owned(), &phi);
-        let size = Array2::from_elem(want.dim(), phi.nrows() as f64);
-        assert_close(&got, &want, &size, tolerance);
-        prop_assert!(got == got.t());
-
+        check_products(&projection, (&x, &phi), n_outputs, sample.seed);
         let weights: Vec<f64> = (0..phi.nrows()).map(|row| (row % 4) as f64).collect();
         let weighted = Array2::from_shape_fn(phi.dim(), |(i, k)| weights[i] * phi[[i, k]]);
         let got = projection.weighted_gram(exec(), &weights).unwrap();
         let want = times(&phi.t().to_owned(), &weighted);
         let size = Array2::from_elem(want.dim(), 3.0 * phi.nrows() as f64);
-        assert_close(&got, &want, &size, tolerance);
+        assert_close(&got, &want, &size, TOLERANCE);
         prop_assert!(projection.weighted_gram(exec(), &[&weights[..], &[1.0]].concat()).is_err());
     }
 
@@ -173,16 +184,7 @@ fn the_projection_of_many_rows() {
     let columns = sort(&Stored::new(&x, Layout::Rows, 0));
     let projection = KnotProjection::new(exec(), &columns, 9).unwrap();
     let (phi, _) = hats(&x, 9);
-    let w = right_hand_side::<f64>(phi.ncols(), 5, 1);
-    let got = projection.expand(exec(), w.view()).unwrap();
-    assert_close(&got, &times(&phi, &w), &Array2::from_elem(got.dim(), 4.0), 1e-6);
-    let v = right_hand_side::<f64>(phi.nrows(), 5, 2);
-    let got = projection.project(exec(), v.view()).unwrap();
-    let size = Array2::from_elem(got.dim(), 9001.0);
-    assert_close(&got, &times(&phi.t().to_owned(), &v), &size, 1e-6);
-    let gram = projection.gram(exec()).unwrap();
-    let size = Array2::from_elem(gram.dim(), 9001.0);
-    assert_close(&gram, &times(&phi.t().to_owned(), &phi), &size, 1e-6);
+    check_products(&projection, (&x, &phi), 5, 1);
 }
 
 /// Columns whose values are 0 once they are multiplied by their weights.
@@ -202,13 +204,5 @@ fn columns_that_vanish_have_no_knots() {
     let projection = KnotProjection::new(exec(), &columns, 5).unwrap();
     let (phi, _) = hats(&x, 5);
     assert_eq!(projection.n_features(), phi.ncols());
-    let w = right_hand_side::<f64>(phi.ncols(), 3, 1);
-    let got = projection.expand(exec(), w.view()).unwrap();
-    assert_close(&got, &times(&phi, &w), &Array2::from_elem(got.dim(), 3.0), 1e-6);
-    let v = right_hand_side::<f64>(50, 3, 2);
-    let got = projection.project(exec(), v.view()).unwrap();
-    assert_close(&got, &times(&phi.t().to_owned(), &v), &Array2::from_elem(got.dim(), 50.0), 1e-6);
-    let gram = projection.gram(exec()).unwrap();
-    let size = Array2::from_elem(gram.dim(), 50.0);
-    assert_close(&gram, &times(&phi.t().to_owned(), &phi), &size, 1e-6);
+    check_products(&projection, (&x, &phi), 3, 1);
 }
