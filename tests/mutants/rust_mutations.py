@@ -170,6 +170,9 @@ def _others(node: Node) -> tuple[str, ...]:
 
 
 def _is_of_tests(node: Node) -> bool:
+    if node.type == "source_file":
+        attributes = [child for child in node.children if child.type == "inner_attribute_item"]
+        return any(attribute.text == b"#![cfg(test)]" for attribute in attributes)
     name = node.child_by_field_name("name")
     return node.type == "mod_item" and name is not None and name.text == b"tests"
 

@@ -340,6 +340,32 @@ fn two_bytes_replace_a_table_that_is_exact() {
     }
 }
 
+/// Slopes of 1 and -1 by turns: whoever has fewer cells than values loses most of what there is.
+#[test]
+fn a_rough_table_is_not_replaced_by_a_rougher_one() {
+    let n_rows = 300;
+    let x = Array2::from_shape_fn((n_rows, 1), |(i, _)| (i + 1) as f64);
+    let alpha = Array2::from_shape_fn((n_rows, 1), |(i, _)| match n_rows - i {
+        1 => 1.0,
+        left if left % 2 == 0 => -2.0,
+        _ => 2.0,
+    });
+    let stored = Stored::new(&x, Layout::Rows, 0);
+    let columns = sort(&stored);
+    let want = times(&kernel(&x, &x), &alpha);
+    let error = |table: &LookupTable| {
+        let got = table.evaluate(exec(), &stored.view()).unwrap();
+        (&got - &want).mapv(|e| e * e).mean().unwrap().sqrt() / want.std(0.0)
+    };
+    let table =
+        |n_bins| LookupTable::compact(exec(), &columns, alpha.view(), n_bins, None).unwrap();
+    let (bytes, wide) = (table(200), table(256));
+    assert!(bytes.is_compact() && !wide.is_compact());
+    // Twice as much would do where it is little.
+    let (bytes, wide) = (error(&bytes), error(&wide));
+    assert!(0.1 < wide && wide < bytes && bytes < 2.0 * wide, "{wide} {bytes}");
+}
+
 #[test]
 fn scaled_whole_numbers_lie_at_the_edges_of_cells() {
     let (x, alpha, _) = levels(40);

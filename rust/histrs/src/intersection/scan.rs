@@ -219,16 +219,15 @@ pub(crate) fn add_sorted<E: Element, S: Simd, const NV: usize>(
     }
 }
 
-/// `f` at every value of a coded column.
+/// `f` at every value of a coded column, written to a table of zeros.
 #[inline(always)]
-pub(crate) fn coded_table<E: Element, S: Simd, const NV: usize>(
+fn coded_table<E: Element, S: Simd, const NV: usize>(
     simd: S,
     values: &[f64],
     codes: &[u8],
     v: &[E::Vector<S>],
     table: &mut [E::Vector<S>],
 ) {
-    table[..values.len() * NV].fill(E::splat(simd, E::default()));
     for (i, &code) in codes.iter().enumerate() {
         let x = load(v, i);
         add_to::<E, S, NV>(simd, table, usize::from(code), x);

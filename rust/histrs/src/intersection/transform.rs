@@ -1,7 +1,6 @@
 //! The functions of generalised kernels, and the weights of columns.
 
 use crate::error::{Error, Result, check_length};
-use crate::simd::Vectors;
 
 /// An increasing function `g` with `g(0) = 0`, applied to every feature (eq. 14).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -143,10 +142,6 @@ pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result
     let Some(weights) = weights else { return Ok(()) };
     let cure = "give one for every column of X";
     check_length("the number of feature weights", weights.len(), n_columns, cure)?;
-    let n_zeros: u64 = weights.iter().map(|w| u64::from(*w == 0.0)).sum();
-    if n_zeros == 0 && f64::all_non_negative(weights) {
-        return Ok(());
-    }
     match weights.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
         None => Ok(()),
         Some(&value) => Err(Error::Parameter {
@@ -180,6 +175,21 @@ mod tests {
             assert!((excess(t) - want).abs() <= 1e-9 * want, "{t}");
         }
         assert_eq!(excess(0.0), 0.0);
+    }
+
+    #[test]
+    fn weights_are_positive_and_finite() {
+        assert!(check_weights(Some(&[1.0, f64::MIN_POSITIVE, f64::MAX]), 3).is_ok());
+        assert!(check_weights(None, 3).is_ok() && check_weights(Some(&[]), 0).is_ok());
+        assert!(check_weights(Some(&[1.0, 1.0]), 3).is_err());
+        for bad in [0.0, -0.0, -1.0, f64::INFINITY, f64::NAN] {
+            let refused = check_weights(Some(&[1.0, bad, 2.0]), 3);
+            assert!(
+                matches!(refused, Err(Error::Parameter { name: "feature_weights", value, .. })
+                    if value.to_bits() == bad.to_bits()),
+                "{refused:?}"
+            );
+        }
     }
 
     #[test]

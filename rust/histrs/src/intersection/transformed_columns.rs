@@ -162,6 +162,25 @@ mod tests {
         assert_eq!(levels(2.0).1, vec![1, 2, 3]);
     }
 
+    /// The same of columns whose values are stored one by one.
+    #[test]
+    fn values_of_sorted_columns_that_underflow_are_left_out() {
+        let exec = Executor::new(1).unwrap();
+        let sorted = |pairs: &[(f64, u32)]| Column::Sorted {
+            values: pairs.iter().map(|p| p.0).collect(),
+            rows: pairs.iter().map(|p| p.1).collect(),
+        };
+        let first = sorted(&[(1e-200, 0), (1e-190, 1)]);
+        let second = sorted(&[(1e-180, 2), (2.0, 1), (3.0, 0)]);
+        let columns =
+            SortedColumns::from_columns(4, 2, [(0, first), (1, second)].into_iter()).unwrap();
+        let squares = Transform::Power { exponent: 2.0 };
+        let squares = columns.transformed(&exec, &squares, None).unwrap();
+        assert_eq!(squares.column(0).distinct().unwrap(), (vec![], vec![]));
+        assert_eq!(squares.column(1).distinct().unwrap(), (vec![4.0, 9.0], vec![1, 1]));
+        assert_eq!(squares.smallest(), 4.0);
+    }
+
     #[test]
     fn bad_parameters_are_refused() {
         let exec = Executor::new(1).unwrap();

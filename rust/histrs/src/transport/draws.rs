@@ -1,4 +1,5 @@
 //! Numbers that unit tests draw from a seed.
+#![cfg(test)]
 
 /// The generator SplitMix64.
 pub(super) struct Draws(pub(super) u64);

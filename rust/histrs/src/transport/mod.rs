@@ -38,7 +38,6 @@ mod barycenter;
 mod cascade;
 mod compression;
 mod distances;
-#[cfg(test)]
 mod draws;
 mod emd;
 mod engine;
